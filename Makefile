@@ -1,0 +1,62 @@
+# Every recipe is one call of the command line; `make` alone prints this help.
+FAULTLAB := .venv/bin/faultlab
+LABS     := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/[!_]*/lab.toml)))
+VERBS    := lab shell hint check fix debrief reset down verify
+AT       ?= client
+JOBS     ?= 1
+REPEAT   ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup list doctor status clean verify test lint unit $(foreach v,$(VERBS),$(LABS:%=$v-%))
+
+help: ## this help
+	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
+	@echo
+	@grep -hE '^[a-zA-Z%-]+:.*## ' Makefile | sed -E 's/^([^:]+):.*## /\1\t/' | \
+	  while IFS="$$(printf '\t')" read -r t d; do printf '  make %-16s %s\n' "$$t" "$$d"; done
+	@echo
+	@echo '  labs: $(LABS)' | fold -s -w 78
+	@echo '  A failed recipe prints "Error 1" (the system said no), 2 (bad input)'
+	@echo '  or 3 (unknown, cannot run here); make itself then ends with 2.'
+
+setup: ## install and start what is missing (every target does)
+	@setup/setup.sh
+
+lab-%: setup ## start a lab: fault proven, ticket printed
+	@$(FAULTLAB) start $*
+shell-%: setup ## log in to a machine of it (AT=web; default client)
+	@$(FAULTLAB) shell $* $(AT)
+hint-%: setup ## the next hint
+	@$(FAULTLAB) hint $*
+check-%: setup ## is it fixed? measures it now
+	@$(FAULTLAB) check $*
+fix-%: setup ## apply the documented fix
+	@$(FAULTLAB) fix $*
+debrief-%: setup ## the lesson
+	@$(FAULTLAB) debrief $*
+reset-%: setup ## back to the injected state
+	@$(FAULTLAB) reset $*
+down-%: setup ## remove it
+	@$(FAULTLAB) down $*
+verify-%: setup ## the whole contract of one lab (REPEAT=3)
+	@$(FAULTLAB) verify $* --repeat $(REPEAT)
+verify: setup ## the whole contract of every lab that runs here (JOBS=2)
+	@$(FAULTLAB) verify --all --jobs $(JOBS) --repeat $(REPEAT)
+
+list: setup ## the catalogue
+	@$(FAULTLAB) list
+doctor: setup ## what runs on this machine, by trying
+	@$(FAULTLAB) doctor
+status: setup ## what of ours is up
+	@$(FAULTLAB) status
+clean: setup ## remove everything of ours
+	@$(FAULTLAB) sweep
+
+lint: export FAULTLAB_TESTS = 1
+lint: setup ## ruff, mypy, shellcheck
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+	@shellcheck $$(git ls-files '*.sh') .ci/run images/php-fpm/health
+unit: setup ## unit tests, without Docker
+	@.venv/bin/pytest -q tests
+test: lint unit ## everything that this machine can run
+	@$(FAULTLAB) images && .venv/bin/pytest -v checks

@@ -1,0 +1,87 @@
+"""How pytest runs the checks: one walk through the lab for each test class, judged by its tests.
+
+The verdict of a test is `fail` for an assertion, `unknown` for anything else that goes wrong, and
+`skip` with its reason. Verdicts go into the run's record, and to the file that --verdicts names.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from faultlab import lab as labs
+from faultlab import lock
+from faultlab.contract import walk
+from faultlab.engine import Engine
+from faultlab.run import Run, ensure_images, stack_name
+
+VERDICTS = pytest.StashKey[list[dict[str, str]]]()
+RUN_ID = pytest.StashKey[str]()
+SUFFIX = "verify"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options that `faultlab verify` uses."""
+    parser.addoption("--verdicts", type=Path, help="write the verdicts to this file as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start with no verdicts."""
+    config.stash[VERDICTS] = []
+
+
+@pytest.fixture(scope="class")
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """The lab of this check file, walked through all its phases and taken down."""
+    lab_id = Path(str(request.path)).stem.removeprefix("test_").replace("_", "-")
+    lab = labs.load(lab_id)
+    name = stack_name(lab_id, SUFFIX)
+    with lock.hold(name, f"verify {lab_id}"):
+        engine = Engine()
+        ensure_images(engine, lambda _: None)
+        started = time.monotonic()
+        walked = Run.begin(engine, lab, name)
+        request.config.stash[RUN_ID] = walked.record.id
+        try:
+            walk(walked)
+        finally:
+            walked.down()
+        walked.record.facts["seconds"] = round(time.monotonic() - started, 1)
+        walked.record.save()
+        yield walked
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note one verdict for each test, and whether it is the test or the machine that said so."""
+    report = yield
+    verdict = ""
+    text = ""
+    if report.skipped and call.excinfo is not None:
+        verdict, text = "skip", str(call.excinfo.value)
+    elif report.failed and call.excinfo is not None:
+        said_no = call.when == "call" and call.excinfo.errisinstance(AssertionError)
+        verdict = "fail" if said_no else "unknown"
+        lines = str(call.excinfo.value).splitlines() or [call.excinfo.typename]
+        text = lines[0] if said_no else f"{call.excinfo.typename}: {lines[0]}"
+    elif report.passed and call.when == "call":
+        verdict = "pass"
+    if verdict:
+        entry = {"test": item.name, "verdict": verdict, "text": text}
+        item.config.stash[VERDICTS].append(entry)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the verdicts where they were asked for."""
+    file = session.config.getoption("--verdicts")
+    if file is not None:
+        run_id = session.config.stash.get(RUN_ID, "")
+        verdicts = session.config.stash[VERDICTS]
+        file.write_text(json.dumps({"run": run_id, "tests": verdicts}, indent=1) + "\n")

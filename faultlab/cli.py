@@ -1,0 +1,231 @@
+"""Command line: every verb, its help with examples, and the exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, NoReturn
+
+from faultlab import __version__, catalogue, doctor, learner, status, transcript, verify
+from faultlab.errors import BadInput, CannotRun, Problem
+from faultlab.terminal import Terminal
+
+_EXITS = """\
+exit codes:
+  0  pass      1  the system under test said no
+  2  usage or bad input      3  unknown, or cannot run here
+"""
+
+Act = Callable[[Terminal, argparse.Namespace], None]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One command: what it does, its arguments, and examples for its help."""
+
+    does: str
+    act: Act
+    examples: tuple[str, ...]
+    lab: bool = False
+    options: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = field(default=())
+
+
+def _option(*names: str, **facts: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    return names, facts
+
+
+VERBS: dict[str, Verb] = {
+    "start": Verb(
+        "bring a lab up, prove its symptom, print the ticket",
+        lambda term, a: learner.start(term, a.lab),
+        ("faultlab start mtu",),
+        lab=True,
+    ),
+    "shell": Verb(
+        "log in to a machine of a lab that is up",
+        lambda term, a: learner.shell(a.lab, a.machine),
+        ("faultlab shell mtu", "faultlab shell mtu web"),
+        lab=True,
+        options=(
+            _option("machine", nargs="?", default="client", help="machine or daemon (client)"),
+        ),
+    ),
+    "hint": Verb(
+        "the next rung of the hint ladder",
+        lambda term, a: learner.hint(term, a.lab),
+        ("faultlab hint mtu",),
+        lab=True,
+    ),
+    "check": Verb(
+        "is it fixed? measures the symptom as it is now",
+        lambda term, a: learner.check(term, a.lab),
+        ("faultlab check mtu", "faultlab check mtu --json"),
+        lab=True,
+    ),
+    "fix": Verb(
+        "apply the documented fix",
+        lambda term, a: learner.fix(term, a.lab),
+        ("faultlab fix mtu",),
+        lab=True,
+    ),
+    "debrief": Verb(
+        "the lesson",
+        lambda term, a: learner.debrief(term, a.lab),
+        ("faultlab debrief mtu",),
+        lab=True,
+    ),
+    "reset": Verb(
+        "back to the injected state",
+        lambda term, a: learner.reset(term, a.lab),
+        ("faultlab reset mtu",),
+        lab=True,
+    ),
+    "down": Verb(
+        "remove a lab",
+        lambda term, a: learner.down(term, a.lab),
+        ("faultlab down mtu",),
+        lab=True,
+    ),
+    "verify": Verb(
+        "run the whole contract of labs, judged by pytest",
+        lambda term, a: verify.verify(
+            term,
+            a.labs,
+            everything=a.all,
+            jobs=a.jobs,
+            repeat=a.repeat,
+            json_file=a.json_file,
+            junit_file=a.junit,
+        ),
+        (
+            "faultlab verify mtu somaxconn",
+            "faultlab verify --all --repeat 3 --json result.json",
+            "faultlab verify --all --junit result.xml",
+        ),
+        options=(
+            _option("labs", nargs="*", metavar="LAB", help="labs to verify"),
+            _option("--all", action="store_true", help="every lab that runs here"),
+            _option("--jobs", type=int, default=1, metavar="N", help="labs side by side (1)"),
+            _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
+            _option("--json", dest="json_file", metavar="FILE", help="write the result as JSON"),
+            _option("--junit", metavar="FILE", help="write the result as JUnit XML"),
+        ),
+    ),
+    "list": Verb(
+        "the catalogue",
+        lambda term, a: catalogue.show(term, markdown=a.markdown),
+        ("faultlab list", "faultlab list --json"),
+        options=(_option("--markdown", action="store_true", help="as the table of the README"),),
+    ),
+    "doctor": Verb(
+        "what runs here, by trying",
+        lambda term, a: doctor.show(term, a.labs),
+        ("faultlab doctor", "faultlab doctor mtu"),
+        options=(_option("labs", nargs="*", metavar="LAB", help="only these labs"),),
+    ),
+    "status": Verb(
+        "what of ours is up, read from Docker and the kernel",
+        lambda term, a: status.show(term, spoil=a.spoil),
+        ("faultlab status", "faultlab status --spoil"),
+        options=(
+            _option("--spoil", action="store_true", help="also what differs from a new machine"),
+        ),
+    ),
+    "sweep": Verb(
+        "remove everything of ours",
+        lambda term, a: status.sweep(term, images_too=a.images),
+        ("faultlab sweep", "faultlab sweep --images"),
+        options=(_option("--images", action="store_true", help="the images as well"),),
+    ),
+    "images": Verb(
+        "build the images that are missing",
+        lambda term, a: doctor.images(term),
+        ("faultlab images",),
+    ),
+    "transcript": Verb(
+        "for authors: run a lab and record the transcripts of its lesson",
+        lambda term, a: transcript.record(term, a.lab),
+        ("faultlab transcript mtu",),
+        lab=True,
+    ),
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with our way to say an error: one line, the next command, exit 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(message[0].upper() + message[1:] + ".", f"{self.prog} --help")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all verbs."""
+    shape = argparse.RawDescriptionHelpFormatter
+    top = _Parser(
+        prog="faultlab",
+        description="One documented failure in a real stack, proven by measurement.",
+        epilog="examples:\n  faultlab list\n  faultlab start mtu\n  faultlab check mtu\n"
+        f"  faultlab down mtu\n\n{_EXITS}",
+        formatter_class=shape,
+    )
+    top.add_argument("--version", action="version", version=f"faultlab {__version__}")
+    verbs = top.add_subparsers(dest="verb", metavar="COMMAND", required=True, parser_class=_Parser)
+    for name, verb in VERBS.items():
+        lines = "\n".join(f"  {example}" for example in verb.examples)
+        sub = verbs.add_parser(
+            name,
+            help=verb.does,
+            description=f"{verb.does[0].upper()}{verb.does[1:]}.",
+            epilog=f"examples:\n{lines}\n\n{_EXITS}",
+            formatter_class=shape,
+        )
+        if verb.lab:
+            sub.add_argument("lab", metavar="LAB", help="a lab of `faultlab list`")
+        for names, facts in verb.options:
+            sub.add_argument(*names, **facts)
+        if not any("--json" in names for names, _ in verb.options):
+            sub.add_argument("--json", action="store_true", help="print one JSON object instead")
+    return top
+
+
+def main(argv: list[str]) -> int:
+    """Run one command line and return its exit code; no traceback for what a user can cause."""
+    _reach_us_when_told_to_stop()
+    term = Terminal("--json" in argv and argv[0] != "verify")
+    try:
+        arguments = parser().parse_args(argv)
+        VERBS[arguments.verb].act(term, arguments)
+    except Problem as problem:
+        term.problem(problem)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        term.problem(CannotRun("Interrupted; what was started is removed.", "faultlab status"))
+        return CannotRun.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` has seen enough
+        return 0
+    except OSError as error:
+        term.problem(CannotRun(f"{error.filename or 'A file'}: {error.strerror}.", "df -h"))
+        return CannotRun.exit_code
+    return 0
+
+
+def _reach_us_when_told_to_stop() -> None:
+    """SIGTERM ends us as Ctrl-C does: through the clean-up."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, stop)
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))

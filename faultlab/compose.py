@@ -1,0 +1,138 @@
+"""Compose: the stack's compose file, and the Compose program (v2 or v1) that carries it out.
+
+`labs/stack.yaml` and a lab's overlay are plain compose files without names, tags or labels;
+`Plan.documents` adds those, so that an overlay cannot forget the labels that clean-up relies on.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from faultlab import images, paths
+from faultlab.command import run
+from faultlab.errors import BadInput, CannotRun
+
+CLIENT = "client"
+_JOIN = "service:"
+_FORBIDDEN = ("privileged", "ports", "container_name")
+
+
+class PoolOverlap(Exception):
+    """Docker refused the subnet because something else uses it by now."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The services that stack.yaml and an overlay describe."""
+
+    parts: tuple[dict[str, Any], ...]
+
+    @property
+    def services(self) -> dict[str, dict[str, Any]]:
+        """Every service; where an overlay adds to one, the keys of both."""
+        merged: dict[str, dict[str, Any]] = {}
+        for part in self.parts:
+            for name, service in (part.get("services") or {}).items():
+                merged[name] = {**merged.get(name, {}), **(service or {})}
+        return merged
+
+    @property
+    def daemons(self) -> dict[str, str]:
+        """Each daemon with the machine that it joins."""
+        return {
+            name: str(service["network_mode"]).removeprefix(_JOIN)
+            for name, service in self.services.items()
+            if str(service.get("network_mode", "")).startswith(_JOIN)
+        }
+
+    def needed(self, daemons: Iterable[str]) -> list[str]:
+        """The client, the machines that these daemons run on, then the daemons."""
+        wanted = list(daemons)
+        machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted)])
+        return [*machines, *wanted]
+
+    def documents(
+        self, stack: str, daemons: Iterable[str], subnet: str, labels: dict[str, str]
+    ) -> list[dict[str, Any]]:
+        """The compose files to run: only what is needed, named, tagged, labelled, addressed."""
+        needed = self.needed(daemons)
+        documents = []
+        for part in self.parts:
+            document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
+            services = document.get("services") or {}
+            document["services"] = {n: services[n] or {} for n in needed if n in services}
+            for name, service in document["services"].items():
+                service["labels"] = labels
+                service["container_name"] = f"{stack}-{name}"
+                if "image" in service:
+                    service["image"] = images.tag(service["image"])
+            volumes = document.get("volumes") or {}
+            document["volumes"] = {name: {"labels": labels} for name in volumes}
+            documents.append(document)
+        network = documents[0]["networks"]["default"]
+        network.update({"labels": labels, "ipam": {"config": [{"subnet": subnet}]}})
+        return documents
+
+
+def read(overlay: Path | None) -> Plan:
+    """Read stack.yaml and an overlay. Raises BadInput for what would break the safety rules."""
+    files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
+    return Plan(tuple(_read(file) for file in files))
+
+
+@cache
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text())
+    except yaml.YAMLError as error:
+        line = " ".join(str(error).split())
+        raise BadInput(f"{file.name}: not valid YAML: {line}", f"edit {file}") from error
+    except FileNotFoundError as error:
+        raise BadInput(f"{file}: missing file", "git status") from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{file}: expected services, got {document!r}", f"edit {file}")
+    known = set(images.names())
+    for name, service in (document.get("services") or {}).items():
+        for key in _FORBIDDEN:
+            if key in (service or {}):
+                raise BadInput(f"{file}: services.{name}.{key}: not allowed in a lab")
+        image = (service or {}).get("image")
+        if image is not None and image not in known:
+            raise BadInput(
+                f"{file}: services.{name}.image: expected one of {', '.join(sorted(known))},"
+                f" got {image!r}",
+                f"edit {file}",
+            )
+    return document
+
+
+@cache
+def program() -> tuple[str, ...]:
+    """Compose v1 when it is there alone, else v2. Raises CannotRun when there is none."""
+    if shutil.which("docker") and run(["docker", "compose", "version"], timeout=20).returncode == 0:
+        return ("docker", "compose")
+    if shutil.which("docker-compose"):
+        return ("docker-compose",)
+    raise CannotRun("Docker Compose is not installed.", "make setup")
+
+
+def up(stack: str, files: list[Path], env: dict[str, str]) -> None:
+    """Start the services. Raises PoolOverlap, or CannotRun with what Compose said."""
+    chosen = [word for file in files for word in ("-f", str(file))]
+    command = [*program(), "-p", stack, *chosen, "up", "-d", "--no-build"]
+    done = run(command, timeout=180, env={**env, "COMPOSE_IGNORE_ORPHANS": "1"})
+    if done.returncode == 0:
+        return
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    if any("overlap" in line for line in lines):
+        raise PoolOverlap(lines[-1])
+    errors = [line for line in lines if "error" in line.lower()] or lines or ["no reason given"]
+    raise CannotRun(f"Docker Compose could not start {stack}: {errors[-1]}", "faultlab doctor")

@@ -1,0 +1,126 @@
+"""Contract: the tests that every lab has to pass. They judge the readings of one walk.
+
+`class TestMtu(Contract): check = CHECK` in a check file is all it takes; pytest finds the tests.
+An assertion that fails is `fail`; anything else that goes wrong is `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from faultlab.check import Check, Finding
+from faultlab.run import FAULTY, FIXED, HEALTHY, Run
+
+
+def alternative(number: int) -> str:
+    """The phase after an alternative fix, counted from 1."""
+    return f"alternative {number}"
+
+
+def before(phase: str) -> str:
+    """The phase before an alternative: injected again, and proven again."""
+    return f"{phase}, before"
+
+
+def cheat(number: int) -> str:
+    """The phase after a cheat, counted from 1."""
+    return f"cheat {number}"
+
+
+def walk(run: Run) -> None:
+    """Take the readings of all phases; stop early when the gate stays shut, for the tests to say.
+
+    Raises CannotRun when the stack or the machine breaks.
+    """
+    lab = run.lab
+    run.traces = True
+    run.healthy()
+    run.inject()
+    run.measure(FAULTY)
+    if not _all(run.expected(FAULTY)):
+        return
+    run.apply("fix", lab.fix)
+    run.measure(FIXED)
+    for i, remedy in enumerate(lab.alternative, 1):
+        phase = alternative(i)
+        run.again()
+        run.measure(before(phase))
+        run.apply(phase, remedy.steps)
+        run.measure(phase)
+    for i, remedy in enumerate(lab.cheat, 1):
+        run.again()
+        run.apply(cheat(i), remedy.steps)
+        run.measure(cheat(i))
+
+
+def _all(found: Iterable[Finding]) -> bool:
+    return all(finding.holds for finding in found)
+
+
+def _hold(found: Iterable[Finding], claim: str) -> None:
+    """Every finding must hold, or the assertion says which did not."""
+    amiss = [finding.words for finding in found if not finding.holds]
+    assert not amiss, f"{claim}: " + "; ".join(amiss)
+
+
+class Contract:
+    """What holds for every lab. The fixture `run` has walked through all phases before."""
+
+    check: ClassVar[Check[Any, Any]]
+
+    def test_healthy(self, run: Run) -> None:
+        """Before the fault all is well, and no trace of it shows."""
+        _hold(run.good(HEALTHY), "not healthy before the fault")
+        self._silent(run, HEALTHY)
+
+    def test_symptom(self, run: Run) -> None:
+        """The fault shows as its users would meet it; a control stays well."""
+        _hold(run.expected(FAULTY), "the symptom does not show")
+
+    def test_evidence(self, run: Run) -> None:
+        """Each trace shows while the fault is there and at no other time."""
+        if run.lab.control:
+            self._silent(run, FAULTY)
+        else:
+            _hold(run.check.signs(run.reading(FAULTY)), "the evidence is missing")
+        self._silent(run, FIXED)
+
+    def test_fix(self, run: Run) -> None:
+        """The documented fix makes it well again."""
+        _hold(run.good(FIXED), "the fix does not help")
+
+    def test_alternatives(self, run: Run) -> None:
+        """Each alternative helps too, from a fault that was proven again."""
+        for i, _ in enumerate(run.lab.alternative, 1):
+            phase = alternative(i)
+            _hold(run.expected(before(phase)), f"{phase}: the symptom was not there")
+            _hold(run.good(phase), f"{phase} does not help")
+
+    def test_cheats(self, run: Run) -> None:
+        """No cheat passes as a fix."""
+        for i, _ in enumerate(run.lab.cheat, 1):
+            found = run.good(cheat(i))
+            assert not _all(found), f"{cheat(i)} passes: " + "; ".join(f.words for f in found)
+
+    def test_opposite(self, run: Run) -> None:
+        """Every limit fails in the opposite phase, so none of them is always true."""
+        if run.lab.control:
+            return  # a control has no faulty phase; its cheat is the opposite
+        names = {measure.name for measure in run.check.symptom if not measure.steady}
+        assert names, "no measure tells the phases apart"
+        for found, phase in (
+            (run.good(FAULTY), "well in the faulty phase"),
+            (run.bad(HEALTHY), "ill in the healthy phase"),
+            (run.bad(FIXED), "ill in the fixed phase"),
+        ):
+            always = [f.words for f in found if f.name in names and f.holds]
+            assert not always, f"{phase}: " + "; ".join(always)
+
+    def test_nothing_left(self, run: Run) -> None:
+        """After down nothing of the stack is there."""
+        assert run.record.happened("down"), "the stack was not removed"
+
+    def _silent(self, run: Run, phase: str) -> None:
+        loud = [sign.words for sign in run.check.signs(run.reading(phase)) if sign.holds]
+        assert not loud, f"evidence without a fault, {phase}: " + "; ".join(loud)

@@ -1,0 +1,223 @@
+"""Engine: where stacks run. `local` is the Docker Engine that this user's `docker` talks to.
+
+Verbs: containers, exec (through Machine.run), restart, limit, remove. Everything above works with
+a Machine and does not know which engine it is on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import docker
+import requests
+from docker.context import ContextAPI
+from docker.models.containers import Container
+
+from faultlab.errors import BadInput, CannotRun
+
+STACK_LABEL = "faultlab.stack"
+LAB_LABEL = "faultlab.lab"
+RUN_LABEL = "faultlab.run"
+
+_SOCKET = "unix:///var/run/docker.sock"
+_CPU_PERIOD = 100_000  # microseconds, the kernel's default cfs_period_us
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ran to its end in a machine. Seconds are wall time."""
+
+    command: str
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+@contextmanager
+def docker_errors() -> Iterator[None]:
+    """Turn what the Docker SDK raises into one line with the next command to type."""
+    try:
+        yield
+    except docker.errors.NotFound as error:
+        raise CannotRun(
+            f"It is gone from Docker: {error.explanation or error}", "faultlab status"
+        ) from error
+    except docker.errors.APIError as error:
+        text = str(error.explanation or error).strip().splitlines()[0]
+        hint = "df -h" if "no space left" in text else "faultlab doctor"
+        raise CannotRun(f"Docker refused: {text}", hint) from error
+    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+        raise _unreachable(error) from error
+
+
+def _unreachable(error: BaseException) -> CannotRun:
+    where = docker_url()
+    text = repr(error)
+    if "PermissionError" in text or "Permission denied" in text:
+        return CannotRun(
+            f"No permission on Docker's socket ({where}).",
+            'sudo usermod -aG docker "$USER", then log in again',
+        )
+    if "No space left" in text:
+        return CannotRun("The disk is full.", "df -h")
+    if "Read timed out" in text:
+        return CannotRun(f"Docker did not answer in time on {where}.", "docker ps")
+    return CannotRun(f"Docker does not answer on {where}.", "make setup")
+
+
+def docker_url() -> str:
+    """The Engine that the `docker` command talks to: DOCKER_HOST, else its current context."""
+    context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
+    return os.environ.get("DOCKER_HOST") or (context and context.Host) or _SOCKET
+
+
+class Machine:
+    """A container of a stack: a machine, or a daemon that has joined one. Probes run in it."""
+
+    def __init__(self, name: str, container: Container) -> None:
+        self.name = name
+        self.container = container
+
+    @property
+    def container_name(self) -> str:
+        """The name that `docker exec` and `docker restart` take."""
+        return str(self.container.name)
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Run a shell command as root in the container, and wait for its end.
+
+        Raises CannotRun when the container is not there or the command is still running after
+        `timeout` seconds. A non-zero exit code is a reading, not an error.
+        """
+        api = self.container.client.api  # type: ignore[union-attr]
+        argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
+        started = time.monotonic()
+        try:
+            with docker_errors():
+                exec_id = api.exec_create(self.container.id, argv)["Id"]
+                out, err = api.exec_start(exec_id, demux=True)
+                code = api.exec_inspect(exec_id)["ExitCode"]
+        except CannotRun as problem:
+            if "is not running" in problem.message or "is gone" in problem.message:
+                raise CannotRun(
+                    f"{self.name} is not running any more ({self.container_name}).",
+                    f"docker start {self.container_name}",
+                ) from problem
+            raise
+        seconds = time.monotonic() - started
+        if code in (124, 137) and seconds >= timeout:
+            raise CannotRun(
+                f"On {self.name} this did not end within {timeout:g} s: {command}",
+                "faultlab status",
+            )
+        return Done(
+            command,
+            -1 if code is None else int(code),
+            (out or b"").decode(errors="replace"),
+            (err or b"").decode(errors="replace"),
+            seconds,
+        )
+
+    def must(self, command: str, timeout: float = 30) -> str:
+        """Run a command that has to succeed and return what it printed. Raises CannotRun."""
+        done = self.run(command, timeout)
+        if done.code != 0:
+            tail = (done.err or done.out).strip().splitlines()[-1:] or ["(it printed nothing)"]
+            raise CannotRun(
+                f"On {self.name} this failed with exit code {done.code}: {command}: {tail[0]}",
+                "faultlab status",
+            )
+        return done.out
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Docker's State of the container, read now (Running, ExitCode, OOMKilled, …)."""
+        with docker_errors():
+            self.container.reload()
+        state: dict[str, Any] = self.container.attrs["State"]
+        return state
+
+    def restart(self) -> None:
+        """Stop and start the container; the machine it has joined keeps its settings."""
+        with docker_errors():
+            self.container.restart(timeout=5)
+
+    def limit(self, cpus: float | None, memory: str | None) -> None:
+        """Change the limits of the running container, as `docker update` does."""
+        change: dict[str, Any] = {}
+        if cpus is not None:
+            change |= {"cpu_period": _CPU_PERIOD, "cpu_quota": int(cpus * _CPU_PERIOD)}
+        if memory is not None:
+            change |= {"mem_limit": memory, "memswap_limit": memory}
+        with docker_errors():
+            self.container.update(**change)
+
+
+class Engine:
+    """The Docker Engine that runs the stacks."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        with docker_errors():
+            url = docker_url()
+            self.client = docker.DockerClient(base_url=url, timeout=120)
+            self.client.ping()
+        self.env = {"DOCKER_HOST": url}  # for docker's and Compose's own command lines
+
+    def info(self) -> dict[str, Any]:
+        """What Docker says of itself: versions, kernel, cgroup version, storage driver."""
+        with docker_errors():
+            info: dict[str, Any] = self.client.info()
+        return info
+
+    def containers(self, **labels: str) -> list[Container]:
+        """Our containers, running or not, that carry these labels (`stack=…`, `lab=…`)."""
+        with docker_errors():
+            found: list[Container] = self.client.containers.list(
+                all=True, filters={"label": _filters(labels)}, ignore_removed=True
+            )
+        return found
+
+    def networks(self, **labels: str) -> list[Any]:
+        """Our networks with these labels."""
+        with docker_errors():
+            return list(self.client.networks.list(filters={"label": _filters(labels)}))
+
+    def volumes(self, **labels: str) -> list[Any]:
+        """Our volumes with these labels."""
+        with docker_errors():
+            return list(self.client.volumes.list(filters={"label": _filters(labels)}))
+
+    def helper(self, image: str, script: str, stack: str, **options: Any) -> str:
+        """Run a one-shot container without a network, labelled as ours, and return its output."""
+        with docker_errors():
+            try:
+                out: bytes = self.client.containers.run(
+                    image,
+                    ["sh", "-ec", script],
+                    network_mode="none",
+                    labels={STACK_LABEL: stack},
+                    remove=True,
+                    stderr=True,
+                    **options,
+                )
+            except docker.errors.ContainerError as error:
+                text = str(error).splitlines()[-1]
+                raise CannotRun(
+                    f"A helper container failed: {text or error}", "faultlab doctor"
+                ) from error
+        return out.decode(errors="replace")
+
+
+def _filters(labels: dict[str, str]) -> list[str]:
+    unknown = set(labels) - {"stack", "lab", "run"}
+    if unknown:
+        raise BadInput(f"No such label: {', '.join(sorted(unknown))}")
+    return [STACK_LABEL, *(f"faultlab.{key}={value}" for key, value in labels.items())]

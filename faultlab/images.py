@@ -1,0 +1,124 @@
+"""Images: one folder each under `images/`, built from Debian packages.
+
+The tag is a digest of the folder and of the images below it, so that an unchanged image is never
+built again and a changed one always is. `base` comes from a registry when one answers, else from
+mmdebstrap. `vm` is not a container image and is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import docker
+
+from faultlab import paths
+from faultlab.command import DIE_WITH_US
+from faultlab.engine import Engine, docker_errors
+from faultlab.errors import CannotRun
+
+BASE = "base"
+LABEL = "faultlab.image"
+_SUITE = "bookworm"
+
+
+def names() -> list[str]:
+    """The images that a stack can use, `base` first."""
+    found = sorted(file.parent.name for file in paths.images().glob("*/Dockerfile"))
+    return [BASE, *(name for name in found if name != BASE)]
+
+
+@cache
+def tag(name: str) -> str:
+    """`faultlab/<name>:<digest of its sources>`."""
+    digest = hashlib.sha256()
+    if name != BASE:
+        digest.update(tag(BASE).encode())
+    folder = paths.images() / name
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(folder)} {file.stat().st_mode & 0o111}\n".encode())
+        digest.update(file.read_bytes())
+    return f"faultlab/{name}:{digest.hexdigest()[:12]}"
+
+
+def missing(engine: Engine) -> list[str]:
+    """The images that the engine does not have yet, in the order to build them."""
+    with docker_errors():
+        have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
+    return [name for name in names() if tag(name) not in have]
+
+
+def stale(engine: Engine) -> list[str]:
+    """Tags of ours that no longer match any source."""
+    current = {tag(name) for name in names()}
+    with docker_errors():
+        images = engine.client.images.list(filters={"label": LABEL})
+    return sorted(t for image in images for t in image.tags if t not in current)
+
+
+def build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
+    """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error."""
+    if name == BASE:
+        _build_base(engine, say)
+    _build(engine, name, say)
+
+
+def _base_source() -> str:
+    return f"faultlab/{_SUITE}:latest"
+
+
+def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
+    """Bring a bare Debian under `faultlab/bookworm`: pulled when a registry answers, else made."""
+    repository, version = _base_source().split(":")
+    say("asking the registry for debian:bookworm-slim")
+    try:
+        image = engine.client.images.pull("debian", tag=f"{_SUITE}-slim")
+        image.tag(repository, version)
+        return
+    except docker.errors.DockerException:
+        say("no registry answers: making it from Debian packages")
+    if shutil.which("mmdebstrap") is None:
+        raise CannotRun("No registry answers and mmdebstrap is not installed.", "make setup")
+    make = subprocess.Popen(
+        [*DIE_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert make.stdout is not None and make.stderr is not None
+    with docker_errors():
+        engine.client.api.import_image_from_stream(make.stdout, repository, version)
+    errors = make.stderr.read().decode(errors="replace").strip()
+    if make.wait() != 0:
+        raise CannotRun(
+            f"mmdebstrap failed: {errors.splitlines()[-1] if errors else 'no reason given'}",
+            f"mmdebstrap --variant=minbase {_SUITE} /dev/null",
+        )
+
+
+def _build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
+    base = _base_source() if name == BASE else tag(BASE)
+    with docker_errors():
+        stream = engine.client.api.build(
+            path=str(Path(paths.images() / name)),
+            tag=tag(name),
+            buildargs={"BASE": base},
+            labels={LABEL: name},
+            network_mode="default",
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        last = ""
+        for event in stream:
+            if "error" in event:
+                detail = last or str(event["error"]).strip()
+                raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
+            text = str(event.get("stream") or event.get("status") or "").strip()
+            if text:
+                last = text.splitlines()[-1]
+                say(last)

@@ -1,0 +1,48 @@
+"""Inject: carry out the steps of a lab (fault, fix, …). It changes, it never judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faultlab.errors import CannotRun
+from faultlab.lab import Limit, Step
+from faultlab.stack import Stack
+
+_STEP_SECONDS = 60
+
+
+def apply(stack: Stack, steps: Iterable[Step]) -> None:
+    """Do the steps in order. Raises CannotRun for a command that fails."""
+    for step in steps:
+        machine = stack[step.at]
+        if step.run is not None:
+            machine.must(step.run, _STEP_SECONDS)
+        elif step.limit is not None:
+            machine.limit(step.limit.cpus, step.limit.memory)
+        else:
+            machine.restart()
+            _wait_listening(stack)
+
+
+def _wait_listening(stack: Stack) -> None:
+    """Give a restarted daemon time to come up; that it stays down can be the lab's own fault."""
+    try:
+        stack.wait_ready(seconds=10)
+    except CannotRun:
+        return
+
+
+def typed(stack_name: str, step: Step) -> str:
+    """The step as an engineer types it, with the place where: `web# ip link …`."""
+    container = f"{stack_name}-{step.at}"
+    if step.run is not None:
+        return f"{step.at}# {step.run}"
+    if step.limit is not None:
+        return f"$ docker update {_limit_flags(step.limit)} {container}"
+    return f"$ docker restart {container}"
+
+
+def _limit_flags(limit: Limit) -> str:
+    cpus = f"--cpus {limit.cpus:g}" if limit.cpus is not None else ""
+    memory = f"--memory {limit.memory} --memory-swap {limit.memory}" if limit.memory else ""
+    return " ".join(filter(None, (cpus, memory)))

@@ -1,0 +1,224 @@
+"""Lab: one folder with the facts (`lab.toml`), the ticket, the fault, the fix and the lesson.
+
+A mistake in a folder is told in one line with file, key and what was expected, and exits with 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from faultlab import compose, paths
+from faultlab.abilities import ABILITIES
+from faultlab.errors import BadInput
+
+KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
+NO_FAULT = "none"  # `truth.cause` of a control
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Limit(_Strict):
+    """What `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
+
+    cpus: Annotated[float, Field(gt=0, strict=False)] | None = None
+    memory: Annotated[str, Field(pattern=r"^[0-9]+[kmg]$")] | None = None
+
+
+class Step(_Strict):
+    """One thing that an engineer does: a command, a restart or a limit, on a machine or daemon."""
+
+    at: str
+    run: str | None = None
+    restart: Literal[True] | None = None
+    limit: Limit | None = None
+
+    @model_validator(mode="after")
+    def _one_action(self) -> Step:
+        if sum(x is not None for x in (self.run, self.restart, self.limit)) != 1:
+            raise ValueError("expected exactly one of run, restart, limit")
+        return self
+
+
+class Truth(_Strict):
+    """What a diagnosis must name."""
+
+    component: str
+    resource: str
+    cause: str
+
+
+class Remedy(_Strict):
+    """An alternative or a cheat, with the reason why it works or does not."""
+
+    why: str
+    steps: Annotated[list[Step], Field(min_length=1)]
+
+
+class Hint(_Strict):
+    """One rung of the ladder; `cost` in points."""
+
+    cost: Annotated[int, Field(ge=0)]
+    text: str
+
+
+class Lab(_Strict):
+    """The facts of one lab, as `lab.toml` gives them."""
+
+    id: str
+    folder: Path
+    title: str
+    origin: str
+    tier: Literal["web", "app", "data", "control"]
+    daemons: Annotated[list[str], Field(min_length=1)]
+    scope: Literal["machine", "kernel"]
+    requires: list[str] = []
+    load: bool = False
+    minutes: Annotated[int, Field(gt=0)]
+    difficulty: Annotated[int, Field(ge=1, le=5)]
+    twins: list[str] = []
+    truth: Truth
+    inject: list[Step] = []
+    fix: list[Step] = []
+    alternative: Annotated[list[Remedy], Field(min_length=1)]
+    cheat: Annotated[list[Remedy], Field(min_length=1)]
+    hint: Annotated[list[Hint], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _a_fault_has_inject_and_fix(self) -> Lab:
+        if not self.control and not (self.inject and self.fix):
+            raise ValueError("expected [[inject]] and [[fix]] (only a control has none)")
+        return self
+
+    @property
+    def control(self) -> bool:
+        """Nothing is wrong here: a check and a tool must stay silent."""
+        return self.truth.cause == NO_FAULT
+
+    @property
+    def ticket(self) -> str:
+        """The incident as a user reports it."""
+        return (self.folder / "ticket.md").read_text()
+
+    @property
+    def lesson(self) -> str:
+        """What to learn from it, with the transcripts of a run."""
+        return (self.folder / "README.md").read_text()
+
+    @property
+    def overlay(self) -> Path | None:
+        """The lab's own addition to the stack's compose file, if it has one."""
+        file = self.folder / "compose.yaml"
+        return file if file.exists() else None
+
+    def steps(self) -> list[tuple[str, Step]]:
+        """Every step of the lab with the key it stands under."""
+        found = [(f"inject[{i}]", s) for i, s in enumerate(self.inject)]
+        found += [(f"fix[{i}]", s) for i, s in enumerate(self.fix)]
+        for key, remedies in (("alternative", self.alternative), ("cheat", self.cheat)):
+            for i, remedy in enumerate(remedies):
+                found += [(f"{key}[{i}].steps[{j}]", s) for j, s in enumerate(remedy.steps)]
+        return found
+
+
+def ids() -> list[str]:
+    """The labs of this project, by name. A folder that starts with `_` or `.` is none."""
+    folder = paths.labs()
+    if not folder.is_dir():
+        raise BadInput(f"There is no folder {folder}.", "cd to the project, or unset FAULTLAB_ROOT")
+    return sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] not in "_.")
+
+
+def load(lab_id: str) -> Lab:
+    """Read and validate one lab. Raises BadInput with the file, the key and what was expected."""
+    if lab_id not in ids():
+        near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.5)
+        raise BadInput(
+            f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
+            f"faultlab start {near[0]}" if near else "faultlab list",
+        )
+    return load_folder(paths.labs() / lab_id)
+
+
+def load_folder(folder: Path) -> Lab:
+    """Read and validate the lab in a folder, whatever it is called."""
+    file = folder / "lab.toml"
+    for needed in ("lab.toml", "ticket.md", "README.md"):
+        if not (folder / needed).is_file():
+            raise BadInput(
+                f"{_show(folder / needed)}: missing file; a lab has lab.toml, ticket.md, README.md",
+                "see docs/adding-a-lab.md",
+            )
+    try:
+        facts: dict[str, Any] = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{_show(file)}: not valid TOML: {error}", _edit(file)) from error
+    for key in ("id", "folder"):
+        if key in facts:
+            raise BadInput(f"{_show(file)}: {key}: unknown key (the folder's name is the id)")
+    try:
+        lab = Lab(id=folder.name, folder=folder, **facts)
+    except ValidationError as error:
+        raise BadInput(f"{_show(file)}: {_explain(error)}", _edit(file)) from error
+    _check_places(lab, file)
+    return lab
+
+
+def _check_places(lab: Lab, file: Path) -> None:
+    stack = compose.read(lab.overlay)
+    for i, daemon in enumerate(lab.daemons):
+        if daemon not in stack.daemons:
+            raise BadInput(
+                f"{_show(file)}: daemons[{i}]: expected one of {', '.join(sorted(stack.daemons))},"
+                f" got {daemon!r}",
+                _edit(file),
+            )
+    for i, ability in enumerate(lab.requires):
+        if ability not in ABILITIES:
+            raise BadInput(
+                f"{_show(file)}: requires[{i}]: expected one of {', '.join(sorted(ABILITIES))},"
+                f" got {ability!r}",
+                _edit(file),
+            )
+    places = {*stack.needed(lab.daemons), *([KERNEL] if lab.scope == "kernel" else [])}
+    for key, step in lab.steps():
+        if step.at not in places:
+            raise BadInput(
+                f"{_show(file)}: {key}.at: expected one of {', '.join(sorted(places))},"
+                f" got {step.at!r}",
+                _edit(file),
+            )
+
+
+def _explain(error: ValidationError) -> str:
+    """The first mistake as `key: what was expected`."""
+    first = error.errors()[0]
+    key = re.sub(r"\.(\d+)", r"[\1]", ".".join(str(part) for part in first["loc"]))
+    match first["type"]:
+        case "extra_forbidden":
+            return f"{key}: unknown key"
+        case "missing":
+            return f"{key}: missing key"
+        case "value_error":
+            return f"{key + ': ' if key else ''}{first['ctx']['error']!s}"
+    expected = first["msg"].replace("Input should be", "expected")
+    return f"{key}: {expected}, got {first['input']!r}"
+
+
+def _show(file: Path) -> str:
+    """The path as the user would type it from the project's folder."""
+    try:
+        return str(file.relative_to(paths.root()))
+    except ValueError:
+        return str(file)
+
+
+def _edit(file: Path) -> str:
+    return f"edit {_show(file)}; docs/adding-a-lab.md lists the keys"

@@ -1,0 +1,212 @@
+"""Learner: the commands of one person at one lab, from start to debrief."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from faultlab import inject, lock, stack
+from faultlab import lab as labs
+from faultlab.check import Finding
+from faultlab.engine import Engine
+from faultlab.errors import BadInput, CannotRun, SaidNo
+from faultlab.lab import Lab
+from faultlab.record import Record
+from faultlab.run import READY, Run, ensure_images, stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+
+def start(term: Terminal, lab_id: str) -> None:
+    """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
+
+    Raises SaidNo after a roll-back when the fault shows no effect; CannotRun when it cannot run.
+    """
+    lab = labs.load(lab_id)
+    name = stack_name(lab.id)
+    engine = Engine()
+    with lock.hold(name, f"start {lab.id}"):
+        place = Stack(engine, name)
+        record = Record.open(place.run_id) if place else None
+        if record and record.happened(READY) and not place.stopped():
+            term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
+            _hand_over(term, lab, record.id, [])
+            return
+        _start(term, engine, lab)
+
+
+def reset(term: Terminal, lab_id: str) -> None:
+    """Back to the injected state: a fresh stack, whatever was done to the old one."""
+    lab = labs.load(lab_id)
+    engine = Engine()
+    with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
+        _start(term, engine, lab)
+
+
+def _start(term: Terminal, engine: Engine, lab: Lab) -> None:
+    name = stack_name(lab.id)
+    term.heading(f"{lab.id}: {lab.title}")
+    with term.step("images", "looking for what has to be built") as step:
+        ensure_images(engine, step.note)
+        step.done("ready")
+    try:
+        with term.step("stack", "starting its containers") as step:
+            run = Run.begin(engine, lab, name)
+            step.done(f"up: {', '.join(run.stack)}")
+        with term.step("healthy", "measuring the stack before anything is wrong") as step:
+            run.healthy()
+            step.done("measured, all well")
+        with term.step("inject", "setting it up") as step:
+            run.inject()
+            step.done("done")
+        with term.step("symptom", "measuring what its users meet now") as step:
+            found = run.gate()
+            step.done("none, as it should be" if lab.control else "proven")
+    except BaseException as error:
+        stack.down(engine, name)
+        if isinstance(error, SaidNo):
+            error.message += " Rolled back."
+        raise
+    run.record.event(READY)
+    _hand_over(term, lab, run.record.id, found)
+
+
+def _hand_over(term: Terminal, lab: Lab, run_id: str, found: list[Finding]) -> None:
+    if found:
+        term.say()
+        term.findings(found)
+    term.say()
+    term.markdown(lab.ticket)
+    term.say()
+    machines = [name for name in Stack(Engine(), stack_name(lab.id)) if name not in lab.daemons]
+    for machine in machines:
+        term.say(f"  {f'make shell-{lab.id} AT={machine}':<36} log in to {machine}")
+    for command, what in (
+        ("check", "is it fixed? measures it now"),
+        ("hint", "a hint"),
+        ("fix", "apply the documented fix"),
+        ("debrief", "the lesson"),
+        ("down", "remove it"),
+    ):
+        term.say(f"  {f'make {command}-{lab.id}':<36} {what}")
+    term.json(
+        {
+            "lab": lab.id,
+            "verdict": "pass",
+            "run": run_id,
+            "machines": machines,
+            "ticket": lab.ticket,
+            "findings": rows(found),
+        }
+    )
+
+
+def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
+    """Findings as JSON."""
+    return [
+        {"name": f.name, "value": f.value, "unit": f.unit, "wanted": f.wanted, "holds": f.holds}
+        for f in found
+    ]
+
+
+def shell(lab_id: str, machine: str) -> None:
+    """Become a shell on a machine or daemon of a lab that is up."""
+    lab = labs.load(lab_id)
+    place = Stack(Engine(), stack_name(lab.id))
+    if not place:
+        raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+    if machine not in place:
+        raise BadInput(
+            f"{lab.id} has no machine {machine!r}; it has {', '.join(place)}.",
+            f"make shell-{lab.id} AT={next(iter(place))}",
+        )
+    target = place[machine]
+    if not target.state["Running"]:
+        raise CannotRun(f"{machine} is not running.", f"docker start {target.container_name}")
+    flags = "-it" if sys.stdin.isatty() else "-i"
+    sys.stdout.flush()
+    os.execvp("docker", ["docker", "exec", flags, target.container_name, "bash"])
+
+
+def check(term: Terminal, lab_id: str) -> None:
+    """Measure the symptom as it is now and judge it. Raises SaidNo while it is not gone."""
+    run = _attached(lab_id)
+    with lock.hold(run.stack.name, f"check {lab_id}"):
+        with term.step("check", "measuring what its users meet now") as step:
+            run.measure("check")
+            step.done("measured")
+        found = run.good("check")
+        fixed = all(finding.holds for finding in found)
+        run.record.event("check", fixed=fixed)
+    term.say()
+    term.findings(found)
+    term.say()
+    verdict = "pass" if fixed else "fail"
+    term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})
+    if not fixed:
+        if not term.as_json:
+            raise SaidNo(f"{lab_id} is not fixed yet.", f"make hint-{lab_id}")
+        raise SystemExit(SaidNo.exit_code)
+    term.say(f"{lab_id}: yes, it is well. Next: make debrief-{lab_id}")
+
+
+def fix(term: Terminal, lab_id: str) -> None:
+    """Apply the documented fix and show each step as an engineer types it."""
+    run = _attached(lab_id)
+    with lock.hold(run.stack.name, f"fix {lab_id}"):
+        run.apply("fix", run.lab.fix)
+    typed = [inject.typed(run.stack.name, step) for step in run.lab.fix]
+    for line in typed or ["(nothing to fix: nothing is wrong)"]:
+        term.say(f"  {line}")
+    term.say(f"Applied. Next: make check-{lab_id}")
+    term.json({"lab": lab_id, "steps": typed})
+
+
+def hint(term: Terminal, lab_id: str) -> None:
+    """Give the next rung of the ladder; at its end, all of them again."""
+    run = _attached(lab_id)
+    ladder = run.lab.hint
+    given = int(run.record.facts["hints"])
+    if given < len(ladder):
+        given += 1
+        run.record.facts["hints"] = given
+        run.record.event("hint", number=given)
+    for i, rung in enumerate(ladder[:given], 1):
+        points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
+        term.say(f"Hint {i} of {len(ladder)} ({points}): {rung.text}")
+    if given == len(ladder):
+        term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
+    term.json(
+        {
+            "lab": lab_id,
+            "given": given,
+            "of": len(ladder),
+            "cost": sum(rung.cost for rung in ladder[:given]),
+            "hints": [rung.text for rung in ladder[:given]],
+        }
+    )
+
+
+def debrief(term: Terminal, lab_id: str) -> None:
+    """Show the lesson."""
+    lab = labs.load(lab_id)
+    term.markdown(lab.lesson)
+    term.json({"lab": lab.id, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
+
+
+def down(term: Terminal, lab_id: str) -> None:
+    """Remove a lab and read back that nothing is left."""
+    lab = labs.load(lab_id)
+    engine = Engine()
+    name = stack_name(lab.id)
+    with lock.hold(name, f"down {lab.id}"):
+        was = stack.leftovers(engine, name)
+        with term.step("down", "removing its containers, network and volumes") as step:
+            stack.down(engine, name)
+            step.done("removed, nothing is left" if was else "nothing was up")
+    term.json({"lab": lab.id, "removed": was})
+
+
+def _attached(lab_id: str) -> Run:
+    return Run.attach(Engine(), labs.load(lab_id))

@@ -1,0 +1,31 @@
+"""Where the project's own files are. `FAULTLAB_ROOT` points to another copy (tests use it)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def root() -> Path:
+    """The folder that holds `labs/`, `checks/` and `images/`."""
+    return Path(os.environ.get("FAULTLAB_ROOT") or Path(__file__).resolve().parents[1])
+
+
+def labs() -> Path:
+    """One folder a lab, and `stack.yaml`."""
+    return root() / "labs"
+
+
+def checks() -> Path:
+    """One `test_<id>.py` a lab."""
+    return root() / "checks"
+
+
+def images() -> Path:
+    """One folder an image."""
+    return root() / "images"
+
+
+def runs() -> Path:
+    """One folder a run. Not under version control."""
+    return root() / "runs"

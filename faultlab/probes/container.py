@@ -1,0 +1,28 @@
+"""Probe: how a daemon's container is doing, as `docker inspect` tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultlab.engine import Machine
+
+
+@dataclass(frozen=True)
+class State:
+    """Running or not, the exit code, and whether the kernel's OOM killer ended it."""
+
+    running: bool
+    exit_code: int
+    oom_killed: bool
+    restarts: int
+
+
+def state(machine: Machine) -> State:
+    """Read the state now."""
+    facts = machine.state
+    return State(
+        running=facts["Running"],
+        exit_code=facts["ExitCode"],
+        oom_killed=facts["OOMKilled"],
+        restarts=machine.container.attrs.get("RestartCount", 0),
+    )

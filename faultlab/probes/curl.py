@@ -1,0 +1,41 @@
+"""Probe: one page, fetched by curl. Source: curl(1), `--write-out %{json}`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from faultlab.engine import Machine
+from faultlab.errors import CannotRun
+
+
+@dataclass(frozen=True)
+class Page:
+    """What curl got. `exit_code` 0 is a complete answer, 28 a time-out; times in seconds."""
+
+    exit_code: int
+    status: int
+    bytes: int
+    connect: float
+    total: float
+
+
+def get(machine: Machine, url: str, max_time: float = 3) -> Page:
+    """Fetch a page from a machine and wait at most `max_time` seconds for it."""
+    command = f"curl -sS -o /dev/null --max-time {max_time:g} -w '%{{json}}' {url}"
+    return parse(machine.run(command, timeout=max_time + 10).out)
+
+
+def parse(out: str) -> Page:
+    """Read curl's JSON. Raises CannotRun when there is none."""
+    try:
+        facts = json.loads(out)
+    except ValueError as error:
+        raise CannotRun(f"curl printed no JSON: {out[:60]!r}") from error
+    return Page(
+        exit_code=facts["exitcode"],
+        status=facts["http_code"],
+        bytes=facts["size_download"],
+        connect=facts["time_connect"],
+        total=facts["time_total"],
+    )

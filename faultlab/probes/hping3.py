@@ -1,0 +1,62 @@
+"""Probe: the first SYN of a connection, many times, by hping3.
+
+Each SYN goes out once: the client's kernel does not know of it and never repeats it, so a late
+answer is the server's own repeat of its SYN-ACK, one second later. Source: hping3(8).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultlab.engine import Machine
+from faultlab.errors import CannotRun
+
+_ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
+_SENT = re.compile(r"(\d+) packets transmitted")
+_LATE = 500.0  # milliseconds; the kernel's first repeat of a SYN-ACK comes after 1,000
+
+
+@dataclass(frozen=True)
+class Handshakes:
+    """SYNs sent, how many were answered at once (under 500 ms) or late, and the times in ms."""
+
+    sent: int
+    prompt: int
+    late: int
+    rtt_median: float
+    rtt_max: float
+
+    @property
+    def first_try_loss(self) -> float:
+        """Share of SYNs without a prompt answer, 0 to 1."""
+        return 1 - self.prompt / self.sent
+
+
+def syn(
+    machine: Machine, host: str, port: int = 80, count: int = 5, gap: float = 0.1
+) -> Handshakes:
+    """Send `count` SYNs, `gap` seconds apart, and collect the SYN-ACKs."""
+    micros = int(gap * 1_000_000)
+    command = f"hping3 -S -p {port} -c {count} -i u{micros} {host} 2>&1"
+    return parse(machine.run(command, timeout=count * gap + 15).out)
+
+
+def parse(out: str) -> Handshakes:
+    """Read hping3's lines and its statistic. Raises CannotRun when it did not send."""
+    sent = _SENT.search(out)
+    if not sent or int(sent[1]) == 0:
+        tail = out.strip().splitlines()[-1:] or ["nothing"]
+        raise CannotRun(f"hping3 sent nothing: {tail[0]}")
+    first: dict[int, float] = {}
+    for seq, rtt in _ANSWER.findall(out):
+        first.setdefault(int(seq), float(rtt))
+    times = sorted(first.values())
+    prompt = sum(rtt < _LATE for rtt in times)
+    return Handshakes(
+        sent=int(sent[1]),
+        prompt=prompt,
+        late=len(times) - prompt,
+        rtt_median=times[len(times) // 2] if times else 0.0,
+        rtt_max=times[-1] if times else 0.0,
+    )

@@ -1,0 +1,22 @@
+"""Probe: the kernel's network counters of a machine, by nstat. Source: nstat(8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from faultlab.engine import Machine
+
+
+def read(machine: Machine, names: Sequence[str]) -> dict[str, int]:
+    """Absolute values since the machine started, by name (`TcpExtListenOverflows`, …).
+
+    A counter that this kernel does not have is 0.
+    """
+    counters = parse(machine.must("nstat --noupdate --absolute --zeros"))
+    return {name: counters.get(name, 0) for name in names}
+
+
+def parse(out: str) -> dict[str, int]:
+    """Read `Name value rate` lines."""
+    rows = (line.split() for line in out.splitlines() if line and not line.startswith("#"))
+    return {row[0]: int(row[1]) for row in rows if len(row) >= 2}

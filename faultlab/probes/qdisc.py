@@ -1,0 +1,35 @@
+"""Probe: the queueing discipline at the root of an interface, by tc. Source: tc(8), `-json -s`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from faultlab.engine import Machine
+
+
+@dataclass(frozen=True)
+class Qdisc:
+    """Kind of the root qdisc (`noqueue`, `netem`, `tbf`, …); counters in packets."""
+
+    kind: str
+    sent: int
+    dropped: int
+    overlimits: int
+
+
+def read(machine: Machine, device: str = "eth0") -> Qdisc:
+    """Read the root qdisc."""
+    return parse(machine.must(f"tc -json -s qdisc show dev {device}"))
+
+
+def parse(out: str) -> Qdisc:
+    """Read tc's JSON; an interface without any qdisc is `none`."""
+    root: dict[str, Any] = next((q for q in json.loads(out or "[]") if q.get("root")), {})
+    return Qdisc(
+        kind=root.get("kind", "none"),
+        sent=root.get("packets", 0),
+        dropped=root.get("drops", 0),
+        overlimits=root.get("overlimits", 0),
+    )

@@ -1,0 +1,86 @@
+"""Probe: load from wrk, whose script `json.lua` prints the result as JSON. Source: wrk's SCRIPTING.
+
+A request that takes longer than `timeout` counts as a time-out and not in the percentiles.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from faultlab.engine import Machine
+from faultlab.errors import CannotRun
+
+_SCRIPT = "/usr/local/share/wrk/json.lua"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the users of a bounded load met. Latencies in seconds."""
+
+    seconds: float
+    requests: int
+    non_2xx: int
+    timeouts: int
+    socket_errors: int
+    p50: float
+    p99: float
+    max: float
+
+    @property
+    def good_per_second(self) -> float:
+        """Requests a second that were answered with a success."""
+        return (self.requests - self.non_2xx) / self.seconds
+
+    @property
+    def all_per_second(self) -> float:
+        """Requests a second that were answered at all, errors included."""
+        return self.requests / self.seconds
+
+    @property
+    def failed_share(self) -> float:
+        """Share of all requests that failed or timed out, 0 to 1."""
+        failed = self.non_2xx + self.timeouts + self.socket_errors
+        total = self.requests + self.timeouts + self.socket_errors
+        return failed / total if total else 1.0
+
+
+def load(
+    machine: Machine,
+    url: str,
+    *,
+    connections: int,
+    seconds: int,
+    timeout: int = 2,
+    new_connections: bool = False,
+) -> Load:
+    """Send requests over `connections` for `seconds`; `new_connections`: one for each request."""
+    close = "-H 'Connection: close' " if new_connections else ""
+    command = (
+        f"wrk -t2 -c{connections} -d{seconds}s --timeout {timeout}s {close}-s {_SCRIPT} {url} 2>&1"
+    )
+    return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
+
+
+def parse(out: str, connections: int) -> Load:
+    """Read the line of JSON; when wrk could not connect at all, every connection is an error.
+
+    Raises CannotRun for anything else.
+    """
+    lines = out.strip().splitlines() or ["nothing"]
+    if lines[-1].startswith("unable to connect"):
+        return Load(1.0, 0, 0, 0, connections, 0.0, 0.0, 0.0)
+    try:
+        facts = json.loads(lines[-1])
+    except ValueError as error:
+        raise CannotRun(f"wrk gave no result: {lines[-1]}") from error
+    return Load(
+        seconds=facts["microseconds"] / 1e6,
+        requests=facts["requests"],
+        non_2xx=facts["status"],
+        timeouts=facts["timeout"],
+        socket_errors=facts["connect"] + facts["read"] + facts["write"],
+        p50=facts["p50"] / 1e6,
+        p99=facts["p99"] / 1e6,
+        max=facts["max"] / 1e6,
+    )

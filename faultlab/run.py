@@ -1,0 +1,192 @@
+"""Run: one walk through a lab: up, healthy, inject, symptom, fix, down.
+
+Every reading goes into the run's record before anything judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from faultlab import __version__, check, images, inject, lock, stack
+from faultlab.check import Check, Finding, Reading
+from faultlab.command import run as run_command
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun, SaidNo
+from faultlab.lab import Lab, Step
+from faultlab.paths import root
+from faultlab.record import Record
+from faultlab.stack import Stack
+
+HEALTHY = "healthy"
+FAULTY = "faulty"
+FIXED = "fixed"
+READY = "ready"  # the event after which a learner can work
+
+Say = Callable[[str], None]
+
+
+def stack_name(lab_id: str, suffix: str = "") -> str:
+    """The name of a lab's stack; verify uses a second one, so that it disturbs no learner."""
+    return stack.PREFIX + lab_id + (f"-{suffix}" if suffix else "")
+
+
+def ensure_images(engine: Engine, say: Say) -> None:
+    """Build the images that are missing; two commands at once build them once."""
+    if not images.missing(engine):
+        return
+    with lock.hold("images", "images", wait=True):
+        for name in images.missing(engine):
+            images.build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
+
+
+class Run:
+    """One lab on one stack, with its record."""
+
+    def __init__(
+        self, engine: Engine, lab: Lab, judge: Check[Any, Any], place: Stack, record: Record
+    ) -> None:
+        self.traces = False  # True: every reading also holds the traces an engineer would find
+        self.engine = engine
+        self.lab = lab
+        self.check = judge
+        self.stack = place
+        self.record = record
+
+    @classmethod
+    def begin(cls, engine: Engine, lab: Lab, name: str) -> Run:
+        """Bring up a fresh stack under this name and start a record. Raises CannotRun."""
+        judge = check.load(lab.id)
+        stack.down(engine, name)
+        record = Record.create(lab.id, name, _context(engine, lab))
+        try:
+            place = stack.up(engine, lab, name, record.id, record.folder)
+        except BaseException:
+            stack.down(engine, name)
+            raise
+        record.event("up")
+        return cls(engine, lab, judge, place, record)
+
+    @classmethod
+    def attach(cls, engine: Engine, lab: Lab) -> Run:
+        """Find the learner's stack of a lab that is up. Raises CannotRun when it is not."""
+        place = Stack(engine, stack_name(lab.id))
+        if not place:
+            raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+        record = Record.open(place.run_id)
+        if record is None or not record.happened(READY):
+            raise CannotRun(
+                f"{lab.id} was cut off while it started, or its record is lost.",
+                f"make reset-{lab.id}",
+            )
+        return cls(engine, lab, check.load(lab.id), place, record)
+
+    def measure(self, phase: str) -> Reading[Any, Any]:
+        """Look at the stack now and keep the reading under `phase`. Raises CannotRun."""
+        try:
+            reading = self.check.take(self.stack, self.traces)
+        finally:
+            self._all_running()
+        self.record.facts["readings"][phase] = self.check.dump(reading)
+        self.record.event("measured", phase=phase)
+        return reading
+
+    def _all_running(self) -> None:
+        stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]
+        if stopped:
+            name = stopped[0].split()[0]
+            raise CannotRun(
+                f"{stopped[0]} is not running, so nothing can be judged.",
+                f"docker start {self.stack.name}-{name}",
+            )
+
+    def reading(self, phase: str) -> Reading[Any, Any]:
+        """A reading of this run. Raises CannotRun when the run did not get there."""
+        stored = self.record.facts["readings"].get(phase)
+        if stored is None:
+            raise CannotRun(f"The run did not get to the phase {phase!r}.")
+        return self.check.load(stored)
+
+    def healthy(self) -> None:
+        """Measure the untouched stack. Raises CannotRun when it is not well before any fault."""
+        self.measure(HEALTHY)
+        amiss = [finding for finding in self.good(HEALTHY) if not finding.holds]
+        if amiss:
+            raise CannotRun(
+                f"The stack is not healthy before any fault: {amiss[0].words}.",
+                f"faultlab doctor {self.lab.id}",
+            )
+
+    def inject(self) -> None:
+        """Put the fault in, or what a control configures instead of one."""
+        self.apply("inject", self.lab.inject)
+
+    def apply(self, what: str, steps: list[Step]) -> None:
+        """Carry out steps and note it."""
+        inject.apply(self.stack, steps)
+        self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
+
+    def good(self, phase: str) -> list[Finding]:
+        """Findings that all hold when the phase looks as it should."""
+        return self.check.good(self.reading(phase).look, self.reading(HEALTHY).look)
+
+    def bad(self, phase: str) -> list[Finding]:
+        """Findings that all hold when the phase shows the symptom."""
+        return self.check.bad(self.reading(phase).look, self.reading(HEALTHY).look)
+
+    def expected(self, phase: str) -> list[Finding]:
+        """What must hold after inject: the symptom, or for a control that all is well."""
+        return self.good(phase) if self.lab.control else self.bad(phase)
+
+    def gate(self, phase: str = FAULTY) -> list[Finding]:
+        """Measure, and let a fault count only if its symptom shows. Raises SaidNo."""
+        self.measure(phase)
+        found = self.expected(phase)
+        amiss = [finding.words for finding in found if not finding.holds]
+        if amiss:
+            what = "it must stay well" if self.lab.control else "the fault has no effect"
+            raise SaidNo(
+                f"{self.lab.id}: {what}: {'; '.join(amiss)}.", f"faultlab doctor {self.lab.id}"
+            )
+        return found
+
+    def again(self) -> None:
+        """A fresh stack in the injected state, judged against the same healthy phase."""
+        name = self.stack.name
+        stack.down(self.engine, name)
+        self.stack = stack.up(self.engine, self.lab, name, self.record.id, self.record.folder)
+        self.inject()
+
+    def down(self) -> None:
+        """Remove the stack and read back that nothing is left."""
+        stack.down(self.engine, self.stack.name)
+        with suppress(CannotRun):
+            self.record.event("down")
+
+
+def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
+    """What a reader of the record needs to know about where it was measured."""
+    info = engine.info()
+    used = ["machine", *lab.daemons]
+    return {
+        "faultlab": __version__,
+        "commit": _commit(),
+        "engine": engine.name,
+        "docker": info.get("ServerVersion", ""),
+        "kernel": info.get("KernelVersion", ""),
+        "system": info.get("OperatingSystem", ""),
+        "cgroup": info.get("CgroupVersion", ""),
+        "cpus": info.get("NCPU", 0),
+        "memory_bytes": info.get("MemTotal", 0),
+        "images": {name: images.tag(name) for name in used},
+    }
+
+
+def _commit() -> str:
+    """The commit of the project, empty outside a git checkout."""
+    try:
+        done = run_command(["git", "-C", str(root()), "rev-parse", "--short", "HEAD"], timeout=10)
+    except CannotRun:
+        return ""
+    return done.stdout.strip()

@@ -1,0 +1,111 @@
+"""Transcript: the terminal sessions in the documents, recorded by a run and never typed by hand.
+
+A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed) or
+`<!-- transcript: host -->` (in a document of the project), then a fenced `console` block. Lines
+that begin with a prompt (`web# …`, `$ …`) are run; what stands below them is replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from faultlab import lab as labs
+from faultlab import lock
+from faultlab.command import run as run_command
+from faultlab.engine import Engine
+from faultlab.errors import BadInput
+from faultlab.paths import root
+from faultlab.run import FAULTY, FIXED, HEALTHY, Run, ensure_images, stack_name
+from faultlab.terminal import Terminal
+
+_BLOCK = re.compile(
+    r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)```\n",
+    re.DOTALL,
+)
+_PROMPT = re.compile(r"(?P<place>[a-z-]+#|\$) (?P<command>.+)")
+_LINES = 24  # of output that a lesson shows of one command
+
+Execute = Callable[[str, str], str]
+
+
+def record(term: Terminal, target: str) -> None:
+    """Record all transcripts of a lab's README, or of a document of the project (`README.md`)."""
+    if target.endswith(".md"):
+        with term.step("record", f"running the commands of {target}") as step:
+            _rewrite(root() / target, {"host": "host"}, _on_host)
+            step.done(target)
+        return
+    lab = labs.load(target)
+    engine = Engine()
+    name = stack_name(lab.id, "transcript")
+    file = lab.folder / "README.md"
+    with lock.hold(name, f"transcript {lab.id}"), term.step("record", "starting") as step:
+        ensure_images(engine, step.note)
+        run = Run.begin(engine, lab, name)
+        try:
+            for phase in (HEALTHY, FAULTY, FIXED):
+                step.note(phase)
+                _reach(run, phase)
+                _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
+        finally:
+            run.down()
+        step.done(str(file.relative_to(root())))
+
+
+def _reach(run: Run, phase: str) -> None:
+    """Bring the run into its next phase, measured like in any other run."""
+    if phase == HEALTHY:
+        run.healthy()
+    elif phase == FAULTY:
+        run.inject()
+        run.gate()
+    else:
+        run.apply("fix", run.lab.fix)
+        run.measure(FIXED)
+
+
+def blocks(text: str) -> list[tuple[str, str, str]]:
+    """The transcripts of a document: phase, run id (empty: never recorded), body."""
+    return [(m["phase"], m["run"] or "", m["body"]) for m in _BLOCK.finditer(text)]
+
+
+def _rewrite(file: Path, phases: dict[str, str], execute: Execute) -> None:
+    """Run the commands of the blocks of these phases and put in what they print."""
+
+    def replace(match: re.Match[str]) -> str:
+        phase = match["phase"]
+        if phase not in phases:
+            return match[0]
+        body = ""
+        for line in match["body"].splitlines():
+            prompt = _PROMPT.fullmatch(line)
+            if prompt:
+                output = _shorten(execute(prompt["place"], prompt["command"]))
+                body += line + "\n" + output
+        return f"<!-- transcript: {phase}, run {phases[phase]} -->\n```console\n{body}```\n"
+
+    file.write_text(_BLOCK.sub(replace, file.read_text()))
+
+
+def _shorten(output: str) -> str:
+    lines = [line.rstrip() for line in output.rstrip().splitlines()]
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 5], "…", *lines[-4:]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _on_machine(run: Run, place: str, command: str) -> str:
+    if place == "$":
+        done = run_command(["sh", "-c", command], timeout=60)
+        return done.stdout + done.stderr
+    got = run.stack[place.removesuffix("#")].run(f"{{ {command}\n}} 2>&1", timeout=60)
+    return got.out
+
+
+def _on_host(place: str, command: str) -> str:
+    if place != "$":
+        raise BadInput(f"A document of the project runs commands on the host only, not {place}")
+    done = run_command(["sh", "-c", f"cd {root()} && {{ {command}\n}} 2>&1"], timeout=600)
+    return done.stdout

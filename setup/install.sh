@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Purpose: install the missing packages, do without, or refuse.
+# Usage:   sourced by setup.sh: packages_ensure, and at the very end
+#          packages_remember
+
+packages_ensure() {
+    [[ ${NEED[*]-}${LIKE[*]-} ]] || return 0
+    if has apt-get && can_root; then
+        packages_install || packages_refuse "apt could not install what is missing"
+        packages_probe
+        [[ -z ${NEED[*]-} ]] || packages_refuse "apt was content, yet not all of it is found"
+    elif has apt-get; then
+        packages_refuse "packages are missing, and there is neither root nor sudo"
+    else
+        packages_refuse "packages are missing, and apt-get too: not Debian or Ubuntu?"
+    fi
+}
+
+apt_run() {
+    logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -y -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# The one place that installs packages. An update may fail for a source that
+# does not matter here; the install after it is the judge.
+packages_install() {
+    local why began=$SECONDS
+    say "Packages are missing; updating apt's index first."
+    apt_run update || say "  it had errors; going on with what apt knows"
+    packages_resolve
+    for why in "${REASONS[@]}"; do
+        [[ -z ${WHY[$why]-} ]] || say "Installing $why: ${WHY[$why]}"
+    done
+    apt_run install --no-install-recommends --no-remove "${PACKAGES[@]}" || {
+        show_end "$LOG"
+        return 1
+    }
+    say "  installed in $((SECONDS - began)) s"
+}
+
+# packages_refuse REASON: the end if something in NEED is missing, else a note.
+packages_refuse() {
+    local next=("${NEED[@]/#/- }")
+    if [[ -z ${NEED[*]-} ]]; then
+        MISSED=${LIKE[*]}
+        say "Going on without ${MISSED// /, }."
+        say "  Reason: $1."
+        say "  Not every machine needs it. To try again: rm .venv/.without; make setup"
+        return
+    fi
+    has apt-get || die "$1" "install these your own way, then: make setup" "${next[@]}"
+    packages_resolve
+    mapfile -t next < <(wrap "apt-get install --no-install-recommends ${PACKAGES[*]}")
+    die "$1" "as root (or ask who has it), and then make setup:" "${next[@]}"
+}
+
+# Not asked again, so that the next make is quick and quiet.
+packages_remember() { [[ -z ${MISSED-} ]] || echo " $MISSED " >>"$WITHOUT"; }

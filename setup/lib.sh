@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# Purpose: what the parts of setup.sh share: words, rights, and long commands
+#          that show they are alive.
+# Usage:   sourced by setup.sh; everything it prints goes to stderr, so that
+#          `make list >file` holds the list only.
+
+say() { printf '%s\n' "$*" >&2; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# die WHAT NEXT...: what happened, then what to type, one line each; exit 3.
+die() {
+    say "faultlab setup: $1"
+    shift
+    (($#)) && printf '  next: %s\n' "$1" >&2 && shift
+    (($#)) && printf '        %s\n' "$@" >&2
+    exit 3
+}
+
+# Words wrapped to the page, with a backslash so that they can be pasted.
+wrap() { printf '%s' "$*" | fold -s -w 68 | sed '$!s/$/\\/'; }
+
+# Root, or sudo that works: asking for a password only where someone can type.
+can_root() {
+    [[ $(id -u) == 0 ]] && return
+    has sudo || return
+    sudo -n true 2>/dev/null && return
+    [[ -t 0 ]] && sudo -p "sudo password for %u, to set faultlab up: " -v
+}
+
+as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi; }
+
+# The seconds gone and the last line of the log, every two seconds. It ends by
+# itself when the script is gone, so a killed setup leaves no ticker behind.
+ticker() {
+    local log=$1 last idle began=$SECONDS
+    exec {idle}<> <(:) # a pipe nobody writes to: read -t waits without a child
+    while read -rt 2 -u "$idle" || [[ -d /proc/$$ ]]; do
+        last=$(tail -n 1 "$log" | tr -cd '[:print:]' | cut -c 1-68)
+        printf '  %3d s  %s\n' $((SECONDS - began)) "${last:-working}" >&2
+    done
+}
+
+# logged LOG COMMAND...: run it with its output in LOG and a ticker beside it.
+# The command stays in the foreground: Ctrl-C reaches it, not only this script.
+logged() {
+    local log=$1 status=0 pid
+    shift
+    printf '+ %s\n' "$*" >>"$log"
+    ticker "$log" 9<&- &
+    pid=$!
+    "$@" </dev/null >>"$log" 2>&1 9<&- || status=$?
+    { kill "$pid" && wait "$pid"; } 2>/dev/null || true # 143: ended by kill
+    return "$status"
+}
+
+# Why a log's command failed: its last lines that complain, else its last lines.
+show_end() {
+    { grep -E '^E:|ERROR|[Ff]ailed|error:' "$1" || cat "$1"; } | tail -n 3 |
+        tr -cd '[:print:]\n' | cut -c 1-400 | fold -s -w 72 | sed 's/^/    /' >&2
+    say "  whole log: $1"
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Purpose: give this machine what faultlab needs: packages, a Docker Engine
+#          that answers, and .venv. Does only what is missing; with nothing
+#          missing it is silent and quick, as every make target calls it first.
+# Usage:   make setup, or setup/setup.sh [--help]
+# Reads:   FAULTLAB_TESTS=1   also install what only `make test` uses
+#          FAULTLAB_SYSROOT   prefix of the system's paths (for the unit tests)
+#          DOCKER_HOST        use that Engine; nothing is started then
+# Exit:    0 ready, 2 usage, 3 cannot run here (says what to type next)
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=${here%/*}
+SYSROOT=${FAULTLAB_SYSROOT-}
+# Not in the PATH of a plain Debian user, yet dockerd and iptables live there.
+PATH=$PATH:$SYSROOT/usr/sbin:$SYSROOT/sbin
+
+for part in lib venv packages install engine start; do
+    # shellcheck source=/dev/null
+    source "$here/$part.sh"
+done
+
+nothing_missing() {
+    engine_probe
+    packages_probe
+    [[ $ENGINE == answers && -z ${NEED[*]-}${LIKE[*]-} ]] && venv_current
+}
+
+# One setup at a time in this checkout; the lock is the directory itself.
+only_one() {
+    exec 9<"$ROOT"
+    flock --nonblock 9 && return
+    say "Another setup is running in this checkout: waiting for it to finish."
+    flock 9
+}
+
+# $1: the exit code. A log stays only where it was shown.
+drop_log() { [[ $1 != 0 && -s $LOG ]] || rm -f "$LOG"; }
+
+set_up() {
+    only_one
+    nothing_missing && return
+    LOG=$(mktemp --tmpdir faultlab-setup.XXXXXX)
+    trap 'drop_log $?' EXIT
+    engine_refuse
+    packages_ensure
+    engine_ensure
+    venv_ensure
+    packages_remember
+}
+
+case ${1-} in
+    "") nothing_missing || set_up ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//;p}' "${BASH_SOURCE[0]}" ;;
+    *) say "usage: setup/setup.sh [--help]" && exit 2 ;;
+esac

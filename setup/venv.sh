@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# Purpose: .venv with faultlab and its tests' needs, made again only when
+#          pyproject.toml, this directory or its Python has changed.
+# Usage:   sourced by setup.sh: venv_current asks, venv_ensure does
+
+VENV=$ROOT/.venv
+STAMP=$VENV/.faultlab # what the environment was made from; written last
+PYTHONS=(python3 python3.14 python3.13 python3.12 python3.11)
+
+venv_made_from() {
+    printf '%s\n' "$ROOT" "$(readlink -f "$VENV/bin/python")" \
+        "$(<"$ROOT/pyproject.toml")"
+}
+
+venv_current() {
+    [[ -x $VENV/bin/python && -x $VENV/bin/pytest && -e $STAMP ]] &&
+        [[ $(<"$STAMP") == "$(venv_made_from)" ]]
+}
+
+NEW_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
+
+# PYTHON: the first that is new enough and can make an environment.
+python_pick() {
+    for PYTHON in "${PYTHONS[@]}"; do
+        "$PYTHON" -c "import venv, ensurepip; $NEW_ENOUGH" 2>/dev/null && return
+    done
+    return 1
+}
+
+# The package that would give one: venv for the default Python if that is new
+# enough, else a newer Python beside it.
+python_package() {
+    if python3 -c "$NEW_ENOUGH" 2>/dev/null; then
+        echo python3-venv
+    else
+        first_of python3.13-venv python3.12-venv python3.11-venv python3-venv
+    fi
+}
+
+venv_ensure() {
+    local began=$SECONDS
+    venv_current && return
+    python_pick || die "no Python 3.11 or newer with venv was found" "make setup"
+    say "Making .venv with $PYTHON: faultlab and what its tests use."
+    rm -f "$STAMP"
+    if ! logged "$LOG" venv_make; then
+        show_end "$LOG"
+        die "pip could not make .venv" "look at the lines above, then: make setup"
+    fi
+    venv_made_from >"$STAMP"
+    say "  made in $((SECONDS - began)) s"
+}
+
+# An environment that is whole is only updated: that is quicker than a new one.
+venv_make() {
+    "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
+        "$PYTHON" -m venv --clear "$VENV" || return
+    "$VENV/bin/python" -m pip install --progress-bar off -e "${ROOT}[test]"
+}

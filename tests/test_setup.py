@@ -1,0 +1,422 @@
+"""`setup/` run for real on a machine that is made of stubs.
+
+A `Machine` is a copy of the scripts beside a `bin` directory that is the whole PATH: a few real
+tools and stubs that note how they were called. What setup prints is compared as a whole, because
+its words are all that a newcomer has when something is missing.
+"""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+# The real tools a machine has: coreutils, grep, sed, util-linux, a shell.
+TOOLS = """
+    bash cat chmod cp cut date dirname env flock fold grep mkdir mktemp mv nproc readlink rm sed
+    setsid sh sleep tail test timeout touch tr uname
+"""
+
+DOCKER = """case "$1" in
+version) case $(cat "$STATE/engine") in
+    answers) echo 28.0 ;;
+    denied) echo "permission denied while trying to connect to the socket" >&2; exit 1 ;;
+    *) echo "Cannot connect to the Docker daemon" >&2; exit 1 ;;
+    esac ;;
+*) exit 1 ;;
+esac"""
+# A Python that can only make an environment; its pip does nothing.
+PYTHON = """[ -e "$STATE/old" ] && exit 1
+case "$*" in *"-m venv"*) for dir; do :; done
+mkdir -p "$dir/bin"; touch "$dir/bin/pytest"; cp "$0" "$dir/bin/python"; chmod +x "$dir/bin/"* ;;
+esac"""
+STARTS = 'echo answers >"$STATE/engine"'
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of stubs; everything it needs is there until a test takes it away."""
+
+    root: Path
+
+    def stub(self, name: str, body: str = "") -> None:
+        path = self.root / "bin" / name
+        path.write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>"$STATE/calls"\n{body}\n')
+        path.chmod(0o755)
+
+    def without(self, *names: str) -> None:
+        for name in names:
+            (self.root / "bin" / name).unlink()
+
+    def engine(self, state: str) -> None:
+        (self.root / "engine").write_text(state)
+
+    def user(self, uid: int) -> None:
+        self.stub("id", f"echo {uid}")
+
+    def calls(self, *names: str) -> list[str]:
+        """What was called since the last time this was asked, of the named commands."""
+        log = self.root / "calls"
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return [line for line in lines if line.split()[0] in names]
+
+    def run(self, script: str = "setup/setup.sh", *arguments: str, **env: str) -> Result:
+        done = subprocess.run(
+            [self.root / "bin/bash", self.root / "repo" / script, *arguments],
+            env={
+                "PATH": str(self.root / "bin"),
+                "STATE": str(self.root),
+                "TMPDIR": str(self.root),
+                "FAULTLAB_SYSROOT": str(self.root / "sys"),
+                **env,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        err = re.sub(r"whole log: .*", "whole log: LOG", done.stderr)
+        err = re.sub(r" in \d+ s$", " in N s", err, flags=re.M)
+        assert [line for line in err.splitlines() if len(line) > 80] == []
+        return Result(done.returncode, done.stdout, err)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    for made in ("bin", "repo", "sys/usr/share/keyrings", "sys/var/log"):
+        (tmp_path / made).mkdir(parents=True)
+    shutil.copytree(REPO / "setup", tmp_path / "repo/setup")
+    (tmp_path / "repo/pyproject.toml").write_text("[project]\n")
+    (tmp_path / "sys/usr/share/keyrings/debian-archive-keyring.gpg").touch()
+    for tool in TOOLS.split():
+        real = shutil.which(tool)
+        assert real, f"these tests need {tool}"
+        (tmp_path / "bin" / tool).symlink_to(real)
+    machine = Machine(tmp_path)
+    machine.stub("docker", DOCKER)
+    machine.stub("python3", PYTHON)
+    machine.stub("apt-cache", 'echo "  Candidate: (none)"')
+    for name in ("docker-compose", "dockerd", "iptables", "mmdebstrap", "apt-get"):
+        machine.stub(name)
+    machine.user(0)
+    machine.engine("answers")
+    return machine
+
+
+@pytest.fixture
+def ready(machine: Machine) -> Machine:
+    """A machine on which setup has been run."""
+    assert machine.run().code == 0
+    machine.calls()
+    return machine
+
+
+# --- nothing to do, and usage ---
+
+
+def test_with_nothing_missing_it_is_silent(ready: Machine) -> None:
+    assert ready.run() == Result(0, "", "")
+    assert ready.calls("docker", "python3", "apt-get", "id") == [
+        "docker version --format {{.Server.Version}}"
+    ]
+
+
+def test_unknown_argument_is_a_usage_error(machine: Machine) -> None:
+    result = machine.run("setup/setup.sh", "--frob")
+    assert result == Result(2, "", "usage: setup/setup.sh [--help]\n")
+
+
+def test_help_is_the_header(machine: Machine) -> None:
+    result = machine.run("setup/setup.sh", "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("Purpose: give this machine what faultlab needs")
+    assert result.out.endswith("3 cannot run here (says what to type next)\n")
+
+
+# --- the virtual environment ---
+
+MADE = "Making .venv with python3: faultlab and what its tests use.\n  made in N s\n"
+
+
+def test_environment_is_made_again_only_when_pyproject_changes(machine: Machine) -> None:
+    assert machine.run() == Result(0, "", MADE)
+    venv, repo = machine.root / "repo/.venv", machine.root / "repo"
+    assert machine.calls("python") == [
+        f"python -m pip install --progress-bar off -e {repo}[test]",
+    ]
+    (repo / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
+    assert machine.run() == Result(0, "", MADE)
+    assert f"python3 -m venv --clear {venv}" not in machine.calls("python3")
+    assert machine.run() == Result(0, "", "")
+
+
+def test_environment_that_is_broken_is_made_again(ready: Machine) -> None:
+    (ready.root / "repo/.venv/bin/python").unlink()
+    assert ready.run() == Result(0, "", MADE)
+    assert f"python3 -m venv --clear {ready.root}/repo/.venv" in ready.calls("python3")
+
+
+def test_environment_of_a_moved_checkout_is_made_again(ready: Machine) -> None:
+    shutil.copytree(ready.root / "repo", ready.root / "moved")
+    assert ready.run("../moved/setup/setup.sh") == Result(0, "", MADE)
+    assert ready.run() == Result(0, "", "")
+
+
+def test_pip_that_fails_leaves_no_stamp(machine: Machine) -> None:
+    fails = 'case "$*" in *install*) echo "ERROR: no such thing"; exit 1 ;; esac'
+    machine.stub("python3", f"{fails}\n{PYTHON}")
+    told = """\
+Making .venv with python3: faultlab and what its tests use.
+    ERROR: no such thing
+  whole log: LOG
+faultlab setup: pip could not make .venv
+  next: look at the lines above, then: make setup
+"""
+    assert machine.run() == Result(3, "", told)
+    assert machine.run() == Result(3, "", told)
+    assert len(list(machine.root.glob("faultlab-setup.*"))) == 2
+
+
+def test_older_default_python_gives_way_to_a_newer_one(machine: Machine) -> None:
+    machine.stub("python3", "exit 1")
+    machine.stub("python3.12", PYTHON)
+    assert machine.run() == Result(0, "", MADE.replace("python3", "python3.12"))
+
+
+# --- packages ---
+
+
+def test_packages_without_root_and_sudo(ready: Machine) -> None:
+    ready.user(1000)
+    ready.engine("silent")
+    ready.without("docker", "dockerd", "docker-compose", "iptables", "mmdebstrap")
+    (ready.root / "sys/usr/share/keyrings/debian-archive-keyring.gpg").unlink()
+    told = """\
+faultlab setup: packages are missing, and there is neither root nor sudo
+  next: as root (or ask who has it), and then make setup:
+        apt-get install --no-install-recommends docker.io docker-compose \\
+        iptables mmdebstrap debian-archive-keyring
+"""
+    assert ready.run() == Result(3, "", told)
+    assert ready.calls("apt-get") == []
+
+
+def test_sudo_that_wants_a_password_nobody_can_type(ready: Machine) -> None:
+    ready.user(1000)
+    ready.stub("sudo", "exit 1")
+    ready.without("docker-compose")
+    told = """\
+faultlab setup: packages are missing, and there is neither root nor sudo
+  next: as root (or ask who has it), and then make setup:
+        apt-get install --no-install-recommends docker-compose
+"""
+    assert ready.run() == Result(3, "", told)
+    assert ready.calls("sudo") == ["sudo -n true"]
+
+
+def test_other_distribution(machine: Machine) -> None:
+    (machine.root / "old").touch()  # no Python is new enough
+    machine.engine("silent")
+    machine.without("apt-get", "docker", "dockerd", "docker-compose", "mmdebstrap")
+    told = """\
+faultlab setup: packages are missing, and apt-get too: not Debian or Ubuntu?
+  next: install these your own way, then: make setup
+        - Docker Engine
+        - the docker command
+        - Docker Compose
+        - Python 3.11 or newer with venv
+"""
+    assert machine.run() == Result(3, "", told)
+
+
+def test_package_that_few_machines_need_is_missed_once(ready: Machine) -> None:
+    ready.user(1000)
+    ready.without("mmdebstrap", "iptables")
+    told = """\
+Going on without iptables, mmdebstrap.
+  Reason: packages are missing, and there is neither root nor sudo.
+  Not every machine needs it. To try again: rm .venv/.without; make setup
+"""
+    assert ready.run() == Result(0, "", told)
+    assert ready.run() == Result(0, "", "")
+
+
+INSTALLS = """case "$*" in *" install "*) mv "$STATE/kept/"* "$STATE/bin/" ;; esac"""
+
+
+def keep(machine: Machine, *names: str) -> None:
+    """Take commands away, for a stub apt-get to bring back."""
+    kept = machine.root / "kept"
+    kept.mkdir()
+    for name in names:
+        (machine.root / "bin" / name).rename(kept / name)
+    machine.stub("apt-get", INSTALLS)
+
+
+APT = "apt-get -y -o DPkg::Lock::Timeout=300"
+
+
+def test_install_on_debian_12(machine: Machine) -> None:
+    keep(machine, "docker", "dockerd", "docker-compose", "mmdebstrap")
+    told = """\
+Packages are missing; updating apt's index first.
+Installing to run the stacks: docker.io docker-compose
+Installing to make the base image: mmdebstrap
+Installing for make test: shellcheck
+  installed in N s
+"""
+    assert machine.run(FAULTLAB_TESTS="1") == Result(0, "", told + MADE)
+    packages = "docker.io docker-compose mmdebstrap shellcheck"
+    assert machine.calls("apt-get") == [
+        f"{APT} update",
+        f"{APT} install --no-install-recommends --no-remove {packages}",
+    ]
+
+
+def test_install_where_the_client_and_compose_2_are_packages(machine: Machine) -> None:
+    keep(machine, "docker", "dockerd", "docker-compose")
+    machine.stub("apt-cache", 'echo "  Candidate: 26.1"')
+    assert machine.run().code == 0
+    install = machine.calls("apt-get")[1]
+    assert install.endswith(" docker.io docker-cli docker-compose-v2")
+
+
+def test_apt_that_fails(ready: Machine) -> None:
+    ready.without("docker-compose")
+    ready.stub("apt-get", 'echo "E: Unable to fetch some archives"; exit 100')
+    told = """\
+Packages are missing; updating apt's index first.
+  it had errors; going on with what apt knows
+Installing to run the stacks: docker-compose
+    E: Unable to fetch some archives
+    E: Unable to fetch some archives
+  whole log: LOG
+faultlab setup: apt could not install what is missing
+  next: as root (or ask who has it), and then make setup:
+        apt-get install --no-install-recommends docker-compose
+"""
+    assert ready.run() == Result(3, "", told)
+
+
+# --- the engine ---
+
+# sudo that works, and as which docker answers.
+SUDO = """[ "$1" != -n ] || shift
+case "$*" in *"docker version"*) exit 0 ;; esac
+"$@\""""
+
+
+def test_socket_that_may_not_be_used(ready: Machine) -> None:
+    ready.engine("denied")
+    ready.user(1000)
+    told = """\
+faultlab setup: this user may not use the socket of Docker Engine
+  next: sudo usermod -aG docker "$USER"
+        then log out and in again (or run make as root: sudo make ...)
+"""
+    assert ready.run() == Result(3, "", told)
+    assert ready.calls("apt-get", "service", "dockerd", "sudo") == []
+
+
+def test_docker_host_that_is_silent_starts_nothing(ready: Machine) -> None:
+    ready.engine("silent")
+    ready.stub("service", STARTS)
+    told = """\
+faultlab setup: no Docker Engine answers at DOCKER_HOST=tcp://198.18.0.9:2375
+  next: start it there, or use the one on this machine: unset DOCKER_HOST
+"""
+    assert ready.run(DOCKER_HOST="tcp://198.18.0.9:2375") == Result(3, "", told)
+    assert ready.calls("apt-get", "service", "dockerd") == []
+
+
+def test_engine_that_only_root_can_start(ready: Machine) -> None:
+    ready.engine("silent")
+    ready.user(1000)
+    told = """\
+faultlab setup: Docker Engine does not run, and starting it needs root
+  next: sudo service docker start (or ask who has root)
+"""
+    assert ready.run() == Result(3, "", told)
+
+
+def test_service_that_fails_falls_through_to_dockerd(ready: Machine) -> None:
+    ready.engine("silent")
+    ready.stub("service", "echo 'ulimit: not permitted' >&2; exit 1")
+    ready.stub("dockerd", STARTS)
+    told = "Starting Docker Engine (service).\nStarting Docker Engine (dockerd).\n"
+    assert ready.run() == Result(0, "", told)
+    assert ready.calls("service", "dockerd") == ["service docker start", "dockerd "]
+
+
+def test_systemd_comes_first_and_is_enough(ready: Machine) -> None:
+    ready.engine("silent")
+    (ready.root / "sys/run/systemd/system").mkdir(parents=True)
+    ready.stub("systemctl", STARTS)
+    ready.stub("service", STARTS)
+    assert ready.run() == Result(0, "", "Starting Docker Engine (systemd).\n")
+    assert ready.calls("systemctl", "service", "dockerd") == ["systemctl start docker"]
+
+
+def test_engine_that_no_way_starts(ready: Machine) -> None:
+    ready.engine("silent")
+    ready.stub("service", "exit 1")
+    ready.stub("dockerd", 'echo "failed to start daemon: no iptables" >&2; exit 1')
+    told = """\
+Starting Docker Engine (service).
+Starting Docker Engine (dockerd).
+    failed to start daemon: no iptables
+  whole log: LOG
+faultlab setup: Docker Engine did not start
+  next: read the lines above, then: make setup
+"""
+    assert ready.run() == Result(3, "", told)
+
+
+def test_socket_that_a_dead_engine_left_is_not_a_matter_of_rights(ready: Machine) -> None:
+    ready.user(1000)
+    ready.engine("denied")
+    ready.stub("sudo", SUDO.replace("exit 0", "exit 1"))
+    ready.stub("service", STARTS)
+    assert ready.run() == Result(0, "", "Starting Docker Engine (service).\n")
+
+
+def test_engine_that_starts_for_root_only(ready: Machine) -> None:
+    ready.engine("silent")
+    ready.user(1000)
+    ready.stub("sudo", SUDO)
+    ready.stub("service", 'echo denied >"$STATE/engine"')
+    result = ready.run()
+    assert result.code == 3
+    assert "sudo usermod -aG docker" in result.err
+
+
+# --- CI ---
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_ci_run_is_make_test_with_its_exit_code(machine: Machine, code: int) -> None:
+    shutil.copytree(REPO / ".ci", machine.root / "repo/.ci")
+    machine.stub("make", f"exit {code}")
+    result = machine.run(".ci/run")
+    assert result.code == code
+    assert machine.calls("make") == ["make test"]
+    assert re.search(rf"^ci: make test exited {code} after 0 min \d s$", result.out, re.M)
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck here")
+def test_scripts_are_shellcheck_clean() -> None:
+    scripts = [*(REPO / "setup").glob("*.sh"), REPO / ".ci/run"]
+    done = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
