@@ -1,13 +1,12 @@
 # Every recipe is one call of the command line; `make` alone prints this help.
 FAULTLAB := .venv/bin/faultlab
 LABS     := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/[!_]*/lab.toml)))
-VERBS    := lab shell hint check fix debrief reset down verify
 AT       ?= client
 JOBS     ?= 1
 REPEAT   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup list doctor status clean verify test lint unit $(foreach v,$(VERBS),$(LABS:%=$v-%))
+.PHONY: help setup list doctor status clean verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'

@@ -15,7 +15,7 @@ PATH=$PATH:/usr/sbin:/sbin
 say() { echo "libvirt: $*" >&2; }
 die() { say "$1"; say "next: $2"; exit 3; }
 virsh_() { timeout 5 virsh --connect qemu:///system "$@"; }
-answers() { virsh_ version >/dev/null 2>&1; }
+answers() { virsh_ list >/dev/null 2>&1; }
 root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 install_missing() {
@@ -38,6 +38,23 @@ wait_for_answer() { # SECONDS
   while ! answers; do [ "$SECONDS" -lt "$until" ] || return 1; sleep 0.2; done
 }
 
+# For a machine without a service manager. Runs as root, in a shell of its own.
+by_hand() {
+  local fd
+  # A daemon must not keep what its starter has open: a lock held by flock(1) would never be free again.
+  for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-"; done
+  mkdir -p /run/libvirt
+  pgrep -x virtlogd >/dev/null || virtlogd --daemon
+  # Without udev /dev/kvm belongs to root alone. libvirt's probe of QEMU gets at it all the same, its own check of
+  # the probe's result does not, so it throws the result away and probes again, 4 to 8 s at every call: vagrant
+  # up lost two minutes so. A /dev/kvm that nobody can open, for libvirtd alone, makes both say the same.
+  if [ -e /dev/kvm ] && ! setpriv --reuid libvirt-qemu --regid kvm --init-groups test -w /dev/kvm; then
+    install -m 000 /dev/null /run/libvirt/no-kvm
+    exec unshare --mount sh -c 'mount --bind /run/libvirt/no-kvm /dev/kvm && exec libvirtd --daemon'
+  fi
+  exec libvirtd --daemon
+}
+
 # Whether it worked is judged by virsh alone: a service manager that says "started" has been wrong before.
 start_daemons() {
   local way
@@ -47,13 +64,12 @@ start_daemons() {
                root systemctl start virtlogd libvirtd || true ;;
       service) [ -x /etc/init.d/libvirtd ] || continue
                root service virtlogd start || true; root service libvirtd start || true ;;
-      by-hand) root mkdir -p /run/libvirt
-               root virtlogd --daemon || true; root libvirtd --daemon || true ;;
+      by-hand) root bash -c "$(declare -f by_hand); by_hand" || true ;;
     esac >&2
     say "starting libvirtd ($way)"
     wait_for_answer 15 && return 0
   done
-  say "$(virsh_ version 2>&1 | tail -1 || true)"
+  say "$(virsh_ uri 2>&1 | tail -1 || true)"
   die "libvirtd does not answer" "libvirtd --verbose   (as root, to read why)"
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from faultlab.engine import Machine
@@ -12,11 +13,11 @@ def read(machine: Machine, names: Sequence[str]) -> dict[str, int]:
 
     A counter that this kernel does not have is 0.
     """
-    counters = parse(machine.must("nstat --noupdate --absolute --zeros"))
+    counters = parse(machine.must("nstat -j -saz"))
     return {name: counters.get(name, 0) for name in names}
 
 
 def parse(out: str) -> dict[str, int]:
-    """Read `Name value rate` lines."""
-    rows = (line.split() for line in out.splitlines() if line and not line.startswith("#"))
-    return {row[0]: int(row[1]) for row in rows if len(row) >= 2}
+    """Read nstat's JSON."""
+    counters: dict[str, int] = json.loads(out)["kernel"]
+    return counters

@@ -1,0 +1,71 @@
+"""iptables-drop: web drops three packets of ten on the way in, and three of ten on the way out."""
+
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_most
+from faultlab.contract import Contract
+from faultlab.probes import hping3, iptables
+from faultlab.stack import Stack
+
+
+@dataclass(frozen=True)
+class Look:
+    """First tries to connect, as the client meets them."""
+
+    syn: hping3.Handshakes
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The packet filter of web."""
+
+    rules: list[iptables.Rule]
+
+
+def look(at: Stack) -> Look:
+    """Eighty SYNs: with 51% lost, fewer than 20 lost happen once in 100,000 looks."""
+    return Look(hping3.syn(at["client"], "web", count=80, gap=0.025))
+
+
+def watch(at: Stack) -> Watch:
+    """Read the rules and their counters."""
+    return Watch(iptables.rules(at["web"]))
+
+
+def dropped(chain: str) -> Sign[Watch]:
+    """A DROP rule of the chain has taken packets while the symptom was measured."""
+    return Sign(
+        f"DROP rules in {chain} take packets",
+        lambda before, after: (
+            iptables.dropped(after.rules, chain) - iptables.dropped(before.rules, chain)
+        ),
+        at_least(5),
+        at="web",
+        command=f"iptables -nvL {chain}",
+        unit="packets",
+    )
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "first SYNs lost or late",
+            lambda r: 100 * r.syn.first_try_loss,
+            at_most(5),
+            at_least(25),
+            "%",
+        ),
+        Measure(
+            "slowest answer to a SYN", lambda r: r.syn.rtt_max, at_most(500), at_least(900), "ms"
+        ),
+    ),
+    evidence=(dropped("INPUT"), dropped("OUTPUT")),
+)
+
+
+class TestIptablesDrop(Contract):
+    """The contract of every lab, with the limits above."""
+
+    check = CHECK

@@ -1,0 +1,66 @@
+"""port-range: nginx has 51 local ports for its connections to PHP-FPM."""
+
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import log, wrk
+from faultlab.stack import Stack
+
+
+@dataclass(frozen=True)
+class Look:
+    """A thousand users of a page that PHP makes."""
+
+    load: wrk.Load
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What nginx complains about."""
+
+    no_address: int
+
+
+def look(at: Stack) -> Look:
+    """Three seconds of load over kept-alive connections."""
+    return Look(wrk.load(at["client"], "http://web/index.php", connections=1000, seconds=3))
+
+
+def watch(at: Stack) -> Watch:
+    """Count the log lines."""
+    return Watch(log.count(at["web"], log.NGINX_ERROR, "(99: Cannot assign requested address)"))
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "requests that fail", lambda r: 100 * r.load.failed_share, at_most(1), at_least(50), "%"
+        ),
+        Measure(
+            "good requests",
+            lambda r: r.load.good_per_second,
+            at_least_times(0.5),
+            at_most_times(0.34),
+            "/s",
+        ),
+    ),
+    evidence=(
+        Sign(
+            "nginx finds no local address",
+            lambda before, after: after.no_address - before.no_address,
+            at_least(100),
+            at="web",
+            command="grep -c '(99: Cannot assign requested address)' /var/log/nginx/error.log",
+            unit="lines",
+        ),
+    ),
+)
+
+
+class TestPortRange(Contract):
+    """The contract of every lab, with the limits above."""
+
+    check = CHECK

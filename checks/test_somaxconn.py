@@ -1,0 +1,78 @@
+"""somaxconn: the accept queue of nginx holds ten connections, and the rest has to knock again."""
+
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import nstat, ss, wrk
+from faultlab.stack import Stack
+
+OVERFLOWS = "TcpExtListenOverflows"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Four hundred users, each request over a connection of its own."""
+
+    load: wrk.Load
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The accept queues of web."""
+
+    listeners: list[ss.Listener]
+    counters: dict[str, int]
+
+
+def look(at: Stack) -> Look:
+    """Three seconds of load; what takes longer than one second counts as a time-out."""
+    load = wrk.load(
+        at["client"],
+        "http://web/",
+        connections=400,
+        seconds=3,
+        timeout=1,
+        new_connections=True,
+    )
+    return Look(load)
+
+
+def watch(at: Stack) -> Watch:
+    """Read the limits of the queues, and how often one overflowed."""
+    return Watch(ss.listeners(at["web"]), nstat.read(at["web"], [OVERFLOWS]))
+
+
+STEADY = at_least_times(0.25)  # the throughput hides the fault
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure("p99 latency", lambda r: r.load.p99, at_most_times(2.5), at_least_times(5), "s"),
+        Measure("requests over a second", lambda r: r.load.timeouts, at_most(0), at_least(1)),
+        Measure("good requests", lambda r: r.load.good_per_second, STEADY, STEADY, "/s"),
+    ),
+    evidence=(
+        Sign(
+            "accept queues overflow",
+            lambda before, after: after.counters[OVERFLOWS] - before.counters[OVERFLOWS],
+            at_least(100),
+            at="web",
+            command="nstat -az TcpExtListenOverflows",
+        ),
+        Sign(
+            "backlog of port 80",
+            lambda before, after: ss.backlog(after.listeners, 80),
+            at_most(10),
+            at="web",
+            command="ss -ltn",
+        ),
+    ),
+)
+
+
+class TestSomaxconn(Contract):
+    """The contract of every lab, with the limits above."""
+
+    check = CHECK
