@@ -7,6 +7,8 @@ The verdict of a test is `fail` for an assertion, `unknown` for anything else th
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -15,13 +17,16 @@ import pytest
 
 from faultlab import lab as labs
 from faultlab import lock
+from faultlab.case import NAMESPACE
 from faultlab.contract import walk
 from faultlab.engine import Engine
 from faultlab.run import Run, ensure_images, stack_name
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()
-SUFFIX = "verify"
+
+# A namespace of our own: neither stacks nor sweeps of the checks touch what a learner has up.
+os.environ.setdefault("FAULTLAB_NAMESPACE", NAMESPACE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,8 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start with no verdicts."""
+    """Start with no verdicts, and let SIGTERM end us through the clean-up, as Ctrl-C does."""
     config.stash[VERDICTS] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="class")
@@ -39,7 +45,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The lab of this check file, walked through all its phases and taken down."""
     lab_id = Path(str(request.path)).stem.removeprefix("test_").replace("_", "-")
     lab = labs.load(lab_id)
-    name = stack_name(lab_id, SUFFIX)
+    name = stack_name(lab_id)
     with lock.hold(name, f"verify {lab_id}"):
         engine = Engine()
         ensure_images(engine, lambda _: None)

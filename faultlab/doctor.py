@@ -67,13 +67,13 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
         try:
             place = stack.up(engine, lab, name, record.id, record.folder)
             web = place["web"]
-            facts = [Fact("stack", True, f"came up: {', '.join(place)}"), _sysctls(web)]
+            facts = [Fact("stack", True, f"came up: {', '.join(place)}"), sysctls(web)]
             return facts, abilities.missing(web)
         finally:
             stack.down(engine, name)
 
 
-def _sysctls(machine: Machine) -> Fact:
+def sysctls(machine: Machine) -> Fact:
     """Is exactly /proc/sys/net writable?"""
     net = machine.run("sysctl -w net.core.somaxconn=4096").code == 0
     closed = [

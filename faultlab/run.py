@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from faultlab import __version__, check, images, inject, lock, stack
+from faultlab import __version__, check, compose, images, inject, lock, stack
 from faultlab.check import Check, Finding, Reading
 from faultlab.command import run as run_command
 from faultlab.engine import Engine
@@ -27,9 +27,9 @@ READY = "ready"  # the event after which a learner can work
 Say = Callable[[str], None]
 
 
-def stack_name(lab_id: str, suffix: str = "") -> str:
-    """The name of a lab's stack; verify uses a second one, so that it disturbs no learner."""
-    return stack.PREFIX + lab_id + (f"-{suffix}" if suffix else "")
+def stack_name(lab_id: str) -> str:
+    """The name of a lab's stack. Verify has a namespace of its own, so it disturbs no learner."""
+    return stack.prefix() + lab_id
 
 
 def ensure_images(engine: Engine, say: Say) -> None:
@@ -74,6 +74,9 @@ class Run:
         place = Stack(engine, stack_name(lab.id))
         if not place:
             raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+        lacking = [n for n in compose.read(lab.overlay).needed(lab.daemons) if n not in place]
+        if lacking:
+            raise CannotRun(f"{lab.id} has lost {', '.join(lacking)}.", f"make reset-{lab.id}")
         record = Record.open(place.run_id)
         if record is None or not record.happened(READY):
             raise CannotRun(

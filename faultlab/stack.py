@@ -6,6 +6,7 @@ A stack is known by its labels alone: nothing here reads a state file, and `down
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +30,6 @@ from faultlab.engine import (
 from faultlab.errors import CannotRun
 from faultlab.lab import Lab
 
-PREFIX = "faultlab-"
 _READY_SECONDS = 30
 
 # Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
@@ -41,6 +41,12 @@ for pid in {pids}; do
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
 done
 """
+
+
+def prefix() -> str:
+    """What the names of our stacks begin with: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
+    namespace = os.environ.get("FAULTLAB_NAMESPACE", "")
+    return f"faultlab-{namespace}-" if namespace else "faultlab-"
 
 
 class Stack(Mapping[str, Machine]):
@@ -231,10 +237,10 @@ def leftovers(engine: Engine, name: str) -> list[str]:
 
 
 def names(engine: Engine) -> list[str]:
-    """Every stack of which anything is left, by its label."""
+    """Every stack of ours of which anything is left; in a namespace, only those in it."""
     labels = [
         *(container.labels for container in engine.containers()),
         *((network.attrs.get("Labels") or {}) for network in engine.networks()),
         *((volume.attrs.get("Labels") or {}) for volume in engine.volumes()),
     ]
-    return sorted({label[STACK_LABEL] for label in labels})
+    return sorted({n for label in labels if (n := label[STACK_LABEL]).startswith(prefix())})

@@ -70,7 +70,9 @@ def _is_machine(machine: Machine) -> bool:
 
 
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
-    out = engine.helper(images.tag("machine"), "sysctl -a 2>/dev/null || true", "faultlab-status")
+    out = engine.helper(
+        images.tag("machine"), "sysctl -a 2>/dev/null || true", stack.prefix() + "status"
+    )
     return _sysctls(out)
 
 

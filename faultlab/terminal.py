@@ -76,14 +76,22 @@ class Terminal:
         step = Step()
         step.note(doing)
         started = time.monotonic()
-        with self._alive(label, step):
+        with self._beating(label, step):
             yield step
         seconds = time.monotonic() - started
         line = f"{label:<9} {step.result or doing}"
         self.say(f"{line:<70} {seconds:5.1f} s" if len(line) <= 70 else f"{line}")
 
     @contextmanager
-    def _alive(self, label: str, step: Step) -> Iterator[None]:
+    def alive(self, label: str, doing: str) -> Iterator[None]:
+        """A sign of life while the body takes longer than two seconds, and no line at its end."""
+        step = Step()
+        step.note(doing)
+        with self._beating(label, step):
+            yield
+
+    @contextmanager
+    def _beating(self, label: str, step: Step) -> Iterator[None]:
         if self.as_json:
             yield
             return

@@ -39,7 +39,7 @@ def record(term: Terminal, target: str) -> None:
         return
     lab = labs.load(target)
     engine = Engine()
-    name = stack_name(lab.id, "transcript")
+    name = stack_name(lab.id)
     file = lab.folder / "README.md"
     with lock.hold(name, f"transcript {lab.id}"), term.step("record", "starting") as step:
         ensure_images(engine, step.note)

@@ -1,0 +1,67 @@
+"""The state of the host that no run may change, read the way an administrator would read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import docker
+import pytest
+
+from faultlab.engine import STACK_LABEL, docker_url
+
+# Counters and clocks among the sysctls: they move by themselves.
+_MOVING = re.compile(
+    r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota)|kernel\.(ns_last_pid|random|pty\.nr)"
+    r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc)"
+)
+_COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")
+
+
+def snapshot() -> dict[str, list[str]]:
+    """Sysctls, packet filter, interfaces, qdiscs, mounts, and Docker objects that are not ours."""
+    if os.geteuid() != 0:
+        pytest.skip("reading the packet filter needs root")
+    sysctls = _lines("sysctl", "-a")
+    return {
+        "sysctls": [line for line in sysctls if not _MOVING.match(line)],
+        "packet filter": [_COUNTERS.sub("", line) for line in _lines("iptables-save")],
+        "interfaces": _lines("ip", "-d", "link"),
+        "addresses": _lines("ip", "-o", "address"),
+        "routes": _lines("ip", "route", "show", "table", "all"),
+        "qdiscs": _lines("tc", "qdisc"),
+        "mounts": sorted(_lines("cat", "/proc/mounts")),
+        "docker": _docker_objects(),
+    }
+
+
+def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
+    """Lines that went or came, as `- sysctls: …` and `+ mounts: …`."""
+    found = []
+    for part, lines in before.items():
+        found += [f"- {part}: {line}" for line in lines if line not in after[part]]
+        found += [f"+ {part}: {line}" for line in after[part] if line not in lines]
+    return found
+
+
+def _lines(*command: str) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+def _docker_objects() -> list[str]:
+    client = docker.DockerClient(base_url=docker_url())
+    found = [
+        f"container {container.name} {container.status}"
+        for container in client.containers.list(all=True)
+        if STACK_LABEL not in container.labels
+    ]
+    for kind, things in (("network", client.networks.list()), ("volume", client.volumes.list())):
+        found += [
+            f"{kind} {thing.name}"
+            for thing in things
+            if STACK_LABEL not in (thing.attrs.get("Labels") or {})
+        ]
+    client.close()
+    return sorted(found)

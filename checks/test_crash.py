@@ -1,0 +1,267 @@
+"""Crash safety: whatever ends us or the stack in the middle, nothing leaks and nobody is misled."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from host import differences, snapshot
+
+from faultlab import paths, stack
+from faultlab.engine import Engine, docker_url
+from faultlab.run import ensure_images, stack_name
+
+KILLS = int(os.environ.get("FAULTLAB_KILLS", "8"))
+SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
+LAB = "mtu"
+# How long each command runs when nobody kills it, in seconds, with room above.
+LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
+
+
+def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start the command line in a process group of its own, as a shell does."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "faultlab", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for its end: exit code and output."""
+    said, _ = process.communicate(timeout=120)
+    return process.returncode, said
+
+
+def kill_9(process: subprocess.Popen[str]) -> None:
+    """End it as the OOM killer would."""
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def swept() -> Iterator[None]:
+    """Every test begins and ends with nothing of ours up."""
+    ensure_images(Engine(), lambda _: None)
+    assert finish(spawn("sweep"))[0] == 0
+    yield
+    assert finish(spawn("sweep"))[0] == 0
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+def test_kill_9(number: int) -> None:
+    """Killed at a random moment; a sweep removes all that is ours and touches nothing else."""
+    dice = random.Random(SEED + number)
+    verb = dice.choice(sorted(LENGTHS))
+    before = snapshot()
+    if verb in ("down", "fix"):
+        assert finish(spawn("start", LAB))[0] == 0
+    process = spawn(verb, LAB)
+    moment = dice.uniform(0, LENGTHS[verb])
+    time.sleep(moment)
+    kill_9(process)
+    code, said = finish(spawn("sweep"))
+    where = f"seed {SEED + number}: {verb} killed after {moment:.2f} s"
+    assert code == 0, f"{where}: {said}"
+    assert stack.names(Engine()) == [], where
+    assert differences(before, snapshot()) == [], where
+
+
+def test_after_a_kill_status_tells_and_the_next_start_works() -> None:
+    """What a killed start leaves is shown; the next start clears it away and works."""
+    process = spawn("start", LAB)
+    engine = Engine()
+    deadline = time.monotonic() + 30
+    while not engine.containers(stack=stack_name(LAB)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    kill_9(process)
+    assert stack_name(LAB) in finish(spawn("status"))[1]
+    code, said = finish(spawn("start", LAB))
+    assert code == 0 and "proven" in said, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_told_to_stop(number: signal.Signals) -> None:
+    """Ctrl-C and SIGTERM in the middle of a start: exit 3, and nothing is left without a sweep."""
+    process = spawn("start", LAB)
+    engine = Engine()
+    deadline = time.monotonic() + 30
+    while not engine.containers(stack=stack_name(LAB)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, number)
+    code, said = finish(process)
+    assert code == 3, said
+    assert "Interrupted" in said and "Traceback" not in said
+    assert stack.names(engine) == []
+
+
+def test_told_to_stop_while_verifying() -> None:
+    """SIGTERM to verify takes its walk down too."""
+    process = spawn("verify", LAB)
+    engine = Engine()
+    deadline = time.monotonic() + 30
+    while not engine.containers(stack=stack_name(LAB)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGTERM)
+    code, said = finish(process)
+    assert code == 3 and "Traceback" not in said, said
+    assert stack.names(engine) == []
+
+
+def test_two_at_once() -> None:
+    """The second command on one lab says who holds it, and changes nothing."""
+    first = spawn("start", LAB)
+    deadline = time.monotonic() + 30
+    while not Engine().containers(stack=stack_name(LAB)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    code, said = finish(spawn("reset", LAB))
+    assert code == 3
+    assert f"in use by `faultlab start {LAB}` (process {first.pid})" in said
+    code, said = finish(first)
+    assert code == 0 and "proven" in said
+
+
+def test_a_daemon_killed_underneath() -> None:
+    """A dead daemon is no verdict: exit 3 and the command that starts it, which then works."""
+    assert finish(spawn("start", LAB))[0] == 0
+    Engine().client.containers.get(f"{stack_name(LAB)}-nginx").kill()
+    code, said = finish(spawn("check", LAB))
+    assert code == 3
+    assert "nginx (exit code 137) is not running" in said
+    assert f"docker start {stack_name(LAB)}-nginx" in said
+    Engine().client.containers.get(f"{stack_name(LAB)}-nginx").start()
+    assert finish(spawn("check", LAB))[0] == 1
+
+
+def test_a_machine_removed_underneath() -> None:
+    """A machine that is gone is no verdict either; reset brings the lab back."""
+    assert finish(spawn("start", LAB))[0] == 0
+    Engine().client.containers.get(f"{stack_name(LAB)}-web").remove(force=True)
+    code, said = finish(spawn("check", LAB))
+    assert code == 3 and "Traceback" not in said, said
+    assert finish(spawn("reset", LAB))[0] == 0
+
+
+class Relay:
+    """A socket that passes everything on to Docker, until it is cut: Docker as it stops."""
+
+    def __init__(self, target: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="faultlab-"))
+        self.path = self.folder / "docker.sock"
+        self.target = target
+        self.open: list[socket.socket] = []
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(str(self.path))
+        self.server.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self.server.accept()
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(self.target)
+            self.open += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+    def cut(self) -> None:
+        """Stop answering, also on what is open."""
+        shutil.rmtree(self.folder)
+        self.server.close()
+        for one in self.open:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+
+def test_docker_stops_in_the_middle() -> None:
+    """No answer any more: exit 3, one line, the command that helps; a sweep removes the rest."""
+    url = docker_url()
+    if not url.startswith("unix://"):
+        pytest.skip(f"the relay needs a Unix socket, Docker is at {url}")
+    relay = Relay(url.removeprefix("unix://"))
+    process = spawn("start", LAB, env={"DOCKER_HOST": f"unix://{relay.path}"})
+    deadline = time.monotonic() + 30
+    while len(Engine().containers(stack=stack_name(LAB))) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    relay.cut()
+    code, said = finish(process)
+    assert code == 3, said
+    assert "Docker does not answer" in said and "make setup" in said
+    assert "Traceback" not in said
+    assert finish(spawn("sweep"))[0] == 0
+    assert stack.names(Engine()) == []
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """No room for the record: exit 3 and what to look at, and nothing is left."""
+    if os.geteuid() != 0:
+        pytest.skip("a small file system of its own needs root")
+    for folder in ("labs", "checks", "images"):
+        shutil.copytree(paths.root() / folder, tmp_path / folder)
+    (tmp_path / "runs").mkdir()
+    script = (
+        f"mount -t tmpfs -o size=16k tmpfs {tmp_path}/runs && "
+        f"dd if=/dev/zero of={tmp_path}/runs/filler bs=1k count=12 2>/dev/null; "
+        f"exec {sys.executable} -m faultlab start {LAB}"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "FAULTLAB_ROOT": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "No space left on device" in done.stderr and "df -h" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert stack.names(Engine()) == []
+
+
+def test_a_foreign_container_is_not_ours() -> None:
+    """A container with a name like ours, but without our label, survives a sweep."""
+    client = docker.DockerClient(base_url=docker_url())
+    from faultlab import images
+
+    mine = client.containers.run(
+        images.tag("machine"), network_mode="none", detach=True, name="faultlab-mtu-lookalike"
+    )
+    try:
+        assert finish(spawn("sweep"))[0] == 0
+        mine.reload()
+        assert mine.status == "running"
+    finally:
+        mine.remove(force=True)
+        client.close()

@@ -1,0 +1,91 @@
+"""Case: one lab, once: its contract, judged by pytest in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faultlab import paths
+from faultlab.command import DIE_WITH_US
+from faultlab.lab import Lab
+
+NAMESPACE = "verify"  # of the stacks, so that a learner's lab stays as it is
+VERDICTS = ("fail", "unknown", "skip", "pass")  # the worst of its tests is the verdict of a case
+_CASE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Case:
+    """One walk through one lab and its verdict: pass, fail, unknown or skip."""
+
+    lab: str
+    number: int
+    verdict: str
+    seconds: float
+    run: str = ""
+    reason: str = ""
+    tests: list[dict[str, str]] = field(default_factory=list)
+
+
+class Runner:
+    """Runs cases, several at a time if asked, and can stop them all."""
+
+    def __init__(self) -> None:
+        self._live: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(self, lab: Lab, number: int) -> Case:
+        """Run one case to its end."""
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="faultlab-") as folder:
+            file = Path(folder, "verdicts.json")
+            why = self._pytest(lab, file)
+            seconds = round(time.monotonic() - started, 1)
+            try:
+                told = json.loads(file.read_text())
+            except (OSError, ValueError):
+                return Case(lab.id, number, "unknown", seconds, reason=f"pytest: {why}")
+        tests: list[dict[str, str]] = told["tests"]
+        verdict = next((v for v in VERDICTS if any(t["verdict"] == v for t in tests)), "unknown")
+        reason = next((t["text"] for t in tests if t["verdict"] == verdict and t["text"]), "")
+        return Case(lab.id, number, verdict, seconds, told["run"], reason, tests)
+
+    def _pytest(self, lab: Lab, verdicts: Path) -> str:
+        """Run pytest on the lab's check and return the last line that it printed."""
+        if self._stopped:
+            return "stopped"
+        check = paths.checks() / f"test_{lab.id.replace('-', '_')}.py"
+        pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", f"--verdicts={verdicts}"]
+        process = subprocess.Popen(
+            [*DIE_WITH_US, *pytest, str(check)],
+            cwd=paths.root(),
+            env={"FAULTLAB_NAMESPACE": NAMESPACE, **os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._live.add(process)
+        try:
+            said, _ = process.communicate(timeout=_CASE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.communicate()
+            return f"it did not end within {_CASE_SECONDS} s"
+        finally:
+            self._live.discard(process)
+        return (said.strip().splitlines() or ["it printed nothing"])[-1]
+
+    def stop(self) -> None:
+        """Tell every case to take its stack down, and wait until it has."""
+        self._stopped = True
+        for process in list(self._live):
+            process.terminate()
+        for process in list(self._live):
+            process.wait()
