@@ -1,0 +1,94 @@
+"""What all unit tests stand on: no Docker, a command line to call, a copy to break."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from faultlab import cli, compose, images
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one command line left: the exit code and both outputs."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Project:
+    """A copy of labs and checks that a test may break; the images are the real ones."""
+
+    root: Path
+
+    def write(self, file: str, text: str) -> None:
+        """Write a file whole."""
+        (self.root / file).write_text(text)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No Docker, no locks of other people, no cache and no signal handler of another test."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("FAULTLAB_ROOT", "FAULTLAB_NAMESPACE", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    forget()
+    yield
+    forget()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def forget() -> None:
+    """Empty the caches that hold for one process."""
+    images.tag.cache_clear()
+    compose._read.cache_clear()
+    compose.program.cache_clear()
+
+
+@pytest.fixture
+def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
+    """The project, copied to where FAULTLAB_ROOT points."""
+    root = tmp_path / "project"
+    root.mkdir()
+    for name in ("labs", "checks"):
+        shutil.copytree(REPO / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "images").symlink_to(REPO / "images")
+    monkeypatch.setenv("FAULTLAB_ROOT", str(root))
+    return Project(root)
+
+
+@pytest.fixture
+def faultlab(capsys: pytest.CaptureFixture[str]) -> Run:
+    """`faultlab(*words)`: the command line, without a process of its own."""
+
+    def run(*words: str) -> Result:
+        capsys.readouterr()
+        try:
+            code = cli.main(list(words))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        said = capsys.readouterr()
+        return Result(code, said.out, said.err)
+
+    return run
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The Docker SDK leaves its socket to the collector when nothing answers on it."""
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -1,0 +1,221 @@
+"""Judging: bounds, findings and their words; every lab's readings through JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab import check
+from faultlab import lab as labs
+from faultlab.check import (
+    Bound,
+    Check,
+    Finding,
+    Measure,
+    Sign,
+    at_least,
+    at_least_times,
+    at_most,
+    at_most_times,
+    exactly,
+    number,
+)
+from faultlab.errors import BadInput
+from faultlab.probes import curl, hping3, wrk
+
+RECORDED = Path(__file__).parent / "recorded"
+DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens any more
+    hping3.Handshakes: lambda: hping3.parse((RECORDED / "hping3/closed.txt").read_text()),
+    curl.Page: lambda: curl.parse((RECORDED / "curl/refused.txt").read_text()),
+    wrk.Load: lambda: wrk.parse((RECORDED / "wrk/refused.txt").read_text(), 4),
+}
+SILENT = {  # and when it accepts and never answers
+    **DEAD,
+    curl.Page: lambda: curl.parse((RECORDED / "curl/silent.txt").read_text()),
+    wrk.Load: lambda: wrk.parse((RECORDED / "wrk/silent.txt").read_text(), 4),
+}
+
+
+def make(kind: Any, number: int = 3, known: dict[type, Callable[[], Any]] | None = None) -> Any:
+    """A value of any type that a reading is made of."""
+    if known and kind in known:
+        return known[kind]()
+    if dataclasses.is_dataclass(kind):
+        hints, build = typing.get_type_hints(kind), typing.cast("Any", kind)
+        return build(
+            **{n: make(hint, number + i, known) for i, (n, hint) in enumerate(hints.items())}
+        )
+    if typing.get_origin(kind) is list:
+        return [make(typing.get_args(kind)[0], number + i, known) for i in range(2)]
+    if typing.get_origin(kind) is dict:
+        return {"a": number, "TcpExtListenOverflows": number + 1}
+    return {int: number, float: number + 0.25, str: f"text {number}", bool: True}[kind]
+
+
+def returned(function: Callable[..., Any]) -> Any:
+    return typing.get_type_hints(function)["return"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "healthy", "holds"),
+    [
+        (at_least(5), 5, 0, True),
+        (at_least(5), 4.99, 0, False),
+        (at_most(5), 5, 0, True),
+        (at_most(5), 5.01, 0, False),
+        (exactly(28), 28, 0, True),
+        (exactly(28), 28.5, 0, False),
+        (at_least_times(2), 20, 10, True),
+        (at_least_times(2), 19, 10, False),
+        (at_most_times(0.5), 5, 10, True),
+        (at_most_times(0.5), 6, 10, False),
+        (at_most(0), -0.0, 0, True),
+        (at_most(1e9), math.inf, 0, False),
+    ],
+)
+def test_bounds(bound: Bound, value: float, healthy: float, holds: bool) -> None:
+    assert bound.holds(value, healthy) is holds
+
+
+@pytest.mark.parametrize("bound", [at_most_times(2.5), at_least_times(0.5), at_least_times(5)])
+@pytest.mark.parametrize("value", [0.0, 7.0])
+def test_a_ratio_to_nothing_never_holds(bound: Bound, value: float) -> None:
+    """A healthy phase without a single request has p99 0; anything is "at most 2.5 x" of that."""
+    assert not bound.holds(value, 0.0)
+
+
+@pytest.mark.parametrize(
+    "bound", [at_least(0), at_most(0), exactly(0), at_least_times(1), at_most_times(1)]
+)
+def test_what_is_not_a_number_never_holds(bound: Bound) -> None:
+    assert not bound.holds(math.nan, 1)
+    if bound.times:
+        assert not bound.holds(1, math.nan)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (0, "", "0"),
+        (28, "", "28"),
+        (0.61449, "s", "0.614 s"),
+        (0.00175, "s", "0.00175 s"),
+        (8113.7, "/s", "8114 /s"),
+        (99.96, "%", "100 %"),
+        (65_535, "bytes", "65535 bytes"),
+        (-12, "", "-12"),
+        (math.nan, "s", "nan s"),
+        (math.inf, "s", "inf s"),
+    ],
+)
+def test_numbers_in_words(value: float, unit: str, words: str) -> None:
+    assert number(value, unit) == words
+
+
+def test_bounds_in_words() -> None:
+    assert at_least_times(5).words(0.038, "s") == "at least 0.19 s (5 x healthy)"
+    assert at_most(0).words(99, "%") == "at most 0 %"
+    assert exactly(28).words(0, "") == "exactly 28"
+
+
+def test_a_finding_in_words() -> None:
+    found = Finding("p99", 0.62, "s", at_most_times(2).words(0.04, "s"), False)
+    assert found.words == "p99: measured 0.62 s, wanted at most 0.08 s (2 x healthy)"
+
+
+STEADY = at_least(1)
+SPEED = Check[float, int](
+    look=lambda at: at["web"],
+    watch=lambda at: at["web"],
+    symptom=(
+        Measure("latency", lambda now: now, at_most_times(2), at_least_times(5), "s"),
+        Measure("answers", lambda now: now, STEADY, STEADY),
+        Measure("only good", lambda now: now, at_most(100)),
+    ),
+    evidence=(Sign("grows", lambda before, after: after - before, at_least(3), "web", "nstat"),),
+)
+
+
+def test_good_judges_every_measure() -> None:
+    assert [(f.name, f.holds) for f in SPEED.good(21, 10)] == [
+        ("latency", False),
+        ("answers", True),
+        ("only good", True),
+    ]
+
+
+def test_bad_judges_what_a_fault_changes_or_leaves() -> None:
+    assert [(f.name, f.holds) for f in SPEED.bad(50, 10)] == [("latency", True), ("answers", True)]
+
+
+def test_between_the_limits_neither_holds() -> None:
+    assert not SPEED.good(30, 10)[0].holds and not SPEED.bad(30, 10)[0].holds
+
+
+def test_only_a_measure_that_tells_nothing_is_steady() -> None:
+    assert [measure.steady for measure in SPEED.symptom] == [False, True, False]
+
+
+def test_signs_compare_before_with_after() -> None:
+    values = iter((10, 7.0, 14))
+    reading = SPEED.take({"web": None}, traces=False)
+    with pytest.raises(BadInput):
+        SPEED.signs(reading)
+
+    class Changing(dict[str, Any]):
+        def __getitem__(self, _name: str) -> Any:
+            return next(values)
+
+    reading = SPEED.take(Changing(), traces=True)
+    assert (reading.before, reading.look, reading.after) == (10, 7.0, 14)
+    assert SPEED.signs(reading) == [Finding("grows", 4, "", "at least 3", True)]
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_a_reading_comes_back_from_json_as_it_was(lab_id: str) -> None:
+    judge = check.load(lab_id)
+    look, watch = returned(judge.look), returned(judge.watch)
+    for reading in (
+        check.Reading(make(look)),
+        check.Reading(make(look, 5), make(watch, 7), make(watch, 9)),
+    ):
+        stored = json.loads(json.dumps(judge.dump(reading)))
+        assert judge.load(stored) == reading
+
+
+@pytest.mark.parametrize("stored", [{}, {"look": 5, "before": None, "after": None}])
+def test_a_reading_of_another_shape(stored: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="does not fit"):
+        check.load("mtu").load(stored)
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_no_value_is_both_good_and_bad(lab_id: str) -> None:
+    """Otherwise one reading could pass as either phase."""
+    values = [0.0, 1e-4, 0.01, 0.5, 1, 4, 28, 33, 50, 100, 400, 999, 1e4, 1e6]
+    for measure in check.load(lab_id).symptom:
+        if measure.bad is None or measure.steady:
+            continue
+        for healthy in values:
+            both = [
+                v
+                for v in values
+                if measure.good.holds(v, healthy) and measure.bad.holds(v, healthy)
+            ]
+            assert not both, f"{measure.name}, healthy {healthy}: {both}"
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+@pytest.mark.parametrize("known", [DEAD, SILENT], ids=["refused", "silent"])
+def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], Any]]) -> None:
+    """Ratios to a healthy phase say nothing when that phase was dead as well."""
+    judge = check.load(lab_id)
+    dead = make(returned(judge.look), known=known)
+    assert not all(found.holds for found in judge.good(dead, dead))

@@ -1,0 +1,173 @@
+"""Compose plans: what is run of stack.yaml and an overlay, and what an overlay may not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from faultlab import compose, images
+from faultlab.compose import Plan
+from tests.conftest import Project, Result, Run
+
+OVERLAY = "labs/mtu/compose.yaml"
+LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab": "mtu", "faultlab.run": "r1"}
+SUBNET = "198.18.7.0/24"
+
+
+def documents(project: Project, overlay: str = "", *daemons: str) -> list[dict[str, Any]]:
+    """What Compose would get for these daemons, as it comes out of the files."""
+    file = project.root / OVERLAY if overlay else None
+    if file:
+        file.write_text(overlay)
+    made = compose.read(file).documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
+    return [yaml.safe_load(yaml.safe_dump(document, sort_keys=False)) for document in made]
+
+
+def plan(**services: dict[str, Any]) -> Plan:
+    return Plan(({"services": services},))
+
+
+def test_only_what_a_lab_needs_is_started(project: Project) -> None:
+    (stack,) = documents(project)
+    assert list(stack["services"]) == ["client", "web", "nginx"]
+    (stack,) = documents(project, "", "php-fpm", "nginx")
+    assert list(stack["services"]) == ["client", "web", "php-fpm", "nginx"]
+
+
+def test_everything_carries_our_labels(project: Project) -> None:
+    overlay = """
+services:
+  nginx: {volumes: [extra:/extra]}
+volumes: {extra: {}}
+networks: {second: {internal: true}}
+"""
+    for document in documents(project, overlay):
+        for kind in ("services", "volumes", "networks"):
+            for name, thing in (document.get(kind) or {}).items():
+                assert thing["labels"] == LABELS, f"{kind}.{name}"
+
+
+def test_services_are_named_and_tagged(project: Project) -> None:
+    (stack,) = documents(project)
+    for name, service in stack["services"].items():
+        assert service["container_name"] == f"faultlab-x-{name}"
+    assert stack["services"]["web"]["image"] == images.tag("machine")
+    assert stack["services"]["nginx"]["image"] == images.tag("nginx")
+    assert not [key for key in stack if key.startswith("x-")]
+
+
+def test_the_network_is_shut_and_addressed(project: Project) -> None:
+    (stack,) = documents(project)
+    network = stack["networks"]["default"]
+    assert network["internal"] is True
+    assert network["ipam"] == {"config": [{"subnet": SUBNET}]}
+
+
+def test_an_overlay_adds_a_machine_and_its_daemon(project: Project) -> None:
+    overlay = """
+services:
+  app: {image: machine, hostname: app}
+  tomcat: {image: nginx, network_mode: "service:app", pid: "service:app"}
+  idle: {image: machine}
+  nginx: {environment: {A: b}}
+"""
+    stack, added = documents(project, overlay, "nginx", "tomcat")
+    assert list(stack["services"]) == ["client", "web", "nginx"]
+    assert list(added["services"]) == ["app", "nginx", "tomcat"]
+    assert added["services"]["nginx"]["environment"] == {"A": "b"}
+    assert "image" not in added["services"]["nginx"]
+    assert "container_name" in added["services"]["nginx"]
+
+
+def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
+    """The plan is read once and used for several stacks: documents must not write into it."""
+    made = compose.read(None)
+    first = made.documents("faultlab-x", ["nginx"], SUBNET, LABELS)
+    again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.stack": "faultlab-y"})
+    assert first[0]["services"]["nginx"]["container_name"] == "faultlab-x-nginx"
+    assert again[0]["services"]["nginx"]["image"] == images.tag("nginx")
+    assert again[0]["services"]["nginx"]["labels"] == {"faultlab.stack": "faultlab-y"}
+
+
+def test_needed_puts_machines_before_daemons() -> None:
+    two = plan(
+        client={},
+        web={},
+        db={},
+        nginx={"network_mode": "service:web"},
+        mysql={"network_mode": "service:db"},
+        fpm={"network_mode": "service:web"},
+    )
+    assert two.daemons == {"nginx": "web", "mysql": "db", "fpm": "web"}
+    assert two.needed(["nginx", "mysql", "fpm"]) == [
+        *("client", "web", "db"),
+        *("nginx", "mysql", "fpm"),
+    ]
+
+
+MISTAKES = {
+    "services: [a\n": "not valid YAML: line 2: expected ',' or ']', but got '<stream end>'",
+    "- a\n": "expected services, got ['a']",
+    "": "expected services, got None",
+    "services: [a]\n": "services: expected a table, got ['a']",
+    "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
+    "services: {web: {image: mysqld}}\n": (
+        "services.web.image: expected one of base, machine, nginx, php-fpm, got 'mysqld'"
+    ),
+    "services: {web: {image: [nginx]}}\n": (
+        "services.web.image: expected one of base, machine, nginx, php-fpm, got ['nginx']"
+    ),
+    "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
+        "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"
+    ),
+}
+UNSAFE = {  # design, section 3: the host is never touched
+    "web.privileged": "services: {web: {privileged: true}}",
+    "client.ports": "services: {client: {ports: ['80:80']}}",
+    "web.container_name": "services: {web: {container_name: shop}}",
+    "web.network_mode": "services: {web: {network_mode: host}}",
+    "web.pid": "services: {web: {pid: host}}",
+    "web.ipc": "services: {web: {ipc: host}}",
+    "web.devices": "services: {web: {devices: [/dev/kvm]}}",
+    "web.security_opt": "services: {web: {security_opt: ['systempaths=unconfined']}}",
+    "web.cap_add": "services: {web: {cap_add: [SYS_ADMIN]}}",
+    "web.volumes": "services: {web: {volumes: ['/:/host']}}",
+    "web.extends": "services: {web: {extends: {file: /x.yaml, service: y}}}",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_broken_overlay(text: str, project: Project, faultlab: Run) -> None:
+    project.write(OVERLAY, text)
+    assert faultlab("start", "mtu") == Result(
+        2, "", f"faultlab: {OVERLAY}: {MISTAKES[text]}\n  next: edit {OVERLAY}\n"
+    )
+
+
+@pytest.mark.parametrize("key", UNSAFE)
+def test_an_overlay_cannot_open_the_stack(key: str, project: Project, faultlab: Run) -> None:
+    project.write(OVERLAY, UNSAFE[key] + "\n")
+    assert faultlab("start", "mtu") == Result(
+        2,
+        "",
+        f"faultlab: {OVERLAY}: services.{key}: not allowed in a lab\n  next: edit {OVERLAY}\n",
+    )
+
+
+def test_an_overlay_cannot_let_packets_out(project: Project, faultlab: Run) -> None:
+    project.write(OVERLAY, "networks: {default: {internal: false}}\n")
+    assert faultlab("start", "mtu") == Result(
+        2,
+        "",
+        f"faultlab: {OVERLAY}: networks.default.internal: not allowed in a lab\n"
+        f"  next: edit {OVERLAY}\n",
+    )
+
+
+def test_the_stack_file_is_gone(project: Project, faultlab: Run) -> None:
+    (project.root / "labs/stack.yaml").unlink()
+    assert faultlab("start", "mtu") == Result(
+        2, "", "faultlab: labs/stack.yaml: missing file\n  next: git status\n"
+    )

@@ -1,0 +1,260 @@
+"""Errors of the command line: the exact words, the exit code, no traceback; `--json` as well."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from docker.context import ContextAPI
+
+from faultlab import catalogue, check, cli, learner
+from faultlab.record import Record
+from tests.conftest import Project, Result, Run
+
+VERBS = ", ".join(repr(name) for name in cli.VERBS)
+CHECK = "checks/test_port_range.py"
+NOWHERE = "unix:///nonexistent.sock"
+NEED_DOCKER = [
+    *(
+        (verb, "mtu")
+        for verb in ("start", "shell", "hint", "check", "fix", "reset", "down", "transcript")
+    ),
+    ("verify", "mtu"),
+    ("verify", "--all"),
+    *((verb,) for verb in ("doctor", "status", "sweep", "images")),
+]
+
+
+def said(problem: str, hint: str, code: int) -> Result:
+    return Result(code, "", f"faultlab: {problem}\n  next: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem", "hint"),
+    [
+        ("", "The following arguments are required: COMMAND.", "faultlab --help"),
+        ("start", "The following arguments are required: LAB.", "faultlab start --help"),
+        (
+            "fly mtu",
+            f"Argument COMMAND: invalid choice: 'fly' (choose from {VERBS}).",
+            "faultlab --help",
+        ),
+        ("start mtu --now", "Unrecognized arguments: --now.", "faultlab --help"),
+        ("hint mtu somaxconn", "Unrecognized arguments: somaxconn.", "faultlab --help"),
+        (
+            "verify mtu --jobs two",
+            "Argument --jobs: invalid int value: 'two'.",
+            "faultlab verify --help",
+        ),
+        (
+            "verify mtu --repeat",
+            "Argument --repeat: expected one argument.",
+            "faultlab verify --help",
+        ),
+        (
+            "verify mtu --jobs 0",
+            "--jobs and --repeat take a number from 1 up.",
+            "faultlab verify --help",
+        ),
+        (
+            "verify mtu --repeat -3",
+            "--jobs and --repeat take a number from 1 up.",
+            "faultlab verify --help",
+        ),
+        ("verify", "Name some labs, or say --all.", "faultlab verify --help"),
+        ("verify mtu --all", "Name some labs, or say --all.", "faultlab verify --help"),
+        (
+            "verify mtu --json /nowhere/r.json",
+            "There is no folder for /nowhere/r.json.",
+            "mkdir -p /nowhere",
+        ),
+        (
+            "verify mtu --junit /nowhere/r.xml",
+            "There is no folder for /nowhere/r.xml.",
+            "mkdir -p /nowhere",
+        ),
+        ("verify mtu mut", "There is no lab called 'mut'; did you mean mtu?", "faultlab"),
+    ],
+)
+def test_usage(line: str, problem: str, hint: str, faultlab: Run) -> None:
+    got = faultlab(*line.split())
+    if hint == "faultlab":  # which command follows is test_lab's matter
+        hint = got.err.splitlines()[1].removeprefix("  next: ")
+    assert got == said(problem, hint, 2)
+
+
+@pytest.mark.parametrize("words", NEED_DOCKER, ids=" ".join)
+def test_no_docker(words: tuple[str, ...], faultlab: Run) -> None:
+    assert faultlab(*words) == said(f"Docker does not answer on {NOWHERE}.", "make setup", 3)
+
+
+def test_what_needs_no_docker(faultlab: Run) -> None:
+    assert faultlab("list").code == 0
+    assert faultlab("debrief", "mtu").code == 0
+
+
+def test_no_permission_on_the_socket(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK hides the PermissionError of connect() in an error of its own."""
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if self.family == socket.AF_UNIX:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///run/docker.sock")
+    assert faultlab("start", "mtu") == said(
+        "No permission on Docker's socket (unix:///run/docker.sock).",
+        'sudo usermod -aG docker "$USER", then log in again',
+        3,
+    )
+
+
+@pytest.mark.parametrize("host", ["foo", "tcp://127.0.0.1:1", "ssh://"])
+def test_a_docker_host_that_is_none(
+    host: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    assert faultlab("status") == said(f"Docker does not answer on {host}.", "make setup", 3)
+
+
+def test_a_broken_docker_configuration(
+    faultlab: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The address itself cannot be found out: the error handler must not stumble over that."""
+    monkeypatch.delenv("DOCKER_HOST")
+
+    def no_context() -> None:
+        raise docker.errors.ContextException("no context")
+
+    monkeypatch.setattr(ContextAPI, "get_current_context", no_context)
+    got = faultlab("status")
+    assert got.code == 3 and len(got.err.splitlines()) == 2
+
+
+class NothingUp:
+    """An engine that answers and has no container."""
+
+    def containers(self, **_labels: str) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("verb", ["shell", "check", "hint", "fix"])
+def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "Engine", NothingUp)
+    assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
+
+
+@pytest.fixture
+def load_check(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A verb that does no more than load the check of a lab, as `start` does behind Docker."""
+
+    def show(*_args: Any, **_more: Any) -> None:
+        check.load("port-range")
+
+    monkeypatch.setattr(catalogue, "show", show)
+    return lambda: faultlab("list")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("raise RuntimeError('boom')\n", "RuntimeError: boom"),
+        ("raise RuntimeError('boom\\nbang')\n", "RuntimeError: boom bang"),
+        ("import nothing_like_it\n", "ModuleNotFoundError: No module named 'nothing_like_it'"),
+        ("CHECK = Check(\n", "SyntaxError: '(' was never closed (test_port_range.py, line 1)"),
+    ],
+)
+def test_a_check_that_raises(text: str, problem: str, project: Project, load_check: Run) -> None:
+    project.write(CHECK, text)
+    assert load_check() == said(f"{CHECK}: {problem}", f"python {CHECK}", 2)
+
+
+@pytest.mark.parametrize("text", ["CHECK = 5\n", "check = None\n"])
+def test_a_check_that_is_none(text: str, project: Project, load_check: Run) -> None:
+    project.write(CHECK, text)
+    got = load_check()
+    happened, following = got.err.splitlines()
+    assert got.code == 2 and happened.startswith(f"faultlab: {CHECK}: ") and "CHECK" in happened
+    assert following.startswith("  next: ")
+
+
+def test_a_missing_check(project: Project, load_check: Run) -> None:
+    (project.root / CHECK).unlink()
+    assert load_check() == said(
+        f"{CHECK}: missing file; every lab has its check", "see docs/adding-a-lab.md", 2
+    )
+
+
+def test_a_full_disk(project: Project, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: Any, **_more: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def begin(*_args: Any, **_more: Any) -> None:
+        Record.create("mtu", "faultlab-mtu", {})
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(catalogue, "show", begin)
+    assert faultlab("list") == said(
+        "run.json cannot be written: No space left on device.", f"df -h {project.root}", 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "problem", "hint"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/x/overlay.yaml"),
+            "/x/overlay.yaml: No space left on device.",
+            "df -h",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/x/lab.toml"),
+            "/x/lab.toml: Permission denied.",
+            "ls -l /x/lab.toml",
+        ),
+    ],
+)
+def test_the_host_says_no(
+    error: OSError, problem: str, hint: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(*_args: Any, **_more: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(catalogue, "show", show)
+    assert faultlab("list") == said(problem, hint, 3)
+
+
+def test_ctrl_c(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def show(*_args: Any, **_more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(catalogue, "show", show)
+    assert faultlab("list") == said(
+        "Interrupted; what was started is removed.", "faultlab status", 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [("start mut --json", 2), ("start --json", 2), ("status --json", 3)]
+)
+def test_json_errors_are_one_object(line: str, code: int, faultlab: Run) -> None:
+    got = faultlab(*line.split())
+    told = json.loads(got.out)
+    assert told["exit_code"] == got.code == code
+    assert got.err == f"faultlab: {told['error']}\n  next: {told['next']}\n"
+
+
+def test_the_console_script_exits_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["faultlab", "start", "mut"])
+    with pytest.raises(SystemExit) as stop:
+        cli.entry()
+    assert stop.value.code == 2

@@ -1,0 +1,238 @@
+"""Probes: what their parsers make of outputs that were recorded on real machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from faultlab.engine import Machine
+from faultlab.errors import CannotRun
+from faultlab.probes import (
+    capture,
+    container,
+    curl,
+    hping3,
+    interface,
+    iptables,
+    nstat,
+    qdisc,
+    ss,
+    wrk,
+)
+from faultlab.probes.container import State
+from faultlab.probes.curl import Page
+from faultlab.probes.hping3 import Handshakes
+from faultlab.probes.interface import Interface
+from faultlab.probes.iptables import Rule
+from faultlab.probes.qdisc import Qdisc
+from faultlab.probes.ss import Listener, Summary
+from faultlab.probes.wrk import Load
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("healthy", Page(0, 200, 252, 0.000843, 0.00104)),
+        ("missing", Page(0, 404, 153, 0.000725, 0.000953)),
+        ("bad-gateway", Page(0, 502, 157, 0.00109, 0.001499)),
+        ("refused", Page(7, 0, 0, 0.0, 0.000754)),
+        ("mtu", Page(28, 0, 0, 0.000982, 3.001648)),  # connected, then nothing
+        ("silent", Page(28, 0, 0, 0.000698, 3.00014)),
+        ("unknown-host", Page(28, 0, 0, 0.0, 3.000258)),
+    ],
+)
+def test_curl(name: str, page: Page) -> None:
+    assert curl.parse(recorded(f"curl/{name}")) == page
+
+
+@pytest.mark.parametrize("out", ["", "curl: (2) no URL specified\n"])
+def test_curl_without_a_result(out: str) -> None:
+    with pytest.raises(CannotRun, match="curl printed no JSON"):
+        curl.parse(out)
+
+
+@pytest.mark.parametrize(
+    ("name", "handshakes", "loss"),
+    [
+        ("healthy", Handshakes(5, 5, 0, 0.6, 1.1), 0.0),
+        ("mtu", Handshakes(5, 5, 0, 0.7, 1.0), 0.0),  # a SYN fits
+        ("closed", Handshakes(3, 0, 0, 0.0, 0.0), 1.0),  # an RST is no SYN-ACK
+        ("lossy", Handshakes(20, 10, 2, 0.7, 1025.1), 0.5),  # with segments of other connections
+        ("dropped", Handshakes(3, 0, 0, 0.0, 0.0), 1.0),  # a stray SYN-ACK answers no SYN of ours
+        ("duplicates", Handshakes(3, 3, 0, 0.4, 1.1), 0.0),  # hping3 itself says -66% loss
+    ],
+)
+def test_hping3(name: str, handshakes: Handshakes, loss: float) -> None:
+    got = hping3.parse(recorded(f"hping3/{name}"))
+    assert got == handshakes
+    assert got.first_try_loss == loss
+
+
+def test_hping3_that_was_stopped_by_a_stray_has_not_lost_its_last_syn() -> None:
+    """It ends with the fifth packet that it receives, whatever it is: the last SYN had no time."""
+    lines = recorded("hping3/healthy").splitlines()
+    last = next(line for line in lines if "seq=4" in line)
+    stray = next(line for line in recorded("hping3/dropped").splitlines() if "seq=0" in line)
+    got = hping3.parse("\n".join(lines).replace(last, stray))
+    assert got.first_try_loss == 0.0
+
+
+def test_hping3_that_sent_nothing() -> None:
+    with pytest.raises(CannotRun, match="hping3 sent nothing: Unable to resolve 'nowhere'"):
+        hping3.parse(recorded("hping3/unknown-host"))
+    with pytest.raises(CannotRun, match="hping3 sent nothing: nothing"):
+        hping3.parse("")
+
+
+def test_interface() -> None:
+    assert interface.parse(recorded("interface/healthy")) == Interface(1500, 40714, 0, 40547, 0)
+    assert interface.parse(recorded("interface/mtu")) == Interface(100, 57869, 6, 57630, 0)
+
+
+def test_iptables() -> None:
+    assert iptables.parse(recorded("iptables/empty")) == []
+    assert iptables.parse(recorded("iptables/policy")) == [Rule("INPUT", "DROP", 8)]
+
+
+def test_iptables_with_several_chains() -> None:
+    """A rule without a target only counts; the number of its protocol is no target."""
+    found = iptables.parse(recorded("iptables/chains"))
+    assert found == [
+        Rule("INPUT", "", 55),
+        Rule("INPUT", "DROP", 15),
+        Rule("FORWARD", "EXTRA", 0),
+        Rule("OUTPUT", "DROP", 15),
+        Rule("EXTRA", "REJECT", 0),
+    ]
+    assert iptables.dropped(found, "INPUT") == 15
+    assert iptables.dropped(found, "FORWARD") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "overflows", "cookies"), [("healthy", 0, 0), ("somaxconn", 1989, 557)]
+)
+def test_nstat(name: str, overflows: int, cookies: int) -> None:
+    counters = nstat.parse(recorded(f"nstat/{name}"))
+    assert counters["TcpExtListenOverflows"] == overflows
+    assert counters["TcpExtSyncookiesSent"] == cookies
+
+
+def test_nstat_reads_what_is_asked_for() -> None:
+    """A counter that the kernel does not have is 0."""
+    out = recorded("nstat/somaxconn")
+    machine = cast("Machine", SimpleNamespace(must=lambda _command: out))
+    assert nstat.read(machine, ["TcpExtListenDrops", "TcpExtFromTheFuture"]) == {
+        "TcpExtListenDrops": 1989,
+        "TcpExtFromTheFuture": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "root"),
+    [
+        ("none", Qdisc("noqueue", 0, 0, 0)),
+        ("no-device", Qdisc("none", 0, 0, 0)),
+        ("tbf", Qdisc("tbf", 649, 0, 1788)),
+        ("htb", Qdisc("htb", 614, 121, 590)),  # the root, not the tbf below it
+    ],
+)
+def test_qdisc(name: str, root: Qdisc) -> None:
+    assert qdisc.parse(recorded(f"qdisc/{name}")) == root
+
+
+def test_ss_listeners() -> None:
+    found = ss.parse_listeners(recorded("ss/listeners"))
+    assert sorted(found, key=lambda one: one.port)[:2] == [
+        Listener(80, 0, 511),
+        Listener(9000, 0, 4096),
+    ]
+    assert len(found) == 3  # the third is Docker's own resolver
+
+
+def test_ss_with_many_listeners() -> None:
+    found = ss.parse_listeners(recorded("ss/many"))
+    assert len(found) == 65
+    ports = {one.port for one in found}
+    assert {80, 7001, 7030, 17001, 17030} <= ports  # IPv4, and IPv6 as `*:17001`
+    assert 7100 in ports  # `[fe80::42:c6ff:fe12:3]%eth0:7100`
+
+
+@pytest.mark.parametrize(("name", "backlog"), [("many", 511), ("somaxconn", 10)])
+def test_ss_backlog(name: str, backlog: int) -> None:
+    found = ss.parse_listeners(recorded(f"ss/{name}"))
+    assert ss.backlog(found, 80) == backlog
+    assert ss.backlog(found, 81) == 0
+
+
+def test_ss_summary() -> None:
+    assert ss.parse_summary(recorded("ss/summary")) == Summary(0, 13963)
+    assert ss.parse_summary(recorded("ss/time-wait")) == Summary(109, 33381)
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "failed"),
+    [
+        ("healthy", Load(2.000708, 16989, 0, 0, 0, 0.00211, 0.009068, 0.020897), 0.0),
+        ("tbf", Load(2.003035, 583, 0, 0, 0, 0.070559, 0.071839, 0.072589), 0.0),
+        (
+            "port-range",
+            Load(2.030835, 54041, 46268, 0, 0, 0.004738, 0.431278, 0.860878),
+            46268 / 54041,
+        ),
+        (
+            "somaxconn",
+            Load(3.058484, 39931, 0, 21, 0, 0.000557, 0.397298, 0.854521),
+            21 / 39952,
+        ),
+        ("refused", Load(1.0, 0, 0, 0, 20, 0.0, 0.0, 0.0), 1.0),
+        ("silent", Load(3.004568, 0, 0, 0, 0, 0.0, 0.0, 0.0), 1.0),
+    ],
+)
+def test_wrk(name: str, load: Load, failed: float) -> None:
+    got = wrk.parse(recorded(f"wrk/{name}"), connections=20)
+    assert got == load
+    assert got.failed_share == pytest.approx(failed)
+
+
+def test_wrk_counts_good_answers() -> None:
+    """With 51 ports the requests a second double; those that were answered well do not."""
+    healthy = wrk.parse(recorded("wrk/healthy"), 20)
+    faulty = wrk.parse(recorded("wrk/port-range"), 200)
+    assert faulty.all_per_second > 2 * healthy.all_per_second
+    assert faulty.good_per_second == pytest.approx((54041 - 46268) / 2.030835)
+    assert wrk.parse(recorded("wrk/refused"), 20).good_per_second == 0
+
+
+@pytest.mark.parametrize("out", [recorded("wrk/unknown-host"), "", "Running 3s test\n"])
+def test_wrk_without_a_result(out: str) -> None:
+    with pytest.raises(CannotRun, match="wrk gave no result"):
+        wrk.parse(out, 20)
+
+
+@pytest.mark.parametrize(("name", "mss"), [("healthy", 1460), ("mtu", 256), ("dropped", 0)])
+def test_the_announced_segment_size(name: str, mss: int) -> None:
+    assert capture.parse_mss(recorded(f"capture/{name}")) == mss
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("running", State(True, 0, False, 2)),
+        ("killed", State(False, 137, False, 2)),
+        ("memory", State(False, 137, True, 2)),
+    ],
+)
+def test_the_state_of_a_container(name: str, state: State) -> None:
+    inspected = SimpleNamespace(attrs={"RestartCount": 2})
+    machine = SimpleNamespace(state=json.loads(recorded(f"container/{name}")), container=inspected)
+    assert container.state(cast("Machine", machine)) == state

@@ -1,0 +1,219 @@
+"""What holds for the whole project: its labs, its texts, its layers, and its help."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from faultlab import catalogue, check, cli, transcript
+from faultlab import lab as labs
+from tests.conftest import REPO, Run
+
+WEB = """
+    mtu netem-loss iptables-drop packet-loss conntrack php-workers somaxconn port-range time-wait
+    throughput syn-flood gzip tls-resumption scale-out
+"""
+APP = "heap-oom cpu-quota swap"
+DATA = """
+    missing-index slow-join slow-log query-cache temp-tables repeat-queries bandwidth
+"""
+CONTROLS = "healthy busy latent"
+CATALOGUE = set(f"{WEB} {APP} {DATA} {CONTROLS}".split())
+HEADINGS = ["Symptom", "Diagnose", "Cause", "Fix", "Caveats"]
+# Words of commands that say nothing about the fault when a user reports it.
+HARMLESS = {
+    *("set", "dev", "add", "del", "root", "link", "eth0", "tcp", "net", "core", "ipv4", "sed"),
+    *("dport", "sport", "mode", "random", "probability", "input", "output", "etc", "conf"),
+}
+MAKE = ["lab", "shell", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
+LABS = labs.ids()
+each_lab = pytest.mark.parametrize("lab_id", LABS)
+each_verb = pytest.mark.parametrize("verb", cli.VERBS)
+
+
+def tracked() -> list[Path]:
+    """The files of the repository, new ones included."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [file for line in done.stdout.splitlines() if (file := REPO / line).is_file()]
+
+
+@each_lab
+def test_a_lab_is_whole(lab_id: str) -> None:
+    lab = labs.load(lab_id)
+    assert lab_id in CATALOGUE
+    assert set(lab.twins) <= CATALOGUE - {lab_id}
+    assert lab.control == (lab_id in CONTROLS.split()) == (lab.tier == "control")
+    judge = check.load(lab_id)
+    assert judge.symptom
+    assert bool(judge.evidence) != lab.control
+    assert any(measure.bad and not measure.steady for measure in judge.symptom) != lab.control
+    places = {sign.at for sign in judge.evidence} | set(judge.may_stop)
+    assert places <= {"client", "web", "app", "db", "cache", *lab.daemons}
+
+
+@each_lab
+def test_a_fix_is_not_the_way_back(lab_id: str) -> None:
+    """An alternative or a cheat that is the fix itself would prove nothing."""
+    lab = labs.load(lab_id)
+    if lab.control:
+        return
+    assert lab.fix != lab.inject
+    for remedy in (*lab.alternative, *lab.cheat):
+        assert remedy.steps != lab.fix
+
+
+@each_lab
+def test_a_ticket_spoils_nothing(lab_id: str) -> None:
+    lab = labs.load(lab_id)
+    text = f"{lab.title}\n{lab.ticket}".lower()
+    commands = " ".join(step.run or "" for step in lab.inject).lower()
+    words = set(re.findall(r"[a-z][a-z0-9_]{2,}", commands)) - HARMLESS
+    if not lab.control:
+        words |= {lab.truth.cause, lab.truth.cause.replace("-", " ")}
+    assert len(lab.ticket.split()) >= 10, "no ticket yet"
+    assert sorted(word for word in words if re.search(rf"\b{re.escape(word)}\b", text)) == []
+
+
+@each_lab
+def test_a_lesson_has_its_headings_and_a_table(lab_id: str) -> None:
+    lesson = labs.load(lab_id).lesson
+    found = re.findall(r"^#+ (.*)$", lesson, re.MULTILINE)
+    assert [heading for heading in found if heading in HEADINGS] == HEADINGS
+    table = lesson[: lesson.index("Symptom")]
+    assert table.count("|") > 4, "the table of versions, memory, minutes and source comes first"
+
+
+@each_lab
+def test_a_lesson_has_recorded_transcripts(lab_id: str) -> None:
+    found = transcript.blocks(labs.load(lab_id).lesson)
+    assert {phase for phase, _, _ in found} >= {"faulty", "fixed"}
+    for phase, run, body in found:
+        assert re.fullmatch(rf"\d{{8}}-\d{{6}}-{lab_id}-[0-9a-f]{{4}}", run), phase
+        assert len(body.splitlines()) >= 2, f"{phase}: no output"
+
+
+@each_lab
+def test_no_other_console_in_a_lesson(lab_id: str) -> None:
+    """A pasted transcript rots: what looks like one is one."""
+    lesson = labs.load(lab_id).lesson
+    assert lesson.count("```console") == len(transcript.blocks(lesson))
+
+
+def test_the_readme_shows_the_catalogue() -> None:
+    """Otherwise: faultlab list --markdown, pasted into README.md."""
+    assert catalogue.table() in (REPO / "README.md").read_text()
+
+
+def test_the_readme_links_to_files_that_exist() -> None:
+    text = (REPO / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)#]+)", text)
+    assert [t for t in targets if "://" not in t and not (REPO / t).exists()] == []
+
+
+def imports(module: str) -> set[str]:
+    """The modules of faultlab that a module names in an import."""
+    file = REPO / (module.replace(".", "/") + ".py")
+    if not file.exists():
+        file = REPO / module.replace(".", "/") / "__init__.py"
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = "faultlab" if node.level else node.module or ""
+            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    own = {name for name in found if name.startswith("faultlab.")}
+    return {n for n in own if (REPO / (n.replace(".", "/") + ".py")).exists()}
+
+
+def reach(module: str) -> set[str]:
+    """All that a module imports, directly or through others."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        new = imports(waiting.pop()) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+PROBES = [f"faultlab.probes.{f.stem}" for f in (REPO / "faultlab/probes").glob("[a-z]*.py")]
+
+
+@pytest.mark.parametrize(
+    ("module", "forbidden"),
+    [
+        ("faultlab.inject", {"faultlab.check", *PROBES}),
+        ("faultlab.check", {"faultlab.inject", *PROBES}),
+        *((probe, {"faultlab.inject", "faultlab.check"}) for probe in PROBES),
+    ],
+)
+def test_inject_probe_and_check_know_nothing_of_each_other(
+    module: str, forbidden: set[str]
+) -> None:
+    assert imports(module), f"{module}: the test has lost sight of it"
+    assert reach(module) & forbidden == set()
+
+
+def test_every_probe_has_recorded_outputs() -> None:
+    recorded = {folder.name for folder in (REPO / "tests/recorded").iterdir()}
+    assert {probe.rsplit(".", 1)[1] for probe in PROBES} - {"log"} <= recorded
+
+
+def test_help(faultlab: Run) -> None:
+    got = faultlab("--help")
+    assert got.code == 0
+    assert got.out.index("examples:") < got.out.index("exit codes:")
+    assert [v for v in cli.VERBS if not re.search(rf"^ +{v}\b", got.out, re.MULTILINE)] == []
+
+
+@each_verb
+def test_the_help_of_a_verb(verb: str, faultlab: Run) -> None:
+    got = faultlab(verb, "--help")
+    assert got.code == 0
+    examples, exits = got.out[got.out.index("examples:") :].split("exit codes:")
+    assert f"faultlab {verb}" in examples
+    assert re.findall(r"\b([0-3])  ", exits) == ["0", "1", "2", "3"]
+    assert [line for line in got.out.splitlines() if len(line) > 80] == []
+
+
+@each_verb
+def test_the_examples_of_a_verb_can_be_typed(verb: str) -> None:
+    assert cli.VERBS[verb].examples
+    for example in cli.VERBS[verb].examples:
+        program, *words = shlex.split(example)
+        arguments = cli.parser().parse_args(words)
+        assert (program, arguments.verb) == ("faultlab", verb)
+        chosen = getattr(arguments, "labs", [getattr(arguments, "lab", "mtu")])
+        assert set(chosen) <= {*LABS, "README.md"}
+
+
+def test_make_calls_verbs_that_exist() -> None:
+    makefile = (REPO / "Makefile").read_text()
+    assert set(re.findall(r"\$\(FAULTLAB\) ([a-z]+)", makefile)) <= set(cli.VERBS)
+    targets = set(re.findall(r"^([a-z%-]+):", makefile, re.MULTILINE))
+    assert {f"{name}-%" for name in MAKE} <= targets
+    assert {"verify", "list", "doctor", "status", "clean", "test"} <= targets
+
+
+def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
+    outside = re.compile(rb"(?<![\w}])(/wor" + rb"k/|/tmp/" + rb"w\b|/ro" + rb"ot/)")
+    container = re.compile(rb"/ro" + rb"ot/\.[a-z]")  # root's home in an image
+    amiss = []
+    for file in tracked():
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            ours = container.sub(b"", line) if file.is_relative_to(REPO / "images") else line
+            if outside.search(ours):
+                amiss.append(f"{file.relative_to(REPO)}:{number}")
+    assert amiss == []

@@ -1,0 +1,101 @@
+"""The record of a run: whole or not at all, and None when it cannot be trusted."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab.errors import CannotRun
+from faultlab.record import Record
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
+    monkeypatch.setenv("FAULTLAB_ROOT", str(tmp_path))
+    return Record.create("mtu", "faultlab-mtu", {"kernel": "6.1"})
+
+
+def stored(record: Record) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((record.folder / "run.json").read_text())
+    return facts
+
+
+def test_a_new_record_is_on_disk_at_once(record: Record) -> None:
+    facts = stored(record)
+    assert facts["schema"] == 1 and facts["id"] == record.id
+    assert (facts["lab"], facts["stack"], facts["kernel"]) == ("mtu", "faultlab-mtu", "6.1")
+    assert facts["events"] == []
+
+
+def test_an_event_is_on_disk_at_once(record: Record) -> None:
+    record.event("measured", phase="healthy")
+    (event,) = stored(record)["events"]
+    assert (event["what"], event["phase"]) == ("measured", "healthy")
+    assert 0 <= event["t"] < 60
+
+
+def test_it_comes_back(record: Record) -> None:
+    record.event("ready")
+    again = Record.open(record.id)
+    assert again is not None and again.id == record.id
+    assert again.happened("ready") and not again.happened("down")
+
+
+def test_two_runs_of_one_second_are_two(record: Record) -> None:
+    other = Record.create("mtu", "faultlab-mtu", {})
+    assert other.folder != record.folder
+
+
+@pytest.mark.parametrize("moment", ["write_text", "replace"])
+def test_a_write_that_fails_leaves_the_old_file(
+    moment: str, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record.event("up")
+
+    def half(self: Path, *args: Any, **_more: Any) -> None:
+        if moment == "write_text":
+            with self.open("w") as file:
+                file.write(str(args[0])[:20])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, moment, half)
+    with pytest.raises(CannotRun, match=r"run.json cannot be written: No space left on device\."):
+        record.event("measured")
+    monkeypatch.undo()
+    assert [event["what"] for event in stored(record)["events"]] == ["up"]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").write_text("in the way")
+    monkeypatch.setenv("FAULTLAB_ROOT", str(tmp_path))
+    with pytest.raises(CannotRun) as stop:
+        Record.create("mtu", "faultlab-mtu", {})
+    assert stop.value.message.endswith("cannot be written: Not a directory.")
+    assert stop.value.hint == f"df -h {tmp_path}"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b'{"schema": 1, "events": [',
+        b"\xff\xfe",
+        b"[1]",
+        b"null",
+        b'{"schema": 2, "events": []}',
+        b'{"events": []}',
+    ],
+)
+def test_a_damaged_record_is_none(damage: bytes, record: Record) -> None:
+    (record.folder / "run.json").write_bytes(damage)
+    assert Record.open(record.id) is None
+
+
+@pytest.mark.parametrize("run_id", ["", "20200101-000000-mtu-0000"])
+def test_a_lost_record_is_none(run_id: str, record: Record) -> None:
+    assert Record.open(run_id) is None

@@ -1,0 +1,155 @@
+"""The result of verify: lines, JSON and JUnit XML after every case, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from faultlab.case import Case
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun, SaidNo
+from faultlab.result import Result
+from faultlab.terminal import Terminal
+
+
+class Local:
+    """An engine that only says what it is."""
+
+    name = "local"
+
+    def info(self) -> dict[str, Any]:
+        return {"KernelVersion": "6.18.0"}
+
+
+def case(verdict: str, lab: str = "mtu", number: int = 1, reason: str = "") -> Case:
+    why = reason or ("" if verdict == "pass" else f"why {verdict}")
+    tests = [
+        {"test": "test_healthy", "verdict": "pass", "text": ""},
+        {"test": "test_fix", "verdict": verdict, "text": why},
+    ]
+    return Case(lab, number, verdict, 12.3, f"run-{lab}", why, tests)
+
+
+DEAD = Case("mtu", 3, "unknown", 0.4, reason="pytest: killed")
+
+
+def result(folder: Path, repeat: int = 1) -> Result:
+    engine = cast("Engine", Local())
+    files = str(folder / "r.json"), str(folder / "r.xml")
+    return Result(Terminal(), engine, *files, repeat)
+
+
+def told(folder: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((folder / "r.json").read_text())
+    return facts
+
+
+def test_the_files_are_there_after_every_case(tmp_path: Path) -> None:
+    both = result(tmp_path)
+    both.add(case("pass"))
+    assert told(tmp_path)["counts"] == {"pass": 1, "skip": 0, "unknown": 0, "fail": 0}
+    assert len(ET.parse(tmp_path / "r.xml").getroot()) == 1
+    both.add(case("fail"))
+    assert told(tmp_path)["counts"] == {"pass": 1, "skip": 0, "unknown": 0, "fail": 1}
+    assert len(ET.parse(tmp_path / "r.xml").getroot()) == 2
+
+
+def test_the_json_holds_everything(tmp_path: Path) -> None:
+    result(tmp_path).add(case("fail", reason="loss: measured 3 %, wanted at most 0 %"))
+    facts = told(tmp_path)
+    assert (facts["schema"], facts["engine"], facts["kernel"]) == (1, "local", "6.18.0")
+    (one,) = facts["cases"]
+    assert one == {
+        "lab": "mtu",
+        "number": 1,
+        "verdict": "fail",
+        "seconds": 12.3,
+        "run": "run-mtu",
+        "reason": "loss: measured 3 %, wanted at most 0 %",
+        "tests": [
+            {"test": "test_healthy", "verdict": "pass", "text": ""},
+            {
+                "test": "test_fix",
+                "verdict": "fail",
+                "text": "loss: measured 3 %, wanted at most 0 %",
+            },
+        ],
+    }
+
+
+def test_the_junit_file(tmp_path: Path) -> None:
+    all_kinds = result(tmp_path, repeat=3)
+    for one in (case("fail"), case("skip", "somaxconn"), case("unknown", number=2), DEAD):
+        all_kinds.add(one)
+    suites = list(ET.parse(tmp_path / "r.xml").getroot())
+    assert [suite.get("name") for suite in suites] == ["mtu.1", "somaxconn.1", "mtu.2", "mtu.3"]
+    counts = ("tests", "failures", "errors", "skipped")
+    assert [[suite.get(name) for name in counts] for suite in suites] == [
+        ["2", "1", "0", "0"],
+        ["2", "0", "0", "1"],
+        ["2", "0", "1", "0"],
+        ["1", "0", "1", "0"],
+    ]
+    failed = suites[0].find("testcase[@name='test_fix']/failure")
+    assert failed is not None and failed.get("message") == "why fail"
+    assert suites[0].find("testcase[@name='test_healthy']/*") is None
+    assert suites[3].find("testcase/error[@message='pytest: killed']") is not None
+
+
+@pytest.mark.parametrize("reason", ["\x1b[31mError\x1b[0m response", "nul \x00", "<&\"'>", "…"])
+def test_junit_stays_xml_whatever_a_program_printed(reason: str, tmp_path: Path) -> None:
+    result(tmp_path).add(case("unknown", reason=reason))
+    assert len(ET.parse(tmp_path / "r.xml").getroot()) == 1
+
+
+def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = result(tmp_path, repeat=10)
+    cases.add(case("pass", number=7))
+    cases.add(case("fail", "iptables-drop", 10))
+    with pytest.raises(SaidNo):
+        cases.conclude()
+    assert capsys.readouterr().out.splitlines() == [
+        "pass      mtu 7/10                   12.3 s",
+        "fail      iptables-drop 10/10        12.3 s",
+        "          why fail",
+        "2 cases: 1 pass, 1 fail",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "kind", "message"),
+    [
+        ("fail unknown pass", SaidNo, "1 of 3 cases: fail."),
+        ("unknown pass skip", CannotRun, "1 of 3 cases: unknown."),
+        ("unknown unknown", CannotRun, "2 of 2 cases: unknown."),
+    ],
+)
+def test_what_the_exit_code_is(
+    verdicts: str, kind: type[SaidNo | CannotRun], message: str, tmp_path: Path
+) -> None:
+    cases = result(tmp_path)
+    for verdict in verdicts.split():
+        cases.add(case(verdict))
+    with pytest.raises(kind) as stop:
+        cases.conclude()
+    assert type(stop.value) is kind
+    assert (stop.value.message, stop.value.hint) == (message, "less runs/run-mtu/run.json")
+
+
+def test_the_hint_without_a_run(tmp_path: Path) -> None:
+    cases = result(tmp_path)
+    cases.add(DEAD)
+    with pytest.raises(CannotRun) as stop:
+        cases.conclude()
+    assert stop.value.hint == "faultlab doctor"
+
+
+def test_all_pass_is_silent(tmp_path: Path) -> None:
+    cases = result(tmp_path)
+    cases.add(case("pass"))
+    cases.add(case("skip"))
+    cases.conclude()
