@@ -9,7 +9,8 @@ image() { .venv/bin/python -c "from faultlab import images; print(images.tag('$1
 
 up() {
     local machine=$MACHINE nginx=$NGINX php=$PHP subnet=$1 pids role
-    docker network create "${label[@]}" --internal --subnet "$subnet" "$name" >/dev/null
+    docker network create "${label[@]}" --internal --subnet "$subnet" \
+        -o com.docker.network.bridge.inhibit_ipv4=true "$name" >/dev/null
     local machine_flags=(-d --init --cap-add NET_ADMIN --cap-add NET_RAW --cap-add SYS_PTRACE
         "${label[@]}" --network "$name")
     local files=(-v "$name-etc:/etc/nginx" -v "$name-log:/var/log/nginx"
@@ -28,8 +29,9 @@ up() {
     docker run "${joined[@]}" --name "$name-php-fpm" "$php" >/dev/null
     pids=$(docker inspect -f '{{.State.Pid}}' "$name-client" "$name-web")
     docker run --rm "${label[@]}" --network none --pid host --cap-add SYS_ADMIN \
-        --cap-add SYS_PTRACE --security-opt apparmor=unconfined "$machine" sh -ec "
+        --cap-add SYS_PTRACE --cap-add NET_ADMIN --security-opt apparmor=unconfined "$machine" sh -ec "
         for pid in ${pids//$'\n'/ }; do
+          nsenter -t \$pid -n ip route flush default
           nsenter -t \$pid -m sh -ec 'mount --bind /proc/sys/net /proc/sys/net
             mount -o remount,bind,rw /proc/sys/net'
         done"

@@ -34,9 +34,11 @@ _READY_SECONDS = 30
 
 # Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
 # namespace of each process id, so that `sysctl -w net.*` works in a machine as on a host and
-# `kernel.*` and `vm.*` stay closed.
-_OPEN_NET_SYSCTLS = """
+# `kernel.*` and `vm.*` stay closed. Some versions of Docker give machines on an internal network a
+# default route all the same; without it their kernel refuses what would leave.
+_MAKE_MACHINE = """
 for pid in {pids}; do
+  nsenter -t "$pid" -n ip route flush default
   nsenter -t "$pid" -m sh -ec \
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
 done
@@ -159,23 +161,23 @@ def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
         except compose.PoolOverlap:
             continue  # another stack took it between our look and Docker's
         stack = Stack(engine, name)
-        _open_net_sysctls(engine, stack)
+        _make_machines(engine, stack)
         stack.wait_ready()
         return stack
     raise CannotRun(f"No free /24 is left in {subnet.POOL}.", "faultlab sweep")
 
 
-def _open_net_sysctls(engine: Engine, stack: Stack) -> None:
+def _make_machines(engine: Engine, stack: Stack) -> None:
     machines = [m for m in stack.values() if not _joins(m)]
     pids = [str(m.container.attrs["State"]["Pid"]) for m in machines]
     if "0" in pids:
         pids = [str(m.state["Pid"]) for m in machines]
     engine.helper(
         images.tag("machine"),
-        _OPEN_NET_SYSCTLS.format(pids=" ".join(pids)),
+        _MAKE_MACHINE.format(pids=" ".join(pids)),
         stack.name,
         pid_mode="host",
-        cap_add=["SYS_ADMIN", "SYS_PTRACE"],
+        cap_add=["SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN"],
         security_opt=["apparmor=unconfined"],
     )
 
