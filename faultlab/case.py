@@ -53,7 +53,8 @@ class Runner:
                 return Case(lab.id, number, "unknown", seconds, reason=f"pytest: {why}")
         tests: list[dict[str, str]] = told["tests"]
         verdict = next((v for v in VERDICTS if any(t["verdict"] == v for t in tests)), "unknown")
-        reason = next((t["text"] for t in tests if t["verdict"] == verdict and t["text"]), "")
+        texts = [t["text"] for t in tests if t["verdict"] == verdict and t["text"]]
+        reason = texts[0] if texts else "" if verdict == "pass" else f"pytest: {why}"
         return Case(lab.id, number, verdict, seconds, told["run"], reason, tests)
 
     def _pytest(self, lab: Lab, verdicts: Path) -> str:

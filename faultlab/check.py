@@ -9,6 +9,7 @@ other. Limits are ratios to the healthy phase of the same run wherever speed is 
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -37,7 +38,9 @@ class Bound:
         return self.limit * healthy if self.times else self.limit
 
     def holds(self, value: float, healthy: float) -> bool:
-        """Is the value within the limit?"""
+        """Is the value within the limit? A ratio to nothing says nothing, and so does not hold."""
+        if self.times and not 0 < healthy < math.inf:
+            return False
         threshold = self.threshold(healthy)
         match self.op:
             case "at least":
@@ -140,7 +143,8 @@ class Finding:
 
 def number(value: float, unit: str = "") -> str:
     """Three significant digits are more than these machines can repeat."""
-    text = f"{value:.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
+    whole = math.isfinite(value) and (abs(value) >= 100 or value == int(value))
+    text = f"{value:.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}".strip()
 
 
@@ -225,8 +229,11 @@ def load(lab_id: str) -> Check[Any, Any]:
         check = module.CHECK
     except Exception as error:
         raise BadInput(
-            f"checks/{name}.py: {type(error).__name__}: {error}", f"python checks/{name}.py"
+            f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
+            f"python checks/{name}.py",
         ) from error
     if not isinstance(check, Check):
-        raise BadInput(f"checks/{name}.py: CHECK: expected a Check, got {check!r}")
+        raise BadInput(
+            f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
+        )
     return check

@@ -210,7 +210,8 @@ def main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` has seen enough
         return 0
     except OSError as error:
-        term.problem(CannotRun(f"{error.filename or 'A file'}: {error.strerror}.", "df -h"))
+        hint = f"ls -l {error.filename}" if isinstance(error, PermissionError) else "df -h"
+        term.problem(CannotRun(f"{error.filename or 'A file'}: {error.strerror}.", hint))
         return CannotRun.exit_code
     return 0
 

@@ -16,13 +16,12 @@ from typing import Any
 
 import yaml
 
-from faultlab import images, paths
+from faultlab import images, paths, rules
 from faultlab.command import run
 from faultlab.errors import BadInput, CannotRun
 
 CLIENT = "client"
 _JOIN = "service:"
-_FORBIDDEN = ("privileged", "ports", "container_name")
 
 
 class PoolOverlap(Exception):
@@ -76,42 +75,46 @@ class Plan:
                     service["image"] = images.tag(service["image"])
             volumes = document.get("volumes") or {}
             document["volumes"] = {name: {"labels": labels} for name in volumes}
+            for network in (document.get("networks") or {}).values():
+                network["labels"] = labels
             documents.append(document)
-        network = documents[0]["networks"]["default"]
-        network.update({"labels": labels, "ipam": {"config": [{"subnet": subnet}]}})
+        documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
 
 
 def read(overlay: Path | None) -> Plan:
     """Read stack.yaml and an overlay. Raises BadInput for what would break the safety rules."""
     files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
-    return Plan(tuple(_read(file) for file in files))
+    plan = Plan(tuple(_read(file) for file in files))
+    for name, machine in plan.daemons.items():
+        if machine not in plan.services or machine in plan.daemons:
+            where = paths.show(files[-1])
+            raise BadInput(
+                f"{where}: services.{name}.network_mode: expected service:MACHINE of this stack,"
+                f" got {_JOIN + machine!r}",
+                f"edit {where}",
+            )
+    return plan
 
 
 @cache
 def _read(file: Path) -> dict[str, Any]:
+    where = paths.show(file)
     try:
         document = yaml.safe_load(file.read_text())
-    except yaml.YAMLError as error:
-        line = " ".join(str(error).split())
-        raise BadInput(f"{file.name}: not valid YAML: {line}", f"edit {file}") from error
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise BadInput(
+            f"{where}: not valid YAML: {line}{error.problem}", f"edit {where}"
+        ) from error
     except FileNotFoundError as error:
-        raise BadInput(f"{file}: missing file", "git status") from error
-    if not isinstance(document, dict):
-        raise BadInput(f"{file}: expected services, got {document!r}", f"edit {file}")
-    known = set(images.names())
-    for name, service in (document.get("services") or {}).items():
-        for key in _FORBIDDEN:
-            if key in (service or {}):
-                raise BadInput(f"{file}: services.{name}.{key}: not allowed in a lab")
-        image = (service or {}).get("image")
-        if image is not None and image not in known:
-            raise BadInput(
-                f"{file}: services.{name}.image: expected one of {', '.join(sorted(known))},"
-                f" got {image!r}",
-                f"edit {file}",
-            )
-    return document
+        raise BadInput(f"{where}: missing file", "git status") from error
+    try:
+        rules.obey(document)
+    except rules.Broken as problem:
+        raise BadInput(f"{where}: {problem}", f"edit {where}") from problem
+    checked: dict[str, Any] = document
+    return checked
 
 
 @cache

@@ -127,8 +127,6 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
         }
     )
     if amiss:
-        if term.as_json:
-            raise SystemExit(CannotRun.exit_code)
         raise CannotRun(f"{amiss[0].name} is not as it should be.", "make setup")
 
 

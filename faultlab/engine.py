@@ -57,7 +57,10 @@ def docker_errors() -> Iterator[None]:
 
 
 def _unreachable(error: BaseException) -> CannotRun:
-    where = docker_url()
+    try:
+        where = docker_url()
+    except docker.errors.DockerException as broken:
+        return CannotRun(f"Docker's configuration is broken: {broken}", "docker context ls")
     text = repr(error)
     if "PermissionError" in text or "Permission denied" in text:
         return CannotRun(
@@ -73,8 +76,10 @@ def _unreachable(error: BaseException) -> CannotRun:
 
 def docker_url() -> str:
     """The Engine that the `docker` command talks to: DOCKER_HOST, else its current context."""
-    context = None if os.environ.get("DOCKER_HOST") else ContextAPI.get_current_context()
-    return os.environ.get("DOCKER_HOST") or (context and context.Host) or _SOCKET
+    if os.environ.get("DOCKER_HOST"):
+        return os.environ["DOCKER_HOST"]
+    context = ContextAPI.get_current_context()
+    return (context and context.Host) or _SOCKET
 
 
 class Machine:

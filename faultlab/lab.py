@@ -31,6 +31,12 @@ class Limit(_Strict):
     cpus: Annotated[float, Field(gt=0, strict=False)] | None = None
     memory: Annotated[str, Field(pattern=r"^[0-9]+[kmg]$")] | None = None
 
+    @model_validator(mode="after")
+    def _something(self) -> Limit:
+        if self.cpus is None and self.memory is None:
+            raise ValueError("expected cpus or memory")
+        return self
+
 
 class Step(_Strict):
     """One thing that an engineer does: a command, a restart or a limit, on a machine or daemon."""
@@ -105,12 +111,12 @@ class Lab(_Strict):
     @property
     def ticket(self) -> str:
         """The incident as a user reports it."""
-        return (self.folder / "ticket.md").read_text()
+        return _text(self.folder / "ticket.md")
 
     @property
     def lesson(self) -> str:
         """What to learn from it, with the transcripts of a run."""
-        return (self.folder / "README.md").read_text()
+        return _text(self.folder / "README.md")
 
     @property
     def overlay(self) -> Path | None:
@@ -153,48 +159,42 @@ def load_folder(folder: Path) -> Lab:
     for needed in ("lab.toml", "ticket.md", "README.md"):
         if not (folder / needed).is_file():
             raise BadInput(
-                f"{_show(folder / needed)}: missing file; a lab has lab.toml, ticket.md, README.md",
+                f"{paths.show(folder / needed)}: missing file;"
+                " a lab has lab.toml, ticket.md, README.md",
                 "see docs/adding-a-lab.md",
             )
     try:
         facts: dict[str, Any] = tomllib.loads(file.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{_show(file)}: not valid TOML: {error}", _edit(file)) from error
+        raise BadInput(f"{paths.show(file)}: not valid TOML: {error}", _edit(file)) from error
     for key in ("id", "folder"):
         if key in facts:
-            raise BadInput(f"{_show(file)}: {key}: unknown key (the folder's name is the id)")
+            raise BadInput(
+                f"{paths.show(file)}: {key}: unknown key (the folder's name is the id)", _edit(file)
+            )
     try:
         lab = Lab(id=folder.name, folder=folder, **facts)
     except ValidationError as error:
-        raise BadInput(f"{_show(file)}: {_explain(error)}", _edit(file)) from error
+        raise BadInput(f"{paths.show(file)}: {_explain(error)}", _edit(file)) from error
     _check_places(lab, file)
     return lab
 
 
 def _check_places(lab: Lab, file: Path) -> None:
+    """Daemons, abilities and places must be known ones."""
     stack = compose.read(lab.overlay)
-    for i, daemon in enumerate(lab.daemons):
-        if daemon not in stack.daemons:
-            raise BadInput(
-                f"{_show(file)}: daemons[{i}]: expected one of {', '.join(sorted(stack.daemons))},"
-                f" got {daemon!r}",
-                _edit(file),
-            )
-    for i, ability in enumerate(lab.requires):
-        if ability not in ABILITIES:
-            raise BadInput(
-                f"{_show(file)}: requires[{i}]: expected one of {', '.join(sorted(ABILITIES))},"
-                f" got {ability!r}",
-                _edit(file),
-            )
-    places = {*stack.needed(lab.daemons), *([KERNEL] if lab.scope == "kernel" else [])}
-    for key, step in lab.steps():
-        if step.at not in places:
-            raise BadInput(
-                f"{_show(file)}: {key}.at: expected one of {', '.join(sorted(places))},"
-                f" got {step.at!r}",
-                _edit(file),
-            )
+    named = [(f"daemons[{i}]", name, [*stack.daemons]) for i, name in enumerate(lab.daemons)]
+    named += [(f"requires[{i}]", name, [*ABILITIES]) for i, name in enumerate(lab.requires)]
+    _all_known(named, file)
+    places = [*stack.needed(lab.daemons), *([KERNEL] if lab.scope == "kernel" else [])]
+    _all_known([(f"{key}.at", step.at, places) for key, step in lab.steps()], file)
+
+
+def _all_known(named: list[tuple[str, str, list[str]]], file: Path) -> None:
+    for key, name, known in named:
+        if name not in known:
+            text = f"{key}: expected one of {', '.join(sorted(known))}, got {name!r}"
+            raise BadInput(f"{paths.show(file)}: {text}", _edit(file))
 
 
 def _explain(error: ValidationError) -> str:
@@ -212,13 +212,14 @@ def _explain(error: ValidationError) -> str:
     return f"{key}: {expected}, got {first['input']!r}"
 
 
-def _show(file: Path) -> str:
-    """The path as the user would type it from the project's folder."""
+def _text(file: Path) -> str:
     try:
-        return str(file.relative_to(paths.root()))
-    except ValueError:
-        return str(file)
+        return file.read_text()
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{paths.show(file)}: not valid UTF-8", f"edit {paths.show(file)}"
+        ) from error
 
 
 def _edit(file: Path) -> str:
-    return f"edit {_show(file)}; docs/adding-a-lab.md lists the keys"
+    return f"edit {paths.show(file)}; docs/adding-a-lab.md lists the keys"

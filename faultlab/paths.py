@@ -29,3 +29,11 @@ def images() -> Path:
 def runs() -> Path:
     """One folder a run. Not under version control."""
     return root() / "runs"
+
+
+def show(file: Path) -> str:
+    """The path as a user types it from the project's folder."""
+    try:
+        return str(file.relative_to(root()))
+    except ValueError:
+        return str(file)

@@ -91,9 +91,14 @@ def junit(cases: Sequence[Case]) -> ET.Element:
         for test in tests:
             node = ET.SubElement(suite, "testcase", classname=name, name=test["test"])
             if test["verdict"] in kinds:
-                ET.SubElement(node, kinds[test["verdict"]], message=test["text"])
+                ET.SubElement(node, kinds[test["verdict"]], message=_printable(test["text"]))
         suite.set("tests", str(len(tests)))
         suite.set("failures", str(sum(t["verdict"] == "fail" for t in tests)))
         suite.set("errors", str(sum(t["verdict"] == "unknown" for t in tests)))
         suite.set("skipped", str(sum(t["verdict"] == "skip" for t in tests)))
     return top
+
+
+def _printable(text: str) -> str:
+    """XML has no place for control characters, and programs print them."""
+    return "".join(c for c in text if c.isprintable() or c in "\t\n")

@@ -40,7 +40,7 @@ def of_routes(table: str) -> list[ipaddress.IPv4Network]:
         fields = line.split()
         address, mask = (socket.inet_ntoa(struct.pack("<L", int(fields[i], 16))) for i in (1, 7))
         network = ipaddress.IPv4Network(f"{address}/{mask}")
-        if network.prefixlen:
+        if not POOL.subnet_of(network):  # a default route, whole or in halves
             found.append(network)
     return found
 

@@ -45,7 +45,8 @@ class Terminal:
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.console = Console(quiet=as_json, highlight=False, soft_wrap=False)
+        self._said_json = False
+        self.console = Console(quiet=as_json, highlight=False, emoji=False)
         if not self.console.is_terminal or self.console.width > _WIDTH:
             self.console.width = _WIDTH
 
@@ -61,12 +62,13 @@ class Terminal:
         """Print a document: rendered for a person, as it is for a pipe."""
         if self.console.is_terminal:
             self.console.print(Markdown(text))
-        else:
-            self.say(text.rstrip())
+        elif not self.as_json:
+            self.console.file.write(text.rstrip() + "\n")
 
     def json(self, value: Any) -> None:
-        """Print the one JSON object of `--json`."""
-        if self.as_json:
+        """Print the one JSON object of `--json`; what comes after the first is dropped."""
+        if self.as_json and not self._said_json:
+            self._said_json = True
             sys.stdout.write(json.dumps(value, indent=1) + "\n")
             sys.stdout.flush()
 
@@ -127,9 +129,9 @@ class Terminal:
         for finding in found:
             table.add_row(
                 "yes" if finding.holds else "NO",
-                finding.name,
-                number(finding.value, finding.unit),
-                finding.wanted,
+                Text(finding.name),
+                Text(number(finding.value, finding.unit)),
+                Text(finding.wanted),
                 style=None if finding.holds else "bold red",
             )
         self.console.print(table)
@@ -138,18 +140,15 @@ class Terminal:
         """A plain table."""
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
         for column in columns:
-            table.add_column(column)
+            table.add_column(Text(column))
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self.console.print(table)
 
     def problem(self, problem: Problem) -> None:
         """One line for what happened, one for what to type next, on standard error."""
-        if self.as_json:
-            self.json(
-                {"error": problem.message, "next": problem.hint, "exit_code": problem.exit_code}
-            )
-        sys.stderr.write(f"faultlab: {problem.message}\n")
+        self.json({"error": problem.message, "next": problem.hint, "exit_code": problem.exit_code})
+        sys.stderr.write(f"faultlab: {' '.join(problem.message.split())}\n")
         if problem.hint:
             sys.stderr.write(f"  next: {problem.hint}\n")
         sys.stderr.flush()

@@ -21,10 +21,10 @@ from faultlab.run import FAULTY, FIXED, HEALTHY, Run, ensure_images, stack_name
 from faultlab.terminal import Terminal
 
 _BLOCK = re.compile(
-    r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)```\n",
-    re.DOTALL,
+    r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
+    re.DOTALL | re.MULTILINE,
 )
-_PROMPT = re.compile(r"(?P<place>[a-z-]+#|\$) (?P<command>.+)")
+_PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
 _LINES = 24  # of output that a lesson shows of one command
 
 Execute = Callable[[str, str], str]
@@ -93,7 +93,7 @@ def _shorten(output: str) -> str:
     lines = [line.rstrip() for line in output.rstrip().splitlines()]
     if len(lines) > _LINES:
         lines = [*lines[: _LINES - 5], "…", *lines[-4:]]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{' ' if line.startswith('```') else ''}{line}\n" for line in lines)
 
 
 def _on_machine(run: Run, place: str, command: str) -> str:

@@ -13,7 +13,7 @@ from faultlab.engine import Machine
 from faultlab.errors import CannotRun
 
 _ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
-_SENT = re.compile(r"(\d+) packets transmitted")
+_SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")
 _LATE = 500.0  # milliseconds; the kernel's first repeat of a SYN-ACK comes after 1,000
 
 
@@ -50,13 +50,25 @@ def parse(out: str) -> Handshakes:
         raise CannotRun(f"hping3 sent nothing: {tail[0]}")
     first: dict[int, float] = {}
     for seq, rtt in _ANSWER.findall(out):
-        first.setdefault(int(seq), float(rtt))
+        if float(rtt):  # 0.0: it answers no SYN of this run
+            first.setdefault(int(seq), float(rtt))
     times = sorted(first.values())
     prompt = sum(rtt < _LATE for rtt in times)
     return Handshakes(
-        sent=int(sent[1]),
+        sent=_judged(int(sent[1]), int(sent[2]), first),
         prompt=prompt,
         late=len(times) - prompt,
         rtt_median=times[len(times) // 2] if times else 0.0,
         rtt_max=times[-1] if times else 0.0,
     )
+
+
+def _judged(sent: int, received: int, answered: dict[int, float]) -> int:
+    """How many SYNs had the time to be answered.
+
+    hping3 ends with the last packet that it asked for, also when that is a stray or a duplicate:
+    then the SYNs behind the last answer were sent too late to be judged.
+    """
+    if received < sent or not answered:
+        return sent
+    return min(sent, max(answered) + 1)

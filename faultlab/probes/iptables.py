@@ -12,7 +12,7 @@ class Rule:
     """A rule of the filter table and the packets that matched it."""
 
     chain: str
-    target: str
+    target: str  # empty for a rule that only counts
     packets: int
 
 
@@ -30,7 +30,9 @@ def parse(out: str) -> list[Rule]:
         if line.startswith("Chain "):
             chain = words[1]
         elif words and words[0].isdigit():
-            found.append(Rule(chain, words[2], int(words[0])))
+            # The fourth column is `opt` (`--`) where the rule has no target.
+            target = "" if words[3].startswith("-") else words[2]
+            found.append(Rule(chain, target, int(words[0])))
     return found
 
 
