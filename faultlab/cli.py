@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -160,6 +161,9 @@ class _Parser(argparse.ArgumentParser):
     """argparse, with our way to say an error: one line, the next command, exit 2."""
 
     def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"argument COMMAND: invalid choice: ('[^']*')", message)
+        if unknown:
+            message = f"there is no command {unknown[1]}"
         raise BadInput(message[0].upper() + message[1:] + ".", f"{self.prog} --help")
 
 

@@ -148,6 +148,11 @@ class Machine:
         state: dict[str, Any] = self.container.attrs["State"]
         return state
 
+    def last_log_line(self) -> str:
+        """What the daemon said last, as `docker logs` shows it."""
+        with docker_errors():
+            return bytes(self.container.logs(tail=1)).decode(errors="replace").strip()
+
     def restart(self) -> None:
         """Stop and start the container; the machine it has joined keeps its settings."""
         with docker_errors():

@@ -69,6 +69,8 @@ class Result:
         counts = {v: sum(case.verdict == v for case in self.cases) for v in reversed(VERDICTS)}
         words = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
         self.term.say(f"{len(self.cases)} cases: {words}")
+        if self.cases and not any(counts[v] for v in ("pass", "fail", "unknown")):
+            raise CannotRun("Every lab was skipped, nothing is verified.", "faultlab doctor")
         for verdict, kind in (("fail", SaidNo), ("unknown", CannotRun)):
             bad = [case for case in self.cases if case.verdict == verdict]
             if bad:

@@ -113,7 +113,7 @@ class Stack(Mapping[str, Machine]):
             command = _health_command(machine)
             while command:
                 if not machine.state["Running"]:
-                    tail = machine.container.logs(tail=1).decode(errors="replace").strip()
+                    tail = machine.last_log_line()
                     raise CannotRun(
                         f"{machine.name} ended while it started: {tail or 'no log line'}",
                         f"docker logs {machine.container_name}",

@@ -43,7 +43,7 @@ def said(problem: str, hint: str, code: int) -> Result:
         ("start", "The following arguments are required: LAB.", "faultlab start --help"),
         (
             "fly mtu",
-            f"Argument COMMAND: invalid choice: 'fly' (choose from {VERBS}).",
+            "There is no command 'fly'.",
             "faultlab --help",
         ),
         ("start mtu --now", "Unrecognized arguments: --now.", "faultlab --help"),
