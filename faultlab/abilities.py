@@ -5,7 +5,7 @@ The command runs as root in a machine that is thrown away; it can do it when the
 
 from __future__ import annotations
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 ABILITIES: dict[str, str] = {
     "net-sysctl": "sysctl -w net.core.somaxconn=4096",
@@ -17,7 +17,7 @@ ABILITIES: dict[str, str] = {
 }
 
 
-def missing(machine: Machine) -> dict[str, str]:
+def missing(machine: Shell) -> dict[str, str]:
     """The abilities that the machine's kernel lacks, each with what the kernel said."""
     lacking = {}
     for name, command in ABILITIES.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,7 +83,32 @@ def docker_url() -> str:
     return (context and context.Host) or _SOCKET
 
 
-class Machine:
+class Shell(ABC):
+    """Where a command can be run: a machine or daemon of a stack, or the VM's own kernel."""
+
+    name: str
+
+    @abstractmethod
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Run a shell command as root and wait for its end.
+
+        Raises CannotRun when the place is not there or the command is still running after `timeout`
+        seconds. A non-zero exit code is a reading, not an error.
+        """
+
+    def must(self, command: str, timeout: float = 30) -> str:
+        """Run a command that has to succeed and return what it printed. Raises CannotRun."""
+        done = self.run(command, timeout)
+        if done.code != 0:
+            tail = (done.err or done.out).strip().splitlines()[-1:] or ["(it printed nothing)"]
+            raise CannotRun(
+                f"On {self.name} this failed with exit code {done.code}: {command}: {tail[0]}",
+                "faultlab status",
+            )
+        return done.out
+
+
+class Machine(Shell):
     """A container of a stack: a machine, or a daemon that has joined one. Probes run in it."""
 
     def __init__(self, name: str, container: Container) -> None:
@@ -95,11 +121,7 @@ class Machine:
         return str(self.container.name)
 
     def run(self, command: str, timeout: float = 30) -> Done:
-        """Run a shell command as root in the container, and wait for its end.
-
-        Raises CannotRun when the container is not there or the command is still running after
-        `timeout` seconds. A non-zero exit code is a reading, not an error.
-        """
+        """Run a shell command as root in the container, and wait for its end."""
         api = self.container.client.api  # type: ignore[union-attr]
         argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
         started = time.monotonic()
@@ -128,17 +150,6 @@ class Machine:
             (err or b"").decode(errors="replace"),
             seconds,
         )
-
-    def must(self, command: str, timeout: float = 30) -> str:
-        """Run a command that has to succeed and return what it printed. Raises CannotRun."""
-        done = self.run(command, timeout)
-        if done.code != 0:
-            tail = (done.err or done.out).strip().splitlines()[-1:] or ["(it printed nothing)"]
-            raise CannotRun(
-                f"On {self.name} this failed with exit code {done.code}: {command}: {tail[0]}",
-                "faultlab status",
-            )
-        return done.out
 
     @property
     def state(self) -> dict[str, Any]:
@@ -170,13 +181,17 @@ class Machine:
 
 
 class Engine:
-    """The Docker Engine that runs the stacks."""
+    """The Docker Engine that runs the stacks.
+
+    `kernel`: a shell on the kernel below it where that kernel may be changed, in a VM; else None.
+    """
 
     name = "local"
+    kernel: Shell | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, url: str | None = None) -> None:
         with docker_errors():
-            url = docker_url()
+            url = url or docker_url()
             self.client = docker.DockerClient(base_url=url, timeout=120)
             self.client.ping()
         self.env = {"DOCKER_HOST": url}  # for docker's and Compose's own command lines

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 _MSS = re.compile(r"mss (\d+)")
 
 
-def announced_mss(machine: Machine, host: str, port: int = 80) -> int:
+def announced_mss(machine: Shell, host: str, port: int = 80) -> int:
     """Bytes of MSS in the server's SYN-ACK, which answers one SYN of ours."""
     watch = f"src host {host} and src port {port} and tcp[tcpflags] == (tcp-syn|tcp-ack)"
     command = (

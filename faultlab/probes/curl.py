@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
 
@@ -20,7 +20,7 @@ class Page:
     total: float
 
 
-def get(machine: Machine, url: str, max_time: float = 3) -> Page:
+def get(machine: Shell, url: str, max_time: float = 3) -> Page:
     """Fetch a page from a machine and wait at most `max_time` seconds for it."""
     command = f"curl -sS -o /dev/null --max-time {max_time:g} -w '%{{json}}' {url}"
     return parse(machine.run(command, timeout=max_time + 10).out)

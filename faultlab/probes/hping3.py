@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
 _ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
@@ -33,9 +33,7 @@ class Handshakes:
         return 1 - self.prompt / self.sent
 
 
-def syn(
-    machine: Machine, host: str, port: int = 80, count: int = 5, gap: float = 0.1
-) -> Handshakes:
+def syn(machine: Shell, host: str, port: int = 80, count: int = 5, gap: float = 0.1) -> Handshakes:
     """Send `count` SYNs, `gap` seconds apart, and collect the SYN-ACKs."""
     micros = int(gap * 1_000_000)
     command = f"hping3 -S -p {port} -c {count} -i u{micros} {host} 2>&1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Interface:
     tx_dropped: int
 
 
-def read(machine: Machine, device: str = "eth0") -> Interface:
+def read(machine: Shell, device: str = "eth0") -> Interface:
     """Read one interface."""
     return parse(machine.must(f"ip -json -statistics link show dev {device}"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Rule:
     packets: int
 
 
-def rules(machine: Machine) -> list[Rule]:
+def rules(machine: Shell) -> list[Rule]:
     """All rules of the filter table."""
     return parse(machine.must("iptables -w 5 -nvxL"))
 

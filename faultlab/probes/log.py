@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 NGINX_ERROR = "/var/log/nginx/error.log"
 
 
-def count(machine: Machine, file: str, text: str) -> int:
+def count(machine: Shell, file: str, text: str) -> int:
     """Lines of a log file in the machine that contain `text`; 0 when there is no file yet."""
     command = f"cat {shlex.quote(file)} 2>/dev/null | grep -cF -- {shlex.quote(text)}"
     return int(machine.run(command).out.strip() or 0)

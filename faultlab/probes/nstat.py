@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 
-def read(machine: Machine, names: Sequence[str]) -> dict[str, int]:
+def read(machine: Shell, names: Sequence[str]) -> dict[str, int]:
     """Absolute values since the machine started, by name (`TcpExtListenOverflows`, …).
 
     A counter that this kernel does not have is 0.

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Qdisc:
     overlimits: int
 
 
-def read(machine: Machine, device: str = "eth0") -> Qdisc:
+def read(machine: Shell, device: str = "eth0") -> Qdisc:
     """Read the root qdisc."""
     return parse(machine.must(f"tc -json -s qdisc show dev {device}"))
 

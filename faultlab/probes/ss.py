@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Listener:
     backlog: int
 
 
-def listeners(machine: Machine) -> list[Listener]:
+def listeners(machine: Shell) -> list[Listener]:
     """The listening TCP sockets (for these, Recv-Q is the queue and Send-Q its limit)."""
     return parse_listeners(machine.must("ss -Hltn"))
 
@@ -44,7 +44,7 @@ class Summary:
     time_wait: int
 
 
-def summary(machine: Machine) -> Summary:
+def summary(machine: Shell) -> Summary:
     """Count the sockets."""
     return parse_summary(machine.must("ss -s"))
 

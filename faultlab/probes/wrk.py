@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
 _SCRIPT = "/usr/local/share/wrk/json.lua"
@@ -46,7 +46,7 @@ class Load:
 
 
 def load(
-    machine: Machine,
+    machine: Shell,
     url: str,
     *,
     connections: int,

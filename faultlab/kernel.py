@@ -1,0 +1,75 @@
+"""Kernel: the settings of a whole kernel, noted before a lab changes them and put back after it.
+
+Only the kernel of a disposable VM is ever touched. What was put back is read back.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+# Counters and clocks among the sysctls: they move by themselves.
+MOVING = re.compile(
+    r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota)|kernel\.(ns_last_pid|random|pty\.nr)"
+    r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc"
+    r"|net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-))"
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sysctls by name, swap areas, and the root qdiscs of the interfaces that are not a stack's."""
+
+    sysctls: dict[str, str]
+    swaps: list[str]
+    qdiscs: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """For the record of a run."""
+        return asdict(self)
+
+
+def read(shell: Shell) -> Settings:
+    """Read the settings now."""
+    qdiscs = shell.must("tc qdisc show").splitlines()
+    return Settings(
+        sysctls=sysctls(shell.must("sysctl -a 2>/dev/null || true")),
+        swaps=[line.split()[0] for line in shell.must("cat /proc/swaps").splitlines()[1:]],
+        qdiscs=sorted(q.strip() for q in qdiscs if " dev veth" not in q and " dev br-" not in q),
+    )
+
+
+def sysctls(out: str) -> dict[str, str]:
+    """Read the lines of `sysctl -a`, without those that move by themselves."""
+    pairs = (line.split(" = ", 1) for line in out.splitlines() if not MOVING.match(line))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def differences(before: Settings, now: Settings) -> list[str]:
+    """What is not as it was, one entry each. A sysctl that is new or gone came with a module."""
+    found = [
+        f"{key} = {now.sysctls[key]} (was {value})"
+        for key, value in before.sysctls.items()
+        if now.sysctls.get(key, value) != value
+    ]
+    found += [f"swap {area} is on" for area in now.swaps if area not in before.swaps]
+    found += [f"swap {area} is off" for area in before.swaps if area not in now.swaps]
+    return found + [f"new {qdisc}" for qdisc in now.qdiscs if qdisc not in before.qdiscs]
+
+
+def put_back(shell: Shell, before: Settings) -> None:
+    """Undo what differs and read it back. Raises CannotRun for what stays different."""
+    now = read(shell)
+    for area in now.swaps:
+        if area not in before.swaps:
+            shell.run(f"swapoff {area}", timeout=120)
+    for key, value in before.sysctls.items():
+        if now.sysctls.get(key, value) != value:
+            shell.run(f"sysctl -w {key}='{value}'")
+    left = differences(before, read(shell))
+    if left:
+        raise CannotRun(f"The VM's kernel is not as it was: {left[0]}.", "faultlab vm reset")

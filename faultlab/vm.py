@@ -1,0 +1,144 @@
+"""VM: the disposable lab VM, and the Docker Engine and the kernel inside it.
+
+Vagrant and libvirt own it; its state is always asked from libvirt, so that what a user does with
+`vagrant` by hand is noticed. Docker's socket comes through one ssh connection, which dies with us.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from faultlab import lock, paths
+from faultlab.command import DIE_WITH_US, run
+from faultlab.engine import Done, Engine, Shell
+from faultlab.errors import CannotRun
+
+State = Literal["absent", "off", "running"]
+Say = Callable[[str], None]
+
+_LIBVIRT = "qemu:///system"
+_ANSWER_SECONDS = 60
+
+
+def name() -> str:
+    """The VM's name in Vagrant and libvirt."""
+    return os.environ.get("FAULTLAB_VM_NAME", "faultlab")
+
+
+def _folder() -> Path:
+    """What `images/vm/build.sh` makes: disk, kernel, box, ssh key."""
+    return paths.root() / ".vm"
+
+
+def _virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
+    done = run(["virsh", "--connect", _LIBVIRT, *words], timeout=timeout)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def state() -> State:
+    """What libvirt says of the VM now; without libvirt there is none."""
+    if shutil.which("virsh") is None:
+        return "absent"
+    code, text = _virsh("domstate", name())
+    if code != 0:
+        return "absent"
+    return "running" if text == "running" else "off"
+
+
+def address() -> str:
+    """The VM's IPv4 address. Raises CannotRun when libvirt knows none."""
+    _, text = _virsh("domifaddr", name(), "--source", "lease")
+    for word in text.split():
+        if "/" in word and word[0].isdigit():
+            return word.split("/")[0]
+    raise CannotRun("The lab VM has no address.", "faultlab vm reset")
+
+
+def ssh_command() -> list[str]:
+    """ssh to the VM; its host key is made anew with every box, so none is remembered."""
+    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+    timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=6")
+    flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
+    return ["ssh", "-i", str(_folder() / "ssh_key"), *flags, f"vagrant@{address()}"]
+
+
+class VmKernel(Shell):
+    """A root shell in the VM, outside of any container: `at = "kernel"`."""
+
+    name = "kernel"
+
+    def __init__(self, control: Path) -> None:
+        self._control = control
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Run a shell command as root in the VM."""
+        inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
+        started = time.monotonic()
+        done = run(["ssh", "-S", str(self._control), "vm", inner], timeout=timeout + 60)
+        seconds = time.monotonic() - started
+        if done.returncode == 255:
+            raise CannotRun("The lab VM does not answer over ssh.", "faultlab vm reset")
+        if done.returncode == 124:
+            raise CannotRun(
+                f"In the lab VM this did not end within {timeout:g} s: {command}",
+                "faultlab vm reset",
+            )
+        return Done(command, done.returncode, done.stdout, done.stderr, seconds)
+
+
+class VmEngine(Engine):
+    """The Docker Engine inside the VM."""
+
+    name = "vm"
+
+    def __init__(self) -> None:
+        where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
+        atexit.register(shutil.rmtree, where, ignore_errors=True)
+        control, socket = where / "ssh", where / "docker.sock"
+        command = ssh_command()
+        options = ["-M", "-S", str(control), "-N", "-L", f"{socket}:/var/run/docker.sock"]
+        self._ssh = subprocess.Popen(
+            [*DIE_WITH_US, command[0], *options, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        atexit.register(self._ssh.terminate)
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while not (socket.exists() and control.exists()):
+            if self._ssh.poll() is not None or time.monotonic() > deadline:
+                raise CannotRun("The lab VM does not answer over ssh.", "faultlab vm reset")
+            time.sleep(0.05)
+        self.kernel = VmKernel(control)
+        super().__init__(f"unix://{socket}")
+
+
+def _sockets() -> Path:
+    """The folder for the sockets; what killed commands have left there goes first."""
+    folder = lock.folder()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    young = time.time() - 5 * _ANSWER_SECONDS
+    for old in folder.glob("vm-*"):
+        if old.stat().st_mtime > young:
+            continue
+        probe = ["ssh", "-S", str(old / "ssh"), "-O", "check", "vm"]
+        if run(probe, timeout=10).returncode != 0:
+            shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def connect() -> VmEngine:
+    """The engine in the running VM. Raises CannotRun when it is not running or does not answer."""
+    found = state()
+    if found != "running":
+        raise CannotRun(f"The lab VM is {found}.", "make vm")
+    return VmEngine()
