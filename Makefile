@@ -6,7 +6,7 @@ JOBS     ?= 1
 REPEAT   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup list doctor status clean verify test lint unit
+.PHONY: help setup list doctor status clean vm vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -50,6 +50,10 @@ status: setup ## what of ours is up
 	@$(FAULTLAB) status
 clean: setup ## remove everything of ours
 	@$(FAULTLAB) sweep
+vm: setup ## build and boot the lab VM
+	@$(FAULTLAB) vm up
+vm-down: setup ## remove the lab VM
+	@$(FAULTLAB) vm down
 
 lint: export FAULTLAB_TESTS = 1
 lint: setup ## ruff, mypy, shellcheck

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from faultlab import lab as labs
-from faultlab import lock
+from faultlab import lock, vm
 from faultlab.case import NAMESPACE
 from faultlab.contract import walk
 from faultlab.engine import Engine
@@ -47,7 +47,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     lab = labs.load(lab_id)
     name = stack_name(lab_id)
     with lock.hold(name, f"verify {lab_id}"):
-        engine = Engine()
+        engine = vm.connect() if os.environ.get("FAULTLAB_ENGINE") == "vm" else Engine()
         ensure_images(engine, lambda _: None)
         started = time.monotonic()
         walked = Run.begin(engine, lab, name)

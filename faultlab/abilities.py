@@ -5,7 +5,9 @@ The command runs as root in a machine that is thrown away; it can do it when the
 
 from __future__ import annotations
 
-from faultlab.engine import Shell
+from collections.abc import Sequence
+
+from faultlab.engine import Engine, Shell
 
 ABILITIES: dict[str, str] = {
     "net-sysctl": "sysctl -w net.core.somaxconn=4096",
@@ -15,6 +17,8 @@ ABILITIES: dict[str, str] = {
     "netem": "tc qdisc add dev lo root netem loss 1%",
     "tbf": "tc qdisc add dev lo root tbf rate 100mbit burst 64kb latency 50ms",
 }
+
+ALWAYS = {"net-sysctl"}  # every machine of a stack has it, a bare container has not
 
 
 def missing(machine: Shell) -> dict[str, str]:
@@ -27,3 +31,15 @@ def missing(machine: Shell) -> dict[str, str]:
             lacking[name] = said[-1] if said else f"exit code {done.code}"
         machine.run("tc qdisc del dev lo root", timeout=10)
     return lacking
+
+
+def lacking(engine: Engine, image: str, names: Sequence[str], stack: str) -> list[str]:
+    """Those of `names` that the engine's kernel lacks, tried in one container without a network."""
+    script = "ip link set lo up\n" + "".join(
+        f"({ABILITIES[name]}) >/dev/null 2>&1 || echo lacks {name}\n"
+        "tc qdisc del dev lo root 2>/dev/null || true\n"
+        for name in names
+        if name not in ALWAYS
+    )
+    said = engine.helper(image, script, stack, cap_add=["NET_ADMIN"])
+    return [line.split()[1] for line in said.splitlines() if line.startswith("lacks ")]

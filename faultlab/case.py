@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,12 +32,14 @@ class Case:
     run: str = ""
     reason: str = ""
     tests: list[dict[str, str]] = field(default_factory=list)
+    engine: str = ""
 
 
 class Runner:
     """Runs cases, several at a time if asked, and can stop them all."""
 
-    def __init__(self) -> None:
+    def __init__(self, engines: Mapping[str, str]) -> None:
+        self._engines = engines  # by lab
         self._live: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
@@ -55,7 +58,8 @@ class Runner:
         verdict = next((v for v in VERDICTS if any(t["verdict"] == v for t in tests)), "unknown")
         texts = [t["text"] for t in tests if t["verdict"] == verdict and t["text"]]
         reason = texts[0] if texts else "" if verdict == "pass" else f"pytest: {why}"
-        return Case(lab.id, number, verdict, seconds, told["run"], reason, tests)
+        engine = self._engines[lab.id]
+        return Case(lab.id, number, verdict, seconds, told["run"], reason, tests, engine)
 
     def _pytest(self, lab: Lab, verdicts: Path) -> str:
         """Run pytest on the lab's check and return the last line that it printed."""
@@ -66,7 +70,11 @@ class Runner:
         process = subprocess.Popen(
             [*DIE_WITH_US, *pytest, str(check)],
             cwd=paths.root(),
-            env={"FAULTLAB_NAMESPACE": NAMESPACE, **os.environ},
+            env={
+                "FAULTLAB_NAMESPACE": NAMESPACE,
+                **os.environ,
+                "FAULTLAB_ENGINE": self._engines[lab.id],
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
 
-from faultlab import __version__, catalogue, doctor, learner, status, transcript, verify
+from faultlab import __version__, catalogue, doctor, learner, status, transcript, verify, vm
+from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.terminal import Terminal
 
@@ -40,12 +41,17 @@ def _option(*names: str, **facts: Any) -> tuple[tuple[str, ...], dict[str, Any]]
     return names, facts
 
 
+_ENGINE = _option(
+    "--engine", choices=WANTED, default="auto", help="where it runs; auto: here if it can (auto)"
+)
+
 VERBS: dict[str, Verb] = {
     "start": Verb(
         "bring a lab up, prove its symptom, print the ticket",
-        lambda term, a: learner.start(term, a.lab),
-        ("faultlab start mtu",),
+        lambda term, a: learner.start(term, a.lab, a.engine),
+        ("faultlab start mtu", "faultlab start mtu --engine vm"),
         lab=True,
+        options=(_ENGINE,),
     ),
     "shell": Verb(
         "log in to a machine of a lab that is up",
@@ -82,9 +88,10 @@ VERBS: dict[str, Verb] = {
     ),
     "reset": Verb(
         "back to the injected state",
-        lambda term, a: learner.reset(term, a.lab),
+        lambda term, a: learner.reset(term, a.lab, a.engine),
         ("faultlab reset mtu",),
         lab=True,
+        options=(_ENGINE,),
     ),
     "down": Verb(
         "remove a lab",
@@ -102,6 +109,7 @@ VERBS: dict[str, Verb] = {
             repeat=a.repeat,
             json_file=a.json_file,
             junit_file=a.junit,
+            wanted=a.engine,
         ),
         (
             "faultlab verify mtu somaxconn",
@@ -115,6 +123,7 @@ VERBS: dict[str, Verb] = {
             _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
             _option("--json", dest="json_file", metavar="FILE", help="write the result as JSON"),
             _option("--junit", metavar="FILE", help="write the result as JUnit XML"),
+            _ENGINE,
         ),
     ),
     "list": Verb(
@@ -148,12 +157,27 @@ VERBS: dict[str, Verb] = {
         lambda term, a: doctor.images(term),
         ("faultlab images",),
     ),
+    "vm": Verb(
+        "the lab VM, for faults that belong to a whole kernel",
+        lambda term, a: _VM[a.action](term),
+        ("faultlab vm up", "faultlab vm status", "faultlab vm ssh", "faultlab vm down"),
+        options=(_option("action", choices=("up", "down", "ssh", "status", "reset")),),
+    ),
     "transcript": Verb(
         "for authors: run a lab and record the transcripts of its lesson",
         lambda term, a: transcript.record(term, a.lab),
         ("faultlab transcript mtu",),
         lab=True,
     ),
+}
+
+
+_VM: dict[str, Callable[[Terminal], None]] = {
+    "up": vm.up,
+    "down": vm.down,
+    "ssh": vm.ssh,
+    "status": vm.status,
+    "reset": vm.reset,
 }
 
 

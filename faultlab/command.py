@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from faultlab.errors import CannotRun
@@ -47,6 +47,29 @@ def run(
         raise CannotRun(
             f"{' '.join(command[:3])} did not end within {timeout:.0f} s.", "faultlab doctor"
         ) from error
+
+
+def stream(
+    command: Sequence[str], note: Callable[[str], None], env: Mapping[str, str] | None = None
+) -> None:
+    """Run a program that takes long; `note` gets each line it prints. Raises CannotRun."""
+    with subprocess.Popen(
+        [*DIE_WITH_US, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **(env or {})},
+    ) as process:
+        assert process.stdout is not None
+        last = "it printed nothing"
+        for line in process.stdout:
+            if line.strip():
+                last = line.strip()
+                note(last)
+    if process.returncode != 0:
+        raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))
 
 
 @contextmanager

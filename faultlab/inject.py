@@ -14,13 +14,12 @@ _STEP_SECONDS = 60
 def apply(stack: Stack, steps: Iterable[Step]) -> None:
     """Do the steps in order. Raises CannotRun for a command that fails."""
     for step in steps:
-        machine = stack[step.at]
         if step.run is not None:
-            machine.must(step.run, _STEP_SECONDS)
+            stack.place(step.at).must(step.run, _STEP_SECONDS)
         elif step.limit is not None:
-            machine.limit(step.limit.cpus, step.limit.memory)
+            stack[step.at].limit(step.limit.cpus, step.limit.memory)
         else:
-            machine.restart()
+            stack[step.at].restart()
             _wait_listening(stack)
 
 
@@ -32,14 +31,15 @@ def _wait_listening(stack: Stack) -> None:
         return
 
 
-def typed(stack_name: str, step: Step) -> str:
+def typed(stack: Stack, step: Step) -> str:
     """The step as an engineer types it, with the place where: `web# ip link …`."""
-    container = f"{stack_name}-{step.at}"
+    container = f"{stack.name}-{step.at}"
+    prompt = "$" if stack.engine.kernel is None else "vm$"
     if step.run is not None:
         return f"{step.at}# {step.run}"
     if step.limit is not None:
-        return f"$ docker update {_limit_flags(step.limit)} {container}"
-    return f"$ docker restart {container}"
+        return f"{prompt} docker update {_limit_flags(step.limit)} {container}"
+    return f"{prompt} docker restart {container}"
 
 
 def _limit_flags(limit: Limit) -> str:

@@ -6,50 +6,51 @@ import os
 import sys
 from collections.abc import Iterable
 
-from faultlab import inject, lock, stack
+from faultlab import engines, inject, lock, stack
 from faultlab import lab as labs
 from faultlab.check import Finding
-from faultlab.engine import Engine
+from faultlab.command import uninterrupted
+from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
 from faultlab.record import Record
-from faultlab.run import READY, Run, ensure_images, stack_name
+from faultlab.run import READY, Run, stack_name, take_down
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 
 
-def start(term: Terminal, lab_id: str) -> None:
+def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
 
     Raises SaidNo after a roll-back when the fault shows no effect; CannotRun when it cannot run.
     """
     lab = labs.load(lab_id)
     name = stack_name(lab.id)
-    engine = Engine()
     with lock.hold(name, f"start {lab.id}"):
-        place = Stack(engine, name)
+        place = Stack(engines.having(lab.id), name)
         record = Record.open(place.run_id) if place else None
         if record and record.happened(READY) and not place.stopped():
             term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
-            _hand_over(term, lab, record.id, [])
+            _hand_over(term, lab, place, record.id, [])
             return
-        _start(term, engine, lab)
+        _start(term, lab, wanted)
 
 
-def reset(term: Terminal, lab_id: str) -> None:
+def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
     lab = labs.load(lab_id)
-    engine = Engine()
     with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
-        _start(term, engine, lab)
+        old = engines.having(lab.id)
+        if wanted == "auto" and Stack(old, stack_name(lab.id)):
+            wanted = "local" if old.kernel is None else "vm"
+        take_down(old, stack_name(lab.id))
+        _start(term, lab, wanted)
 
 
-def _start(term: Terminal, engine: Engine, lab: Lab) -> None:
+def _start(term: Terminal, lab: Lab, wanted: Wanted) -> None:
     name = stack_name(lab.id)
     term.heading(f"{lab.id}: {lab.title}")
-    with term.step("images", "looking for what has to be built") as step:
-        ensure_images(engine, step.note)
-        step.done("ready")
+    engine = engines.choose(term, lab, wanted)
     try:
         with term.step("stack", "starting its containers") as step:
             run = Run.begin(engine, lab, name)
@@ -64,22 +65,23 @@ def _start(term: Terminal, engine: Engine, lab: Lab) -> None:
             found = run.gate()
             step.done("none, as it should be" if lab.control else "proven")
     except BaseException as error:
-        stack.down(engine, name)
+        with uninterrupted():
+            take_down(engine, name)
         if isinstance(error, SaidNo):
             error.message += " Rolled back."
         raise
     run.record.event(READY)
-    _hand_over(term, lab, run.record.id, found)
+    _hand_over(term, lab, run.stack, run.record.id, found)
 
 
-def _hand_over(term: Terminal, lab: Lab, run_id: str, found: list[Finding]) -> None:
+def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[Finding]) -> None:
     if found:
         term.say()
         term.findings(found)
     term.say()
     term.markdown(lab.ticket)
     term.say()
-    machines = [name for name in Stack(Engine(), stack_name(lab.id)) if name not in lab.daemons]
+    machines = [name for name in place if name not in lab.daemons]
     for machine in machines:
         term.say(f"  {f'make shell-{lab.id} AT={machine}':<36} log in to {machine}")
     for command, what in (
@@ -113,7 +115,8 @@ def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
 def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
     lab = labs.load(lab_id)
-    place = Stack(Engine(), stack_name(lab.id))
+    engine = engines.having(lab.id)
+    place = Stack(engine, stack_name(lab.id))
     if not place:
         raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
     if machine not in place:
@@ -126,6 +129,7 @@ def shell(lab_id: str, machine: str) -> None:
         raise CannotRun(f"{machine} is not running.", f"docker start {target.container_name}")
     flags = "-it" if sys.stdin.isatty() else "-i"
     sys.stdout.flush()
+    os.environ.update(engine.env)
     os.execvp("docker", ["docker", "exec", flags, target.container_name, "bash"])
 
 
@@ -154,7 +158,7 @@ def fix(term: Terminal, lab_id: str) -> None:
     run = _attached(lab_id)
     with lock.hold(run.stack.name, f"fix {lab_id}"):
         run.apply("fix", run.lab.fix)
-    typed = [inject.typed(run.stack.name, step) for step in run.lab.fix]
+    typed = [inject.typed(run.stack, step) for step in run.lab.fix]
     for line in typed or ["(nothing to fix: nothing is wrong)"]:
         term.say(f"  {line}")
     term.say(f"Applied. Next: make check-{lab_id}")
@@ -196,16 +200,16 @@ def debrief(term: Terminal, lab_id: str) -> None:
 def down(term: Terminal, lab_id: str) -> None:
     """Remove a lab and read back that nothing is left."""
     lab = labs.load(lab_id)
-    engine = Engine()
     name = stack_name(lab.id)
     with lock.hold(name, f"down {lab.id}"):
+        engine = engines.having(lab.id)
         was = stack.leftovers(engine, name)
         with term.step("down", "removing its containers, network and volumes") as step:
-            stack.down(engine, name)
+            take_down(engine, name)
             step.done("removed, nothing is left" if was else "nothing was up")
     term.json({"lab": lab.id, "removed": was})
 
 
 def _attached(lab_id: str) -> Run:
     lab = labs.load(lab_id)  # first: a typing error is one whether or not Docker is up
-    return Run.attach(Engine(), lab)
+    return Run.attach(engines.having(lab.id), lab)

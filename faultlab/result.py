@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from faultlab.case import VERDICTS, Case
-from faultlab.engine import Engine
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.terminal import Terminal
 
@@ -26,7 +25,6 @@ class Result:
     def __init__(
         self,
         term: Terminal,
-        engine: Engine,
         json_file: str | None,
         junit_file: str | None,
         repeat: int,
@@ -36,7 +34,6 @@ class Result:
         self.cases: list[Case] = []
         self.json_file = Path(json_file) if json_file else None
         self.junit_file = Path(junit_file) if junit_file else None
-        self.context = {"engine": engine.name, "kernel": engine.info().get("KernelVersion", "")}
         self.guard = threading.Lock()
 
     def add(self, case: Case) -> None:
@@ -54,7 +51,6 @@ class Result:
         if self.json_file:
             document = {
                 "schema": SCHEMA,
-                **self.context,
                 "counts": counts,
                 "cases": [asdict(case) for case in self.cases],
             }

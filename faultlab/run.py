@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from faultlab import __version__, check, compose, images, inject, lock, stack
+from faultlab import __version__, check, compose, images, inject, kernel, lock, stack
+from faultlab import lab as labs
 from faultlab.check import Check, Finding, Reading
 from faultlab.command import run as run_command
 from faultlab.engine import Engine
@@ -34,11 +35,39 @@ def stack_name(lab_id: str) -> str:
 
 def ensure_images(engine: Engine, say: Say) -> None:
     """Build the images that are missing; two commands at once build them once."""
-    if not images.missing(engine):
+    lacking = images.missing(engine)
+    if not lacking:
         return
+    if engine.kernel is not None:
+        raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
     with lock.hold("images", "images", wait=True):
         for name in images.missing(engine):
             images.build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
+
+
+def take_down(engine: Engine, name: str) -> None:
+    """Remove a stack, and put the kernel back as it was before, if its lab changed it."""
+    record = Record.open(run_id) if (run_id := Stack(engine, name).run_id) else None
+    stack.down(engine, name)
+    if record is not None and engine.kernel is not None:
+        settings = record.facts.get("kernel_settings")
+        if settings is not None:
+            kernel.put_back(engine.kernel, kernel.Settings(**settings))
+
+
+def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
+    """Two labs cannot change one kernel at a time. Raises CannotRun with the one that does."""
+    if lab.scope != "kernel":
+        return
+    if engine.kernel is None:
+        raise CannotRun(
+            f"{lab.id} changes a whole kernel: it runs in the lab VM only.",
+            f"faultlab start {lab.id} --engine vm",
+        )
+    for other in stack.names(engine):
+        lab_id = Stack(engine, other).lab_id
+        if other != name and lab_id in labs.ids() and labs.load(lab_id).scope == "kernel":
+            raise CannotRun(f"{other} is up and owns the VM's kernel.", f"make down-{lab_id}")
 
 
 class Run:
@@ -58,8 +87,12 @@ class Run:
     def begin(cls, engine: Engine, lab: Lab, name: str) -> Run:
         """Bring up a fresh stack under this name and start a record. Raises CannotRun."""
         judge = check.load(lab.id)
-        stack.down(engine, name)
+        take_down(engine, name)
+        _own_kernel(engine, lab, name)
         record = Record.create(lab.id, name, _context(engine, lab))
+        if lab.scope == "kernel" and engine.kernel is not None:
+            record.facts["kernel_settings"] = kernel.read(engine.kernel).as_json()
+            record.save()
         try:
             place = stack.up(engine, lab, name, record.id, record.folder)
         except BaseException:
@@ -157,13 +190,13 @@ class Run:
     def again(self) -> None:
         """A fresh stack in the injected state, judged against the same healthy phase."""
         name = self.stack.name
-        stack.down(self.engine, name)
+        take_down(self.engine, name)
         self.stack = stack.up(self.engine, self.lab, name, self.record.id, self.record.folder)
         self.inject()
 
     def down(self) -> None:
         """Remove the stack and read back that nothing is left."""
-        stack.down(self.engine, self.stack.name)
+        take_down(self.engine, self.stack.name)
         with suppress(CannotRun):
             self.record.event("down")
 

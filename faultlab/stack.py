@@ -25,10 +25,11 @@ from faultlab.engine import (
     STACK_LABEL,
     Engine,
     Machine,
+    Shell,
     docker_errors,
 )
 from faultlab.errors import CannotRun
-from faultlab.lab import Lab
+from faultlab.lab import KERNEL, Lab
 
 _READY_SECONDS = 30
 
@@ -71,6 +72,7 @@ class Stack(Mapping[str, Machine]):
         self._machines = {machine.name: machine for machine in found}
 
     def __getitem__(self, name: str) -> Machine:
+        """A machine or daemon. Raises CannotRun when it is not there any more."""
         if name not in self._machines:
             raise CannotRun(f"{name} is not there any more in {self.name}.", "faultlab status")
         return self._machines[name]
@@ -86,6 +88,14 @@ class Stack(Mapping[str, Machine]):
         for machine in self._machines.values():
             return str(machine.container.labels.get(label, ""))
         return ""
+
+    def place(self, at: str) -> Shell:
+        """Where a step runs: a machine, a daemon, or the VM's own kernel."""
+        if at != KERNEL:
+            return self[at]
+        if self.engine.kernel is None:
+            raise CannotRun("This engine's kernel must not be changed.", "add --engine vm")
+        return self.engine.kernel
 
     @property
     def lab_id(self) -> str:
@@ -199,9 +209,17 @@ def _down(engine: Engine, name: str) -> None:
         if time.monotonic() > deadline:
             raise CannotRun(f"Could not remove {', '.join(left)}.", "faultlab sweep")
         _remove(engine, name)
-    still = [bridge for bridge in bridges if Path("/sys/class/net", bridge).exists()]
+    interfaces = _interfaces(engine)
+    still = [bridge for bridge in bridges if bridge in interfaces]
     if still:
         raise CannotRun(f"The bridge {still[0]} of {name} is still there.", "ip -d link")
+
+
+def _interfaces(engine: Engine) -> list[str]:
+    """The network interfaces of the machine that the engine runs on."""
+    if engine.kernel is None:
+        return [path.name for path in Path("/sys/class/net").iterdir()]
+    return engine.kernel.must("ls /sys/class/net").split()
 
 
 def _remove(engine: Engine, name: str) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab import images, lock, stack
+from faultlab import engines, images, lock, stack
 from faultlab.engine import Engine, Machine, docker_errors
 from faultlab.errors import CannotRun
 from faultlab.lock import Held
 from faultlab.probes import interface, iptables, qdisc
+from faultlab.run import take_down
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 
@@ -17,8 +18,9 @@ _PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
 
 @dataclass(frozen=True)
 class Row:
-    """One stack: its lab, how much of it runs, and since when."""
+    """One stack: its engine, its lab, how much of it runs, and since when."""
 
+    engine: str
     stack: str
     lab: str
     state: str
@@ -38,26 +40,26 @@ def rows(engine: Engine) -> list[Row]:
         else:
             state = "up: " + ", ".join(place)
         created = [str(m.container.attrs["Created"])[:19] for m in place.values()]
-        found.append(Row(name, place.lab_id, state, min(created, default="")))
+        found.append(Row(engine.name, name, place.lab_id, state, min(created, default="")))
     return found
 
 
 def show(term: Terminal, spoil: bool) -> None:
     """Print the stacks; with `spoil` also what differs from a new machine."""
-    engine = Engine()
-    found = rows(engine)
+    reached = {engine.name: engine for engine in engines.everywhere()}
+    found = [row for engine in reached.values() for row in rows(engine)]
     if not found:
         term.say("Nothing of ours is up.")
     else:
-        cells = [(row.stack, row.since.replace("T", " "), row.state) for row in found]
-        term.table(("stack", "since (UTC)", "state"), cells)
+        cells = [(row.stack, row.engine, row.since.replace("T", " "), row.state) for row in found]
+        term.table(("stack", "engine", "since (UTC)", "state"), cells)
     changes: dict[str, list[str]] = {}
     if spoil and found:
-        baseline = _fresh_sysctls(engine)
+        baselines = {name: _fresh_sysctls(engine) for name, engine in reached.items()}
         for row in found:
-            for name, machine in Stack(engine, row.stack).items():
+            for name, machine in Stack(reached[row.engine], row.stack).items():
                 if _is_machine(machine):
-                    changes[f"{row.stack} {name}"] = _changes(machine, baseline)
+                    changes[f"{row.stack} {name}"] = _changes(machine, baselines[row.engine])
         term.say()
         for where, what in changes.items():
             term.say(f"{where}: {'; '.join(what) or 'as new'}")
@@ -101,21 +103,21 @@ def sweep(term: Terminal, images_too: bool) -> None:
 
     Raises CannotRun when a stack is held or something could not be removed.
     """
-    engine = Engine()
     held: list[str] = []
     removed: list[str] = []
     with term.step("sweep", "removing everything of ours") as step:
         # A second look finds what Docker was still making when its client was killed.
-        for _ in range(2):
+        reached = engines.everywhere()
+        for engine in [*reached, *reached]:
             for name in stack.names(engine):
                 step.note(f"removing {name}")
                 try:
                     with lock.hold(name, "sweep"):
                         removed += stack.leftovers(engine, name)
-                        stack.down(engine, name)
+                        take_down(engine, name)
                 except Held as problem:
                     held.append(problem.message)
-        removed += _sweep_images(engine, images_too)
+        removed += _sweep_images(reached[0], images_too)
         step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")
     for thing in removed:
         term.say(f"  {thing}")

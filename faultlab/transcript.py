@@ -11,14 +11,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from faultlab import engines, lock
 from faultlab import lab as labs
-from faultlab import lock
 from faultlab.command import run as run_command
 from faultlab.engine import Engine
 from faultlab.errors import BadInput
+from faultlab.lab import Lab
 from faultlab.paths import root
-from faultlab.run import FAULTY, FIXED, HEALTHY, Run, ensure_images, stack_name
-from faultlab.terminal import Terminal
+from faultlab.run import FAULTY, FIXED, HEALTHY, Run, stack_name
+from faultlab.terminal import Step, Terminal
 
 _BLOCK = re.compile(
     r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
@@ -38,20 +39,24 @@ def record(term: Terminal, target: str) -> None:
             step.done(target)
         return
     lab = labs.load(target)
-    engine = Engine()
     name = stack_name(lab.id)
+    with lock.hold(name, f"transcript {lab.id}"):
+        engine = engines.choose(term, lab, "auto")
+        with term.step("record", "starting") as step:
+            _walk(engine, lab, name, step)
+
+
+def _walk(engine: Engine, lab: Lab, name: str, step: Step) -> None:
     file = lab.folder / "README.md"
-    with lock.hold(name, f"transcript {lab.id}"), term.step("record", "starting") as step:
-        ensure_images(engine, step.note)
-        run = Run.begin(engine, lab, name)
-        try:
-            for phase in (HEALTHY, FAULTY, FIXED):
-                step.note(phase)
-                _reach(run, phase)
-                _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
-        finally:
-            run.down()
-        step.done(str(file.relative_to(root())))
+    run = Run.begin(engine, lab, name)
+    try:
+        for phase in (HEALTHY, FAULTY, FIXED):
+            step.note(phase)
+            _reach(run, phase)
+            _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
+    finally:
+        run.down()
+    step.done(str(file.relative_to(root())))
 
 
 def _reach(run: Run, phase: str) -> None:
@@ -100,7 +105,7 @@ def _on_machine(run: Run, place: str, command: str) -> str:
     if place == "$":
         done = run_command(["sh", "-c", command], timeout=60)
         return done.stdout + done.stderr
-    got = run.stack[place.removesuffix("#")].run(f"{{ {command}\n}} 2>&1", timeout=60)
+    got = run.stack.place(place.removesuffix("#")).run(f"{{ {command}\n}} 2>&1", timeout=60)
     return got.out
 
 

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from faultlab import case, doctor, stack
+from faultlab import case, doctor, vm
 from faultlab import lab as labs
 from faultlab.case import Case, Runner
 from faultlab.command import uninterrupted
 from faultlab.engine import Engine
+from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
 from faultlab.result import Result
-from faultlab.run import ensure_images, stack_name
+from faultlab.run import ensure_images, stack_name, take_down
 from faultlab.terminal import Terminal
 
 
@@ -32,6 +33,7 @@ def verify(
     repeat: int = 1,
     json_file: str | None = None,
     junit_file: str | None = None,
+    wanted: Wanted = "auto",
 ) -> None:
     """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown."""
     if bool(lab_ids) == everything:
@@ -42,6 +44,43 @@ def verify(
         if name and not Path(name).absolute().parent.is_dir():
             raise BadInput(f"There is no folder for {name}.", f"mkdir -p {Path(name).parent}")
     chosen = [labs.load(lab_id) for lab_id in (labs.ids() if everything else lab_ids)]
+    result = Result(term, json_file, junit_file, repeat)
+    places = _places(term, chosen, "local" if everything and wanted == "auto" else wanted, result)
+    runner = Runner({lab_id: engine.name for lab_id, engine in places.items()})
+    try:
+        _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)
+    except BaseException:
+        with uninterrupted():
+            runner.stop()
+            os.environ.setdefault("FAULTLAB_NAMESPACE", case.NAMESPACE)
+            for lab_id, engine in places.items():
+                take_down(engine, stack_name(lab_id))
+        raise
+    result.conclude()
+
+
+def _places(term: Terminal, chosen: list[Lab], wanted: Wanted, result: Result) -> dict[str, Engine]:
+    """The engine of each lab, ready; what `wanted` does not allow is skipped with a reason."""
+    places: dict[str, Engine] = {}
+    local, lacking = (None, {}) if wanted == "vm" else _local(term)
+    inside: Engine | None = None
+    for lab in chosen:
+        outlook = doctor.outlook(lab, lacking)
+        if local is not None and outlook.verdict == "RUN":
+            places[lab.id] = local
+        elif wanted == "local":
+            reason = f"needs the lab VM ({outlook.reason}): faultlab verify {lab.id} --engine vm"
+            result.add(Case(lab.id, 1, "skip", 0.0, reason=reason))
+        else:
+            if inside is None:
+                vm.up(term)
+                inside = vm.connect()
+            places[lab.id] = inside
+    return places
+
+
+def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
+    """The local engine with every image, and what its kernel lacks. Raises CannotRun."""
     engine = Engine()
     with term.step("images", "looking for what has to be built") as step:
         ensure_images(engine, step.note)
@@ -52,24 +91,7 @@ def verify(
     amiss = [fact for fact in facts if not fact.ok]
     if amiss:
         raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", "faultlab doctor")
-    outlooks = {lab.id: doctor.outlook(lab, lacking) for lab in chosen}
-    result = Result(term, engine, json_file, junit_file, repeat)
-    for outlook in outlooks.values():
-        if outlook.verdict != "RUN":
-            result.add(Case(outlook.lab, 1, "skip", 0.0, reason=outlook.reason))
-    runner = Runner()
-    try:
-        _run_all(
-            term, [lab for lab in chosen if outlooks[lab.id].verdict == "RUN"], jobs, runner, result
-        )
-    except BaseException:
-        with uninterrupted():
-            runner.stop()
-            os.environ.setdefault("FAULTLAB_NAMESPACE", case.NAMESPACE)
-            for lab in chosen:
-                stack.down(engine, stack_name(lab.id))
-        raise
-    result.conclude()
+    return engine, lacking
 
 
 def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, result: Result) -> None:

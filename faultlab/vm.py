@@ -17,10 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from faultlab import lock, paths
-from faultlab.command import DIE_WITH_US, run
+from faultlab import images, lock, paths
+from faultlab.command import DIE_WITH_US, run, stream
 from faultlab.engine import Done, Engine, Shell
 from faultlab.errors import CannotRun
+from faultlab.run import ensure_images
+from faultlab.terminal import Terminal
 
 State = Literal["absent", "off", "running"]
 Say = Callable[[str], None]
@@ -46,7 +48,7 @@ def _virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
 
 def state() -> State:
     """What libvirt says of the VM now; without libvirt there is none."""
-    if shutil.which("virsh") is None:
+    if not _folder().is_dir() or shutil.which("virsh") is None:
         return "absent"
     code, text = _virsh("domstate", name())
     if code != 0:
@@ -142,3 +144,67 @@ def connect() -> VmEngine:
     if found != "running":
         raise CannotRun(f"The lab VM is {found}.", "make vm")
     return VmEngine()
+
+
+def up(term: Terminal) -> None:
+    """Bring the VM up: set up libvirt, build the box, boot it; each only where it is missing."""
+    local = Engine()
+    with lock.hold("vm", "vm up", wait=True):
+        with term.step("libvirt", "looking for what is missing") as step:
+            stream([str(paths.root() / "setup/libvirt.sh")], step.note)
+            step.done("ready")
+        with term.step("images", "looking for what has to be built") as step:
+            ensure_images(local, step.note)
+            step.done("ready")
+        with term.step("box", "looking whether it is up to date") as step:
+            tags = " ".join(images.tag(name) for name in images.names() if name != images.BASE)
+            build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(_folder())]
+            stream(build, step.note)
+            step.done("ready")
+        with term.step("vm", "booting it") as step:
+            if state() != "running":
+                stream(["vagrant", "up", "--no-color"], step.note, _vagrant_env())
+            step.note("waiting for Docker in it")
+            docker = connect().info()["ServerVersion"]
+            step.done(f"up at {address()}, Docker {docker}")
+    term.json({"state": state(), "address": address()})
+
+
+def down(term: Terminal) -> None:
+    """Remove the VM; its box stays."""
+    with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
+        was = state()
+        if was != "absent":
+            stream(["vagrant", "destroy", "--force", "--no-color"], step.note, _vagrant_env())
+        step.done("removed" if was != "absent" else "there was none")
+    term.json({"state": state()})
+
+
+def reset(term: Terminal) -> None:
+    """Back to the boot state: a fresh disk, a fresh kernel."""
+    with lock.hold("vm", "vm reset"), term.step("vm", "removing it") as step:
+        if state() != "absent":
+            stream(["vagrant", "destroy", "--force", "--no-color"], step.note, _vagrant_env())
+        step.done("removed")
+    up(term)
+
+
+def ssh(_term: Terminal) -> None:
+    """Become a shell in the VM."""
+    found = state()
+    if found != "running":
+        raise CannotRun(f"The lab VM is {found}.", "make vm")
+    command = ssh_command()
+    os.execvp(command[0], command)
+
+
+def status(term: Terminal) -> None:
+    """Say what libvirt says of the VM."""
+    found = state()
+    where = address() if found == "running" else ""
+    term.say(f"The lab VM is {found}{' at ' + where if where else ''}.")
+    term.json({"state": found, "address": where})
+
+
+def _vagrant_env() -> dict[str, str]:
+    return {"VAGRANT_CWD": str(paths.root()), "VAGRANT_DEFAULT_PROVIDER": "libvirt"}

@@ -45,6 +45,8 @@ def test_slow(stack) -> None:
     time.sleep(30)
 """
 
+LOCAL = {"mtu": "local"}
+
 
 @pytest.mark.parametrize(
     ("verdicts", "verdict", "reason"),
@@ -68,13 +70,13 @@ def test_the_worst_verdict_is_that_of_the_case(
         return "1 failed in 3 s"
 
     monkeypatch.setattr(Runner, "_pytest", told)
-    case = Runner().run(labs.load("mtu"), 2)
-    assert case == Case("mtu", 2, verdict, case.seconds, "r1", reason, tests)
+    case = Runner(LOCAL).run(labs.load("mtu"), 2)
+    assert case == Case("mtu", 2, verdict, case.seconds, "r1", reason, tests, "local")
 
 
 def run(project: Project, text: str) -> Case:
     project.write(CHECK, text)
-    return Runner().run(labs.load("mtu"), 1)
+    return Runner(LOCAL).run(labs.load("mtu"), 1)
 
 
 def test_every_kind_of_verdict_comes_through(project: Project) -> None:
@@ -107,7 +109,7 @@ def test_a_check_without_a_test_is_unknown(project: Project) -> None:
 
 def test_stopping_lets_the_case_take_its_stack_down(project: Project) -> None:
     project.write(CHECK, SLOW)
-    runner = Runner()
+    runner = Runner(LOCAL)
     cases: list[Case] = []
     thread = threading.Thread(target=lambda: cases.append(runner.run(labs.load("mtu"), 1)))
     thread.start()

@@ -14,7 +14,7 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import catalogue, check, cli, learner
+from faultlab import catalogue, check, cli, engines
 from faultlab.record import Record
 from tests.conftest import Project, Result, Run
 
@@ -149,7 +149,7 @@ class NothingUp:
 
 @pytest.mark.parametrize("verb", ["shell", "check", "hint", "fix"])
 def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner, "Engine", NothingUp)
+    monkeypatch.setattr(engines, "Engine", NothingUp)
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
 
 

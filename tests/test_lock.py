@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import learner, lock, stack, status
+from faultlab import engines, lock, stack, status
 from faultlab.errors import CannotRun
 from tests.conftest import Result, Run
 
@@ -60,7 +60,7 @@ def test_the_holder_is_named(
     faultlab: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(learner, "Engine", Quiet)
+    monkeypatch.setattr(engines, "Engine", Quiet)
     assert faultlab(verb, "mtu") == Result(
         3,
         "",
@@ -122,7 +122,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
-    monkeypatch.setattr(status, "Engine", Quiet)
+    monkeypatch.setattr(engines, "Engine", Quiet)
     monkeypatch.setattr(stack, "names", lambda _engine: ["faultlab-mtu"])
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     got = faultlab("sweep", "--json")

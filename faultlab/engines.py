@@ -1,0 +1,55 @@
+"""Engines: which one a lab runs on, and which one has it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from faultlab import abilities, images, stack, vm
+from faultlab.engine import Engine
+from faultlab.lab import Lab
+from faultlab.run import ensure_images, stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+Wanted = Literal["local", "vm", "auto"]
+WANTED: tuple[Wanted, ...] = ("local", "vm", "auto")
+
+
+def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
+    """The engine for a lab, ready and with every image. Raises CannotRun.
+
+    `auto` takes the local engine unless the lab changes a whole kernel or the local kernel lacks
+    what it requires, and says so.
+    """
+    reason = "asked for" if wanted == "vm" else ""
+    local = Engine()
+    if wanted == "auto" and lab.scope == "kernel":
+        reason = "the fault belongs to a whole kernel"
+    if not reason:
+        with term.step("images", "looking for what has to be built") as step:
+            ensure_images(local, step.note)
+            step.done("ready")
+    if wanted == "auto" and not reason and lab.requires:
+        helper = images.tag("machine")
+        lacking = abilities.lacking(local, helper, lab.requires, stack.prefix() + "trial")
+        reason = next((f"this kernel has no {name}" for name in lacking), "")
+    if not reason:
+        return local
+    term.say(f"engine    vm: {reason}")
+    vm.up(term)
+    return vm.connect()
+
+
+def everywhere() -> list[Engine]:
+    """The local engine, and the VM's when it is running."""
+    return [Engine(), *([vm.connect()] if vm.state() == "running" else [])]
+
+
+def having(lab_id: str) -> Engine:
+    """The engine where this lab is up; the local one when it is up nowhere."""
+    found = Engine()
+    if not Stack(found, stack_name(lab_id)) and vm.state() == "running":
+        inside = vm.connect()
+        if Stack(inside, stack_name(lab_id)):
+            return inside
+    return found
