@@ -23,7 +23,7 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Eighty SYNs: with 51% lost, fewer than 20 lost happen once in 100,000 looks."""
+    """Eighty SYNs: with 51% lost, fewer than 20 lost are less likely than one in a million."""
     return Look(hping3.syn(at["client"], "web", count=80, gap=0.025))
 
 

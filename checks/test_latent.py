@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
-from faultlab.probes import wrk
+from faultlab.probes import ab
 from faultlab.stack import Stack
 
 
 @dataclass(frozen=True)
 class Look:
-    """Four hundred users, each request over a connection of its own."""
+    """Four hundred visitors at a time, each with a connection of its own."""
 
-    load: wrk.Load
+    visits: ab.Visits
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """The load that shows a short accept queue at once."""
-    load = wrk.load(
-        at["client"],
-        "http://web/",
-        connections=400,
-        seconds=3,
-        timeout=1,
-        new_connections=True,
-    )
-    return Look(load)
+    """The visitors who meet a short accept queue at once."""
+    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=3))
 
 
 def watch(at: Stack) -> Watch:
@@ -42,9 +34,19 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure("p99 latency", lambda r: r.load.p99, at_most_times(2.5), unit="s"),
-        Measure("requests over a second", lambda r: r.load.timeouts, at_most(0)),
-        Measure("good requests", lambda r: r.load.good_per_second, at_least_times(0.5), unit="/s"),
+        Measure(
+            "slowest 1% of visits, mean",
+            lambda r: r.visits.slowest_percent,
+            at_most_times(2.5),
+            unit="s",
+        ),
+        Measure(
+            "visits over half a second",
+            lambda r: 100 * r.visits.slow_share,
+            at_most(0.05),
+            unit="%",
+        ),
+        Measure("good visits", lambda r: r.visits.good_per_second, at_least_times(0.5), unit="/s"),
     ),
     evidence=(),
 )

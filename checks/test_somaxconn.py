@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
-from faultlab.probes import nstat, ss, wrk
+from faultlab.probes import ab, nstat, ss
 from faultlab.stack import Stack
 
 OVERFLOWS = "TcpExtListenOverflows"
@@ -12,9 +12,9 @@ OVERFLOWS = "TcpExtListenOverflows"
 
 @dataclass(frozen=True)
 class Look:
-    """Four hundred users, each request over a connection of its own."""
+    """Four hundred visitors at a time, each with a connection of its own."""
 
-    load: wrk.Load
+    visits: ab.Visits
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of load; what takes longer than one second counts as a time-out."""
-    load = wrk.load(
-        at["client"],
-        "http://web/",
-        connections=400,
-        seconds=3,
-        timeout=1,
-        new_connections=True,
-    )
-    return Look(load)
+    """Three seconds of visitors."""
+    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=3))
 
 
 def watch(at: Stack) -> Watch:
@@ -49,9 +41,21 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure("p99 latency", lambda r: r.load.p99, at_most_times(2.5), at_least_times(5), "s"),
-        Measure("requests over a second", lambda r: r.load.timeouts, at_most(0), at_least(1)),
-        Measure("good requests", lambda r: r.load.good_per_second, STEADY, STEADY, "/s"),
+        Measure(
+            "slowest 1% of visits, mean",
+            lambda r: r.visits.slowest_percent,
+            at_most_times(2.5),
+            at_least_times(5),
+            "s",
+        ),
+        Measure(
+            "visits over half a second",
+            lambda r: 100 * r.visits.slow_share,
+            at_most(0.05),
+            at_least(0.2),
+            "%",
+        ),
+        Measure("good visits", lambda r: r.visits.good_per_second, STEADY, STEADY, "/s"),
     ),
     evidence=(
         Sign(

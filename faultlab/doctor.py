@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from faultlab import abilities, compose, lock, paths, stack
+from faultlab import abilities, check, compose, lock, paths, stack
 from faultlab import images as image_files
 from faultlab import lab as labs
 from faultlab.engine import Engine, Machine
@@ -104,6 +104,8 @@ def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
 def show(term: Terminal, lab_ids: Sequence[str]) -> None:
     """Print the facts and, per lab, RUN, VM or SKIP. Raises CannotRun when something is amiss."""
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    for lab in chosen:
+        check.load(lab.id)
     engine = Engine()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)

@@ -160,7 +160,7 @@ def fix(term: Terminal, lab_id: str) -> None:
         run.apply("fix", run.lab.fix)
     typed = [inject.typed(run.stack, step) for step in run.lab.fix]
     for line in typed or ["(nothing to fix: nothing is wrong)"]:
-        term.say(f"  {line}")
+        term.command(line)
     term.say(f"Applied. Next: make check-{lab_id}")
     term.json({"lab": lab_id, "steps": typed})
 

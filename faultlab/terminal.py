@@ -54,6 +54,10 @@ class Terminal:
         """Print a line."""
         self.console.print(text, markup=False)
 
+    def command(self, text: str) -> None:
+        """Print a command on one line, however long, so that it can be copied."""
+        self.console.print(f"  {text}", markup=False, soft_wrap=True)
+
     def heading(self, text: str) -> None:
         """Print a line that stands out where there is colour."""
         self.console.print(Text(text, style="bold"))

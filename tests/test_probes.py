@@ -12,6 +12,7 @@ import pytest
 from faultlab.engine import Machine
 from faultlab.errors import CannotRun
 from faultlab.probes import (
+    ab,
     capture,
     container,
     curl,
@@ -23,6 +24,7 @@ from faultlab.probes import (
     ss,
     wrk,
 )
+from faultlab.probes.ab import Visits
 from faultlab.probes.container import State
 from faultlab.probes.curl import Page
 from faultlab.probes.hping3 import Handshakes
@@ -37,6 +39,29 @@ RECORDED = Path(__file__).parent / "recorded"
 
 def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "visits", "slow"),
+    [
+        ("healthy", Visits(1.001, 13442, 0, 0, 0.004, 0.0057, 0.009), 0),
+        ("not-found", Visits(1.0, 12186, 12186, 0, 0.002, 0.0025, 0.006), 1),
+        ("somaxconn", Visits(3.0, 35688, 0, 760, 0.002, 1.0438, 2.045), 760 / 35688),
+        ("dead", Visits(1.007, 96, 96, 0, 0.012, 0.012, 0.012), 1),
+        ("refused", Visits(1.0, 34402, 34402, 0, 0.0, 0.0, 0.001), 1),
+        ("silent", Visits(1.0, 0, 0, 0, 0.0, 0.0, 0.0), 1),
+    ],
+)
+def test_ab(name: str, visits: Visits, slow: float) -> None:
+    got = ab.parse(recorded(f"ab/{name}"))
+    assert got == visits
+    assert got.slow_share == pytest.approx(slow)
+    assert (got.good_per_second > 0) == (slow < 1)
+
+
+def test_ab_without_a_host() -> None:
+    with pytest.raises(CannotRun, match=r"ab gave no result: .*Temporary failure"):
+        ab.parse(recorded("ab/unknown-host"))
 
 
 @pytest.mark.parametrize(
