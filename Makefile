@@ -6,7 +6,7 @@ JOBS     ?= 1
 REPEAT   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup list doctor status clean vm vm-down verify test lint unit
+.PHONY: help setup list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -52,6 +52,8 @@ clean: setup ## remove everything of ours
 	@$(FAULTLAB) sweep
 vm: setup ## build and boot the lab VM
 	@$(FAULTLAB) vm up
+vm-ssh: setup ## log in to the lab VM
+	@$(FAULTLAB) vm ssh
 vm-down: setup ## remove the lab VM
 	@$(FAULTLAB) vm down
 

@@ -12,7 +12,7 @@ up() {
     docker network create "${label[@]}" --internal --subnet "$subnet" \
         -o com.docker.network.bridge.inhibit_ipv4=true "$name" >/dev/null
     local machine_flags=(-d --init --cap-add NET_ADMIN --cap-add NET_RAW --cap-add SYS_PTRACE
-        "${label[@]}" --network "$name")
+        --security-opt apparmor=unconfined "${label[@]}" --network "$name")
     local files=(-v "$name-etc:/etc/nginx" -v "$name-log:/var/log/nginx"
         -v "$name-php:/etc/php" -v "$name-run:/run/php")
     for role in etc log php run; do

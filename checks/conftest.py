@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from faultlab import engines, lock, vm
 from faultlab import lab as labs
-from faultlab import lock, vm
 from faultlab.case import NAMESPACE
 from faultlab.contract import walk
 from faultlab.engine import Engine
@@ -49,6 +49,9 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     with lock.hold(name, f"verify {lab_id}"):
         engine = vm.connect() if os.environ.get("FAULTLAB_ENGINE") == "vm" else Engine()
         ensure_images(engine, lambda _: None)
+        reason = engines.needs_vm(engine, lab)
+        if reason:
+            pytest.skip(f"needs the lab VM: {reason}")
         started = time.monotonic()
         walked = Run.begin(engine, lab, name)
         request.config.stash[RUN_ID] = walked.record.id

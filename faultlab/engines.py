@@ -23,21 +23,30 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     """
     reason = "asked for" if wanted == "vm" else ""
     local = Engine()
-    if wanted == "auto" and lab.scope == "kernel":
-        reason = "the fault belongs to a whole kernel"
     if not reason:
         with term.step("images", "looking for what has to be built") as step:
             ensure_images(local, step.note)
             step.done("ready")
-    if wanted == "auto" and not reason and lab.requires:
-        helper = images.tag("machine")
-        lacking = abilities.lacking(local, helper, lab.requires, stack.prefix() + "trial")
-        reason = next((f"this kernel has no {name}" for name in lacking), "")
+    if wanted == "auto" and not reason:
+        reason = needs_vm(local, lab)
     if not reason:
         return local
     term.say(f"engine    vm: {reason}")
     vm.up(term)
     return vm.connect()
+
+
+def needs_vm(engine: Engine, lab: Lab) -> str:
+    """Why the lab cannot run on this engine, found by trying; empty when it can."""
+    if engine.kernel is not None:
+        return ""
+    if lab.scope == "kernel":
+        return "the fault belongs to a whole kernel"
+    if not lab.requires:
+        return ""
+    helper = images.tag("machine")
+    lacking = abilities.lacking(engine, helper, lab.requires, stack.prefix() + "trial")
+    return next((f"this kernel has no {name}" for name in lacking), "")
 
 
 def everywhere() -> list[Engine]:

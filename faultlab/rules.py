@@ -14,6 +14,7 @@ _SERVICE_KEYS = {
     *("image", "hostname", "init", "command", "entrypoint", "environment", "working_dir", "user"),
     *("cap_add", "cap_drop", "sysctls", "ulimits", "volumes", "tmpfs", "networks", "depends_on"),
     *("network_mode", "pid", "cpus", "mem_limit", "memswap_limit", "pids_limit", "stop_signal"),
+    "security_opt",
 }
 _CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 _DOCUMENT_KEYS = ("services", "volumes", "networks")
@@ -67,6 +68,10 @@ def _few_capabilities(value: Any) -> bool:
     return isinstance(value, list) and set(value) <= _CAPABILITIES
 
 
+def _apparmor_only(value: Any) -> bool:
+    return bool(value == ["apparmor=unconfined"])
+
+
 def _named_volumes(value: Any) -> bool:
     """`name:/path`: a volume of the stack, never a path of the host."""
     return isinstance(value, list) and all(
@@ -79,6 +84,7 @@ _ALLOWED = {
     "pid": _joins,
     "cap_add": _few_capabilities,
     "volumes": _named_volumes,
+    "security_opt": _apparmor_only,
 }
 
 

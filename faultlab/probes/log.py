@@ -1,4 +1,4 @@
-"""Probe: how often a daemon's log says something, by grep."""
+"""Probe: how often a daemon's log, or the kernel's, says something, by grep and dmesg."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def count(machine: Shell, file: str, text: str) -> int:
     """Lines of a log file in the machine that contain `text`; 0 when there is no file yet."""
     command = f"cat {shlex.quote(file)} 2>/dev/null | grep -cF -- {shlex.quote(text)}"
     return int(machine.run(command).out.strip() or 0)
+
+
+def kernel_count(kernel: Shell, text: str) -> int:
+    """Lines of the kernel's ring buffer that contain `text`."""
+    return int(kernel.run(f"dmesg | grep -cF -- {shlex.quote(text)}").out.strip() or 0)
