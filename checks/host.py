@@ -10,12 +10,8 @@ import docker
 import pytest
 
 from faultlab.engine import STACK_LABEL, docker_url
+from faultlab.kernel import MOVING
 
-# Counters and clocks among the sysctls: they move by themselves.
-_MOVING = re.compile(
-    r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota)|kernel\.(ns_last_pid|random|pty\.nr)"
-    r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc)"
-)
 _COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")
 
 
@@ -25,7 +21,7 @@ def snapshot() -> dict[str, list[str]]:
         pytest.skip("reading the packet filter needs root")
     sysctls = _lines("sysctl", "-a")
     return {
-        "sysctls": [line for line in sysctls if not _MOVING.match(line)],
+        "sysctls": [line for line in sysctls if not MOVING.match(line)],
         "packet filter": [_COUNTERS.sub("", line) for line in _lines("iptables-save")],
         "interfaces": _lines("ip", "-d", "link"),
         "addresses": _lines("ip", "-o", "address"),

@@ -41,7 +41,7 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure("SYNs without an answer", lambda r: r.syn.first_try_loss, STEADY, STEADY),
+        Measure("SYNs without an answer", lambda r: r.syn.unanswered, STEADY, STEADY),
         Measure("page: curl's exit code", lambda r: r.page.exit_code, exactly(0), exactly(28)),
         Measure("page: size", lambda r: r.page.bytes, at_least(100), at_most(0), "bytes"),
     ),

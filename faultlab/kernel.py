@@ -15,9 +15,9 @@ from faultlab.errors import CannotRun
 # Counters and clocks among the sysctls: they move by themselves.
 MOVING = re.compile(
     r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota)|kernel\.(ns_last_pid|random|pty\.nr)"
-    r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc"
-    r"|net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-))"
+    r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc)"
 )
+_OF_A_STACK = re.compile(r"^net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-)")
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ def read(shell: Shell) -> Settings:
 
 
 def sysctls(out: str) -> dict[str, str]:
-    """Read the lines of `sysctl -a`, without those that move by themselves."""
+    """Read the lines of `sysctl -a`, without those that move by themselves or go with a stack."""
     pairs = (line.split(" = ", 1) for line in out.splitlines() if not MOVING.match(line))
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    return {p[0]: p[1] for p in pairs if len(p) == 2 and not _OF_A_STACK.match(p[0])}
 
 
 def differences(before: Settings, now: Settings) -> list[str]:

@@ -161,9 +161,12 @@ def up(term: Terminal) -> None:
             build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(_folder())]
             stream(build, step.note)
             step.done("ready")
-        with term.step("vm", "booting it") as step:
+        with term.step("vm", "finding out how fast it can run") as step:
             if state() != "running":
-                stream(["vagrant", "up", "--no-color"], step.note, _vagrant_env())
+                how, why = acceleration()
+                step.note(f"booting it with {how}: {why}")
+                env = {**_vagrant_env(), "FAULTLAB_VM_ACCEL": how}
+                stream(["vagrant", "up", "--no-color"], step.note, env)
             step.note("waiting for Docker in it")
             docker = connect().info()["ServerVersion"]
             step.done(f"up at {address()}, Docker {docker}")
@@ -196,6 +199,14 @@ def ssh(_term: Terminal) -> None:
         raise CannotRun(f"The lab VM is {found}.", "make vm")
     command = ssh_command()
     os.execvp(command[0], command)
+
+
+def acceleration() -> tuple[str, str]:
+    """`kvm` or `tcg`, found by booting a guest, and the reason. Raises CannotRun."""
+    done = run([str(paths.root() / "setup/accel.sh"), str(_folder() / "vmlinuz")], timeout=60)
+    if done.returncode != 0:
+        raise CannotRun(f"No acceleration found out: {done.stderr.strip()}", "make vm")
+    return done.stdout.strip(), done.stderr.strip().split(": ", 2)[-1]
 
 
 def status(term: Terminal) -> None:

@@ -59,7 +59,7 @@ def test_a_lab_is_whole(lab_id: str) -> None:
     assert bool(judge.evidence) != lab.control
     assert any(measure.bad and not measure.steady for measure in judge.symptom) != lab.control
     places = {sign.at for sign in judge.evidence} | set(judge.may_stop)
-    assert places <= {"client", "web", "app", "db", "cache", *lab.daemons}
+    assert places <= {"client", "web", "app", "db", "cache", "kernel", *lab.daemons}
 
 
 @each_lab
