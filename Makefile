@@ -6,7 +6,7 @@ JOBS     ?= 1
 REPEAT   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup list doctor status clean vm vm-ssh vm-down verify test lint unit
+.PHONY: help setup ready list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -18,50 +18,52 @@ help: ## this help
 	@echo '  A failed recipe prints "Error 1" (the system said no), 2 (bad input)'
 	@echo '  or 3 (unknown, cannot run here); make itself then ends with 2.'
 
-setup: ## install and start what is missing (every target does)
+setup: ready ## install, start and build what is missing (every target does)
+	@$(FAULTLAB) images
+ready:
 	@setup/setup.sh
 
-lab-%: setup ## start a lab: fault proven, ticket printed
+lab-%: ready ## start a lab: fault proven, ticket printed
 	@$(FAULTLAB) start $*
-shell-%: setup ## log in to a machine of it (AT=web; default client)
+shell-%: ready ## log in to a machine of it (AT=web; default client)
 	@$(FAULTLAB) shell $* $(AT)
-hint-%: setup ## the next hint
+hint-%: ready ## the next hint
 	@$(FAULTLAB) hint $*
-check-%: setup ## is it fixed? measures it now
+check-%: ready ## is it fixed? measures it now
 	@$(FAULTLAB) check $*
-fix-%: setup ## apply the documented fix
+fix-%: ready ## apply the documented fix
 	@$(FAULTLAB) fix $*
-debrief-%: setup ## the lesson
+debrief-%: ready ## the lesson
 	@$(FAULTLAB) debrief $*
-reset-%: setup ## back to the injected state
+reset-%: ready ## back to the injected state
 	@$(FAULTLAB) reset $*
-down-%: setup ## remove it
+down-%: ready ## remove it
 	@$(FAULTLAB) down $*
-verify-%: setup ## the whole contract of one lab (REPEAT=3)
+verify-%: ready ## the whole contract of one lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
-verify: setup ## the whole contract of every lab that runs here (JOBS=2)
+verify: ready ## the whole contract of every lab that runs here (JOBS=2)
 	@$(FAULTLAB) verify --all --jobs $(JOBS) --repeat $(REPEAT)
 
-list: setup ## the catalogue
+list: ready ## the catalogue
 	@$(FAULTLAB) list
-doctor: setup ## what runs on this machine, by trying
+doctor: ready ## what runs on this machine, by trying
 	@$(FAULTLAB) doctor
-status: setup ## what of ours is up
+status: ready ## what of ours is up
 	@$(FAULTLAB) status
-clean: setup ## remove everything of ours
+clean: ready ## remove everything of ours
 	@$(FAULTLAB) sweep
-vm: setup ## build and boot the lab VM
+vm: ready ## build and boot the lab VM
 	@$(FAULTLAB) vm up
-vm-ssh: setup ## log in to the lab VM
+vm-ssh: ready ## log in to the lab VM
 	@$(FAULTLAB) vm ssh
-vm-down: setup ## remove the lab VM
+vm-down: ready ## remove the lab VM
 	@$(FAULTLAB) vm down
 
 lint: export FAULTLAB_TESTS = 1
-lint: setup ## ruff, mypy, shellcheck
+lint: ready ## ruff, mypy, shellcheck
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@shellcheck $$(git ls-files '*.sh') .ci/run images/php-fpm/health
-unit: setup ## unit tests, without Docker
+unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q tests
 test: lint unit ## everything that this machine can run
 	@$(FAULTLAB) images && .venv/bin/pytest -v checks

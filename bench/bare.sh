@@ -46,7 +46,7 @@ up() {
 look() {
     local code=0
     docker exec "$name-client" hping3 -S -p 80 -c 5 -i u100000 "$name-web" 2>&1 |
-        grep -q ' 0% packet loss'
+        grep ' 0% packet loss' >/dev/null
     docker exec "$name-client" curl -sSo /dev/null --max-time 3 "http://web/" 2>/dev/null || code=$?
     [[ $code == "$1" ]]
 }

@@ -16,7 +16,7 @@ trap 'bench/bare.sh down; .venv/bin/faultlab sweep >/dev/null' EXIT
 
 seconds() {
     local begun=$EPOCHREALTIME
-    "$@" >/dev/null
+    "$@" >/dev/null || exit 1  # `set -e` does not reach into a command substitution
     awk -v a="$begun" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f", b - a - 3 }'
 }
 

@@ -14,10 +14,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from host import differences, snapshot
 
 from faultlab import engines, lock, vm
 from faultlab import lab as labs
-from faultlab.case import NAMESPACE
+from faultlab.case import namespace
 from faultlab.contract import walk
 from faultlab.engine import Engine
 from faultlab.run import Run, ensure_images, stack_name
@@ -26,7 +27,7 @@ VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()
 
 # A namespace of our own: neither stacks nor sweeps of the checks touch what a learner has up.
-os.environ.setdefault("FAULTLAB_NAMESPACE", NAMESPACE)
+os.environ["FAULTLAB_NAMESPACE"] = namespace()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +39,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start with no verdicts, and let SIGTERM end us through the clean-up, as Ctrl-C does."""
     config.stash[VERDICTS] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_host_is_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever the checks do, the host is the same before and after all of them."""
+    if request.config.getoption("--verdicts") or os.geteuid() != 0:
+        yield  # a case of verify, perhaps beside others; or no right to read the packet filter
+        return
+    ensure_images(Engine(), lambda _: None)
+    before = snapshot()
+    yield
+    assert differences(before, snapshot()) == []
 
 
 @pytest.fixture(scope="class")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import Counter
 
 import docker
 import pytest
@@ -19,10 +20,11 @@ def snapshot() -> dict[str, list[str]]:
     """Sysctls, packet filter, interfaces, qdiscs, mounts, and Docker objects that are not ours."""
     if os.geteuid() != 0:
         pytest.skip("reading the packet filter needs root")
-    sysctls = _lines("sysctl", "-a")
+    sysctls = _lines("sysctl", "-a", "--ignore")
     return {
         "sysctls": [line for line in sysctls if not MOVING.match(line)],
         "packet filter": [_COUNTERS.sub("", line) for line in _lines("iptables-save")],
+        "packet filter, IPv6": [_COUNTERS.sub("", line) for line in _lines("ip6tables-save")],
         "interfaces": _lines("ip", "-d", "link"),
         "addresses": _lines("ip", "-o", "address"),
         "routes": _lines("ip", "route", "show", "table", "all"),
@@ -36,13 +38,14 @@ def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> li
     """Lines that went or came, as `- sysctls: …` and `+ mounts: …`."""
     found = []
     for part, lines in before.items():
-        found += [f"- {part}: {line}" for line in lines if line not in after[part]]
-        found += [f"+ {part}: {line}" for line in after[part] if line not in lines]
+        old, new = Counter(lines), Counter(after[part])
+        found += [f"- {part}: {line}" for line in (old - new).elements()]
+        found += [f"+ {part}: {line}" for line in (new - old).elements()]
     return found
 
 
 def _lines(*command: str) -> list[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 

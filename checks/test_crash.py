@@ -112,14 +112,16 @@ def test_told_to_stop(number: signal.Signals) -> None:
     assert stack.names(engine) == []
 
 
-def test_told_to_stop_while_verifying() -> None:
-    """SIGTERM to verify takes its walk down too."""
+@pytest.mark.parametrize("later", [0.0, 0.7, 6.0])
+def test_told_to_stop_while_verifying(later: float) -> None:
+    """SIGTERM to verify takes its walk down too, whatever the walk is doing."""
     process = spawn("verify", LAB)
     engine = Engine()
     deadline = time.monotonic() + 30
     while not engine.containers(stack=stack_name(LAB)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    time.sleep(later)
     os.kill(process.pid, signal.SIGTERM)
     code, said = finish(process)
     assert code == 3 and "Traceback" not in said, said
@@ -157,8 +159,32 @@ def test_a_machine_removed_underneath() -> None:
     assert finish(spawn("start", LAB))[0] == 0
     Engine().client.containers.get(f"{stack_name(LAB)}-web").remove(force=True)
     code, said = finish(spawn("check", LAB))
-    assert code == 3 and "Traceback" not in said, said
-    assert finish(spawn("reset", LAB))[0] == 0
+    assert code == 3 and f"{LAB} has lost web" in said, said
+    code, said = finish(spawn("start", LAB))
+    assert code == 0 and "proven" in said, said
+
+
+def test_a_machine_restarted_underneath() -> None:
+    """A restarted machine has lost the fault: that is no repair, and check does not say so."""
+    assert finish(spawn("start", LAB))[0] == 0
+    Engine().client.containers.get(f"{stack_name(LAB)}-client").restart(timeout=0)
+    code, said = finish(spawn("check", LAB))
+    assert code == 3 and "restarted" in said and f"make reset-{LAB}" in said
+
+
+def test_a_shell_where_there_is_no_machine() -> None:
+    """A typing error is exit 2 and lists the machines."""
+    assert finish(spawn("start", LAB))[0] == 0
+    code, said = finish(spawn("shell", LAB, "wbe"))
+    assert code == 2 and "client, web, nginx, php-fpm" in said
+
+
+def test_fix_twice() -> None:
+    """What is repaired already cannot be repaired again: exit 3, and how to go on."""
+    assert finish(spawn("start", "iptables-drop"))[0] == 0
+    assert finish(spawn("fix", "iptables-drop"))[0] == 0
+    code, said = finish(spawn("fix", "iptables-drop"))
+    assert code == 3 and "make reset-iptables-drop fix-iptables-drop" in said
 
 
 class Relay:

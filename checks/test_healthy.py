@@ -55,5 +55,3 @@ CHECK = Check(
 
 class TestHealthy(Contract):
     """The contract of every lab; a control must stay well."""
-
-    check = CHECK

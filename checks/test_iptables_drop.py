@@ -67,5 +67,3 @@ CHECK = Check(
 
 class TestIptablesDrop(Contract):
     """The contract of every lab, with the limits above."""
-
-    check = CHECK

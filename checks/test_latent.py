@@ -54,5 +54,3 @@ CHECK = Check(
 
 class TestLatent(Contract):
     """The contract of every lab; a control must stay well."""
-
-    check = CHECK

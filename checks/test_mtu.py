@@ -68,5 +68,3 @@ CHECK = Check(
 
 class TestMtu(Contract):
     """The contract of every lab, with the limits above."""
-
-    check = CHECK

@@ -78,5 +78,3 @@ CHECK = Check(
 
 class TestSomaxconn(Contract):
     """The contract of every lab, with the limits above."""
-
-    check = CHECK

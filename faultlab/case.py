@@ -16,9 +16,14 @@ from faultlab import paths
 from faultlab.command import DIE_WITH_US
 from faultlab.lab import Lab
 
-NAMESPACE = "verify"  # of the stacks, so that a learner's lab stays as it is
 VERDICTS = ("fail", "unknown", "skip", "pass")  # the worst of its tests is the verdict of a case
 _CASE_SECONDS = 600
+
+
+def namespace() -> str:
+    """The namespace of the stacks of checks: never the one that a learner's labs are in."""
+    own = os.environ.get("FAULTLAB_NAMESPACE", "")
+    return own if own.split("-")[-1] == "verify" else f"{own}-verify".lstrip("-")
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Runner:
 
     def __init__(self, engines: Mapping[str, str]) -> None:
         self._engines = engines  # by lab
-        self._live: set[subprocess.Popen[str]] = set()
+        self._live: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
     def run(self, lab: Lab, number: int) -> Case:
@@ -48,7 +53,7 @@ class Runner:
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="faultlab-") as folder:
             file = Path(folder, "verdicts.json")
-            why = self._pytest(lab, file)
+            why = self._pytest(lab, file, Path(folder, "said.txt"))
             seconds = round(time.monotonic() - started, 1)
             try:
                 told = json.loads(file.read_text())
@@ -61,35 +66,34 @@ class Runner:
         engine = self._engines[lab.id]
         return Case(lab.id, number, verdict, seconds, told["run"], reason, tests, engine)
 
-    def _pytest(self, lab: Lab, verdicts: Path) -> str:
+    def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> str:
         """Run pytest on the lab's check and return the last line that it printed."""
         if self._stopped:
             return "stopped"
         check = paths.checks() / f"test_{lab.id.replace('-', '_')}.py"
-        pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", f"--verdicts={verdicts}"]
-        process = subprocess.Popen(
-            [*DIE_WITH_US, *pytest, str(check)],
-            cwd=paths.root(),
-            env={
-                "FAULTLAB_NAMESPACE": NAMESPACE,
-                **os.environ,
-                "FAULTLAB_ENGINE": self._engines[lab.id],
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
+        with said.open("w") as out:
+            process = subprocess.Popen(
+                [*DIE_WITH_US, *pytest, f"--verdicts={verdicts}", str(check)],
+                cwd=paths.root(),
+                env={
+                    **os.environ,
+                    "FAULTLAB_NAMESPACE": namespace(),
+                    "FAULTLAB_ENGINE": self._engines[lab.id],
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
         self._live.add(process)
         try:
-            said, _ = process.communicate(timeout=_CASE_SECONDS)
+            process.wait(timeout=_CASE_SECONDS)
         except subprocess.TimeoutExpired:
             process.terminate()
-            process.communicate()
+            process.wait()
             return f"it did not end within {_CASE_SECONDS} s"
-        finally:
-            self._live.discard(process)
-        return (said.strip().splitlines() or ["it printed nothing"])[-1]
+        self._live.discard(process)  # not when we are interrupted: `stop` must still find it
+        return (said.read_text(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
 
     def stop(self) -> None:
         """Tell every case to take its stack down, and wait until it has."""

@@ -230,7 +230,7 @@ def load(lab_id: str) -> Check[Any, Any]:
     except Exception as error:
         raise BadInput(
             f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
-            f"python checks/{name}.py",
+            f".venv/bin/python checks/{name}.py",
         ) from error
     if not isinstance(check, Check):
         raise BadInput(

@@ -232,14 +232,20 @@ def main(argv: list[str]) -> int:
         term.problem(problem)
         return problem.exit_code
     except KeyboardInterrupt:
-        term.problem(CannotRun("Interrupted; what was started is removed.", "faultlab status"))
+        term.problem(CannotRun("Interrupted.", "faultlab status"))
         return CannotRun.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` has seen enough
-        return 0
+        return CannotRun.exit_code
     except OSError as error:
         hint = f"ls -l {error.filename}" if isinstance(error, PermissionError) else "df -h"
         term.problem(CannotRun(f"{error.filename or 'A file'}: {error.strerror}.", hint))
+        return CannotRun.exit_code
+    except Exception as error:
+        if os.environ.get("FAULTLAB_DEBUG"):
+            raise
+        text = f"faultlab itself failed: {type(error).__name__}: {error}"
+        term.problem(CannotRun(text, "type it again with FAULTLAB_DEBUG=1 before it"))
         return CannotRun.exit_code
     return 0
 

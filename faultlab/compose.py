@@ -107,6 +107,8 @@ def _read(file: Path) -> dict[str, Any]:
         raise BadInput(
             f"{where}: not valid YAML: {line}{error.problem}", f"edit {where}"
         ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where}: no text that YAML allows", f"edit {where}") from error
     except FileNotFoundError as error:
         raise BadInput(f"{where}: missing file", "git status") from error
     try:

@@ -1,15 +1,15 @@
 """Contract: the tests that every lab has to pass. They judge the readings of one walk.
 
-`class TestMtu(Contract): check = CHECK` in a check file is all it takes; pytest finds the tests.
+`class TestMtu(Contract)` in a check file is all it takes; pytest finds the tests.
 An assertion that fails is `fail`; anything else that goes wrong is `unknown`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
 
-from faultlab.check import Check, Finding
+from faultlab import stack
+from faultlab.check import Finding
 from faultlab.run import FAULTY, FIXED, HEALTHY, Run
 
 
@@ -67,8 +67,6 @@ def _hold(found: Iterable[Finding], claim: str) -> None:
 class Contract:
     """What holds for every lab. The fixture `run` has walked through all phases before."""
 
-    check: ClassVar[Check[Any, Any]]
-
     def test_healthy(self, run: Run) -> None:
         """Before the fault all is well, and no trace of it shows."""
         _hold(run.good(HEALTHY), "not healthy before the fault")
@@ -100,7 +98,8 @@ class Contract:
     def test_cheats(self, run: Run) -> None:
         """No cheat passes as a fix."""
         for i, _ in enumerate(run.lab.cheat, 1):
-            found = run.good(cheat(i))
+            steady = {measure.name for measure in run.check.symptom if measure.steady}
+            found = [f for f in run.good(cheat(i)) if f.name not in steady]
             assert not _all(found), f"{cheat(i)} passes: " + "; ".join(f.words for f in found)
 
     def test_opposite(self, run: Run) -> None:
@@ -119,7 +118,8 @@ class Contract:
 
     def test_nothing_left(self, run: Run) -> None:
         """After down nothing of the stack is there."""
-        assert run.record.happened("down"), "the stack was not removed"
+        left = stack.leftovers(run.engine, run.stack.name)
+        assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
 
     def _silent(self, run: Run, phase: str) -> None:
         loud = [sign.words for sign in run.check.signs(run.reading(phase)) if sign.holds]

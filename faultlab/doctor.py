@@ -23,11 +23,12 @@ _DISK_GB = 3
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that was tried, and whether it is as it should be."""
+    """One thing that was tried, whether it is as it should be, and what to type if not."""
 
     name: str
     ok: bool
     text: str
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     facts = [
         Fact("docker", True, f"{info.get('ServerVersion')}, kernel {kernel}, cgroup v{cgroup}"),
         Fact("compose", True, " ".join(compose.program())),
-        Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted"),
+        Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
     ]
     lacking = image_files.missing(engine)
-    text = f"{', '.join(lacking)} to be built: make setup" if lacking else "all built"
-    facts.append(Fact("images", not lacking, text))
+    text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
+    facts.append(Fact("images", not lacking, text, "make setup"))
     if lacking:
         return facts, {}
     tried, missing = _try_stack(engine)
@@ -88,6 +89,7 @@ def sysctls(machine: Machine) -> Fact:
         "net.* writable in a machine, kernel.* and vm.* not"
         if ok
         else f"net.* writable: {net}, closed: {', '.join(closed) or 'none'}",
+        "docker info",
     )
 
 
@@ -129,7 +131,7 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
         }
     )
     if amiss:
-        raise CannotRun(f"{amiss[0].name} is not as it should be.", "make setup")
+        raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", amiss[0].hint)
 
 
 def images(term: Terminal) -> None:

@@ -18,6 +18,7 @@ import docker
 import requests
 from docker.context import ContextAPI
 from docker.models.containers import Container
+from docker.utils import parse_bytes
 
 from faultlab.errors import BadInput, CannotRun
 
@@ -26,7 +27,6 @@ LAB_LABEL = "faultlab.lab"
 RUN_LABEL = "faultlab.run"
 
 _SOCKET = "unix:///var/run/docker.sock"
-_CPU_PERIOD = 100_000  # microseconds, the kernel's default cfs_period_us
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Machine(Shell):
             if "is not running" in problem.message or "is gone" in problem.message:
                 raise CannotRun(
                     f"{self.name} is not running any more ({self.container_name}).",
-                    f"docker start {self.container_name}",
+                    "faultlab status",
                 ) from problem
             raise
         seconds = time.monotonic() - started
@@ -173,11 +173,14 @@ class Machine(Shell):
         """Change the limits of the running container, as `docker update` does."""
         change: dict[str, Any] = {}
         if cpus is not None:
-            change |= {"cpu_period": _CPU_PERIOD, "cpu_quota": int(cpus * _CPU_PERIOD)}
+            change["NanoCpus"] = int(cpus * 1e9)
         if memory is not None:
-            change |= {"mem_limit": memory, "memswap_limit": memory}
+            change["Memory"] = change["MemorySwap"] = parse_bytes(memory)
+        # The SDK sets a quota and a period instead, after which `docker update --cpus` is refused.
+        api: Any = self.container.client.api  # type: ignore[union-attr]
         with docker_errors():
-            self.container.update(**change)
+            url = api._url("/containers/{0}/update", self.container.id)
+            api._raise_for_status(api._post_json(url, data=change))
 
 
 class Engine:

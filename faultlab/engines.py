@@ -6,6 +6,7 @@ from typing import Literal
 
 from faultlab import abilities, images, stack, vm
 from faultlab.engine import Engine
+from faultlab.errors import CannotRun
 from faultlab.lab import Lab
 from faultlab.run import ensure_images, stack_name
 from faultlab.stack import Stack
@@ -27,10 +28,14 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
         with term.step("images", "looking for what has to be built") as step:
             ensure_images(local, step.note)
             step.done("ready")
-    if wanted == "auto" and not reason:
+    if not reason:
         reason = needs_vm(local, lab)
     if not reason:
         return local
+    if wanted == "local":
+        raise CannotRun(
+            f"{lab.id} cannot run here: {reason}.", f"faultlab start {lab.id} --engine vm"
+        )
     term.say(f"engine    vm: {reason}")
     vm.up(term)
     return vm.connect()

@@ -15,15 +15,17 @@ from functools import cache
 from pathlib import Path
 
 import docker
+import requests
 
 from faultlab import paths
-from faultlab.command import DIE_WITH_US
 from faultlab.engine import Engine, docker_errors
 from faultlab.errors import CannotRun
 
 BASE = "base"
 LABEL = "faultlab.image"
 _SUITE = "bookworm"
+# On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it could not.
+_STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
 def names() -> list[str]:
@@ -52,14 +54,6 @@ def missing(engine: Engine) -> list[str]:
     return [name for name in names() if tag(name) not in have]
 
 
-def stale(engine: Engine) -> list[str]:
-    """Tags of ours that no longer match any source."""
-    current = {tag(name) for name in names()}
-    with docker_errors():
-        images = engine.client.images.list(filters={"label": LABEL})
-    return sorted(t for image in images for t in image.tags if t not in current)
-
-
 def build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
     """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error."""
     if name == BASE:
@@ -79,19 +73,34 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
         image = engine.client.images.pull("debian", tag=f"{_SUITE}-slim")
         image.tag(repository, version)
         return
-    except docker.errors.DockerException:
+    except (docker.errors.DockerException, requests.exceptions.RequestException):
         say("no registry answers: making it from Debian packages")
     if shutil.which("mmdebstrap") is None:
         raise CannotRun("No registry answers and mmdebstrap is not installed.", "make setup")
     make = subprocess.Popen(
-        [*DIE_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
+        [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "--",
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            _SUITE,
+            "-",
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     assert make.stdout is not None and make.stderr is not None
-    with docker_errors():
-        engine.client.api.import_image_from_stream(make.stdout, repository, version)
+    try:
+        with docker_errors():
+            engine.client.api.import_image_from_stream(make.stdout, repository, version)
+    except BaseException:
+        make.terminate()
+        make.wait()
+        raise
     errors = make.stderr.read().decode(errors="replace").strip()
     if make.wait() != 0:
         raise CannotRun(

@@ -144,13 +144,18 @@ def ids() -> list[str]:
 
 def load(lab_id: str) -> Lab:
     """Read and validate one lab. Raises BadInput with the file, the key and what was expected."""
+    known(lab_id)
+    return load_folder(paths.labs() / lab_id)
+
+
+def known(lab_id: str) -> None:
+    """Raises BadInput, with the nearest name, when there is no such lab."""
     if lab_id not in ids():
         near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.5)
         raise BadInput(
             f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
             f"faultlab start {near[0]}" if near else "faultlab list",
         )
-    return load_folder(paths.labs() / lab_id)
 
 
 def load_folder(folder: Path) -> Lab:
@@ -187,7 +192,10 @@ def _check_places(lab: Lab, file: Path) -> None:
     named += [(f"requires[{i}]", name, [*ABILITIES]) for i, name in enumerate(lab.requires)]
     _all_known(named, file)
     places = [*stack.needed(lab.daemons), *([KERNEL] if lab.scope == "kernel" else [])]
-    _all_known([(f"{key}.at", step.at, places) for key, step in lab.steps()], file)
+    steps = [(f"{key}.at", step) for key, step in lab.steps()]
+    _all_known(
+        [(key, s.at, places if s.run is not None else lab.daemons) for key, s in steps], file
+    )
 
 
 def _all_known(named: list[tuple[str, str, list[str]]], file: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from faultlab import engines, inject, lock, stack
+from faultlab import compose, engines, inject, lock, stack
 from faultlab import lab as labs
 from faultlab.check import Finding
 from faultlab.command import uninterrupted
@@ -29,7 +30,13 @@ def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     with lock.hold(name, f"start {lab.id}"):
         place = Stack(engines.having(lab.id), name)
         record = Record.open(place.run_id) if place else None
-        if record and record.happened(READY) and not place.stopped():
+        whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
+        if record and record.happened(READY) and whole and not place.stopped():
+            if wanted not in ("auto", place.engine.name):
+                raise CannotRun(
+                    f"{lab.id} is up already, on the engine {place.engine.name}.",
+                    f"make down-{lab.id}",
+                )
             term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
             _hand_over(term, lab, place, record.id, [])
             return
@@ -135,8 +142,7 @@ def shell(lab_id: str, machine: str) -> None:
 
 def check(term: Terminal, lab_id: str) -> None:
     """Measure the symptom as it is now and judge it. Raises SaidNo while it is not gone."""
-    run = _attached(lab_id)
-    with lock.hold(run.stack.name, f"check {lab_id}"):
+    with _attached(lab_id, "check") as run:
         with term.step("check", "measuring what its users meet now") as step:
             run.measure("check")
             step.done("measured")
@@ -155,9 +161,14 @@ def check(term: Terminal, lab_id: str) -> None:
 
 def fix(term: Terminal, lab_id: str) -> None:
     """Apply the documented fix and show each step as an engineer types it."""
-    run = _attached(lab_id)
-    with lock.hold(run.stack.name, f"fix {lab_id}"):
-        run.apply("fix", run.lab.fix)
+    with _attached(lab_id, "fix") as run:
+        try:
+            run.apply("fix", run.lab.fix)
+        except CannotRun as problem:
+            raise CannotRun(
+                f"{problem.message} Was something repaired by hand before?",
+                f"make reset-{lab_id} fix-{lab_id}",
+            ) from problem
     typed = [inject.typed(run.stack, step) for step in run.lab.fix]
     for line in typed or ["(nothing to fix: nothing is wrong)"]:
         term.command(line)
@@ -167,13 +178,13 @@ def fix(term: Terminal, lab_id: str) -> None:
 
 def hint(term: Terminal, lab_id: str) -> None:
     """Give the next rung of the ladder; at its end, all of them again."""
-    run = _attached(lab_id)
-    ladder = run.lab.hint
-    given = int(run.record.facts["hints"])
-    if given < len(ladder):
-        given += 1
-        run.record.facts["hints"] = given
-        run.record.event("hint", number=given)
+    with _attached(lab_id, "hint") as run:
+        ladder = run.lab.hint
+        given = int(run.record.facts["hints"])
+        if given < len(ladder):
+            given += 1
+            run.record.facts["hints"] = given
+            run.record.event("hint", number=given)
     for i, rung in enumerate(ladder[:given], 1):
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
         term.say(f"Hint {i} of {len(ladder)} ({points}): {rung.text}")
@@ -199,17 +210,20 @@ def debrief(term: Terminal, lab_id: str) -> None:
 
 def down(term: Terminal, lab_id: str) -> None:
     """Remove a lab and read back that nothing is left."""
-    lab = labs.load(lab_id)
-    name = stack_name(lab.id)
-    with lock.hold(name, f"down {lab.id}"):
-        engine = engines.having(lab.id)
+    labs.known(lab_id)  # not loaded: a mistake in its folder must not keep it up
+    name = stack_name(lab_id)
+    with lock.hold(name, f"down {lab_id}"):
+        engine = engines.having(lab_id)
         was = stack.leftovers(engine, name)
         with term.step("down", "removing its containers, network and volumes") as step:
             take_down(engine, name)
             step.done("removed, nothing is left" if was else "nothing was up")
-    term.json({"lab": lab.id, "removed": was})
+    term.json({"lab": lab_id, "removed": was})
 
 
-def _attached(lab_id: str) -> Run:
+@contextmanager
+def _attached(lab_id: str, verb: str) -> Iterator[Run]:
+    """The run of a lab that is up, read while nobody else can change it."""
     lab = labs.load(lab_id)  # first: a typing error is one whether or not Docker is up
-    return Run.attach(engines.having(lab.id), lab)
+    with lock.hold(stack_name(lab.id), f"{verb} {lab.id}"):
+        yield Run.attach(engines.having(lab.id), lab)

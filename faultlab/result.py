@@ -35,6 +35,7 @@ class Result:
         self.json_file = Path(json_file) if json_file else None
         self.junit_file = Path(junit_file) if junit_file else None
         self.guard = threading.Lock()
+        self._write()  # so that no older result stands for a run that never came to its first case
 
     def add(self, case: Case) -> None:
         """Print a case and write the files."""

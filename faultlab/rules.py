@@ -16,6 +16,7 @@ _SERVICE_KEYS = {
     *("network_mode", "pid", "cpus", "mem_limit", "memswap_limit", "pids_limit", "stop_signal"),
     "security_opt",
 }
+_NO_HOST_ADDRESS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
 _CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 _DOCUMENT_KEYS = ("services", "volumes", "networks")
 
@@ -65,7 +66,7 @@ def _joins(value: Any) -> bool:
 
 
 def _few_capabilities(value: Any) -> bool:
-    return isinstance(value, list) and set(value) <= _CAPABILITIES
+    return isinstance(value, list) and all(entry in _CAPABILITIES for entry in map(str, value))
 
 
 def _apparmor_only(value: Any) -> bool:
@@ -91,8 +92,12 @@ _ALLOWED = {
 def _network(where: str, network: dict[str, Any]) -> None:
     if network.get("internal") is not True:
         raise Broken(f"{where}.internal: not allowed in a lab")
+    if where != "networks.default":
+        raise Broken(f"{where}: not allowed in a lab")
     for key in set(network) - {"internal", "driver_opts"}:
         raise Broken(f"{where}.{key}: not allowed in a lab")
+    if network.get("driver_opts") not in (None, _NO_HOST_ADDRESS):
+        raise Broken(f"{where}.driver_opts: not allowed in a lab")
 
 
 def _volume(where: str, volume: dict[str, Any]) -> None:

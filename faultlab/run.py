@@ -98,8 +98,10 @@ class Run:
         except BaseException:
             stack.down(engine, name)
             raise
+        run = cls(engine, lab, judge, place, record)
+        run.record.facts["machines"] = run._machines()
         record.event("up")
-        return cls(engine, lab, judge, place, record)
+        return run
 
     @classmethod
     def attach(cls, engine: Engine, lab: Lab) -> Run:
@@ -132,10 +134,24 @@ class Run:
         stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]
         if stopped:
             name = stopped[0].split()[0]
+            # A machine that is started again has new namespaces: without the fault, and without us.
+            daemon = name in self.lab.daemons and self.engine.kernel is None
             raise CannotRun(
                 f"{stopped[0]} is not running, so nothing can be judged.",
-                f"docker start {self.stack.name}-{name}",
+                f"docker start {self.stack.name}-{name}" if daemon else f"make reset-{self.lab.id}",
             )
+        if self._machines() != self.record.facts["machines"]:
+            raise CannotRun(
+                "A machine was restarted, so its settings are gone.", f"make reset-{self.lab.id}"
+            )
+
+    def _machines(self) -> dict[str, str]:
+        """Since when each machine runs: a restart takes its namespaces and the fault with it."""
+        return {
+            name: str(machine.state["StartedAt"])
+            for name, machine in self.stack.items()
+            if name not in self.lab.daemons
+        }
 
     def reading(self, phase: str) -> Reading[Any, Any]:
         """A reading of this run. Raises CannotRun when the run did not get there."""
@@ -192,6 +208,7 @@ class Run:
         name = self.stack.name
         take_down(self.engine, name)
         self.stack = stack.up(self.engine, self.lab, name, self.record.id, self.record.folder)
+        self.record.facts["machines"] = self._machines()
         self.inject()
 
     def down(self) -> None:

@@ -39,6 +39,9 @@ _READY_SECONDS = 30
 # default route all the same; without it their kernel refuses what would leave.
 _MAKE_MACHINE = """
 for pid in {pids}; do
+  for ns in net mnt; do  # a process id can be used again: never enter the host's own namespaces
+    [ "$(readlink /proc/$pid/ns/$ns)" != "$(readlink /proc/1/ns/$ns)" ]
+  done
   nsenter -t "$pid" -n ip route flush default
   nsenter -t "$pid" -m sh -ec \
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
@@ -76,6 +79,9 @@ class Stack(Mapping[str, Machine]):
         if name not in self._machines:
             raise CannotRun(f"{name} is not there any more in {self.name}.", "faultlab status")
         return self._machines[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._machines
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._machines)

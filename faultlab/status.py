@@ -99,11 +99,12 @@ def _changes(machine: Machine, baseline: dict[str, str]) -> list[str]:
 
 
 def sweep(term: Terminal, images_too: bool) -> None:
-    """Remove every stack of ours that no command holds, and images that match no source.
+    """Remove every stack of ours that no command holds, and the images when asked.
 
     Raises CannotRun when a stack is held or something could not be removed.
     """
     held: list[str] = []
+    failed: list[str] = []
     removed: list[str] = []
     with term.step("sweep", "removing everything of ours") as step:
         # A second look finds what Docker was still making when its client was killed.
@@ -117,21 +118,24 @@ def sweep(term: Terminal, images_too: bool) -> None:
                         take_down(engine, name)
                 except Held as problem:
                     held.append(problem.message)
-        removed += _sweep_images(reached[0], images_too)
+                except CannotRun as problem:
+                    failed.append(problem.message)
+        if images_too:
+            removed += _sweep_images(reached[0])
         step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")
     for thing in removed:
         term.say(f"  {thing}")
     term.json({"removed": removed, "held": sorted(set(held))})
+    if failed:
+        raise CannotRun(failed[-1], "docker ps -a")
     if held:
         raise CannotRun(sorted(set(held))[0], "faultlab status")
 
 
-def _sweep_images(engine: Engine, everything: bool) -> list[str]:
-    current = [images.tag(name) for name in images.names()] if everything else []
-    removed = []
+def _sweep_images(engine: Engine) -> list[str]:
+    """Only when asked: another copy of the project may use what is stale here."""
     with docker_errors():
-        have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
-        for tag in [*images.stale(engine), *(tag for tag in current if tag in have)]:
+        have = [t for image in engine.client.images.list(name="faultlab/*") for t in image.tags]
+        for tag in have:
             engine.client.images.remove(tag, force=True)
-            removed.append(f"image {tag}")
-    return removed
+    return [f"image {tag}" for tag in have]

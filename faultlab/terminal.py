@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 import time
@@ -40,13 +41,20 @@ class Step:
         self.result = text
 
 
+class _Console(Console):
+    """rich's console, which leaves a closed pipe to us: its own way would exit with 1, our "no"."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Terminal:
     """Lines, steps, tables and markdown for a person, or one JSON object for a program."""
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
         self._said_json = False
-        self.console = Console(quiet=as_json, highlight=False, emoji=False)
+        self.console = _Console(quiet=as_json, highlight=False, emoji=False)
         if not self.console.is_terminal or self.console.width > _WIDTH:
             self.console.width = _WIDTH
 
@@ -154,5 +162,12 @@ class Terminal:
         self.json({"error": problem.message, "next": problem.hint, "exit_code": problem.exit_code})
         sys.stderr.write(f"faultlab: {' '.join(problem.message.split())}\n")
         if problem.hint:
-            sys.stderr.write(f"  next: {problem.hint}\n")
+            sys.stderr.write(f"  next: {_typable(problem.hint)}\n")
         sys.stderr.flush()
+
+
+def _typable(hint: str) -> str:
+    """The hint as it can be typed from the project's folder, also without the venv in PATH."""
+    if hint.startswith("faultlab ") and shutil.which("faultlab") is None:
+        return f".venv/bin/{hint}"
+    return hint

@@ -27,6 +27,7 @@ _BLOCK = re.compile(
 )
 _PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
 _LINES = 24  # of output that a lesson shows of one command
+_PAGE = 60  # and of output that a document of the project shows
 
 Execute = Callable[[str, str], str]
 
@@ -35,7 +36,7 @@ def record(term: Terminal, target: str) -> None:
     """Record all transcripts of a lab's README, or of a document of the project (`README.md`)."""
     if target.endswith(".md"):
         with term.step("record", f"running the commands of {target}") as step:
-            _rewrite(root() / target, {"host": "host"}, _on_host)
+            _rewrite(root() / target, {"host": "host"}, _on_host, _PAGE)
             step.done(target)
         return
     lab = labs.load(target)
@@ -76,7 +77,7 @@ def blocks(text: str) -> list[tuple[str, str, str]]:
     return [(m["phase"], m["run"] or "", m["body"]) for m in _BLOCK.finditer(text)]
 
 
-def _rewrite(file: Path, phases: dict[str, str], execute: Execute) -> None:
+def _rewrite(file: Path, phases: dict[str, str], execute: Execute, most: int = _LINES) -> None:
     """Run the commands of the blocks of these phases and put in what they print."""
 
     def replace(match: re.Match[str]) -> str:
@@ -87,17 +88,17 @@ def _rewrite(file: Path, phases: dict[str, str], execute: Execute) -> None:
         for line in match["body"].splitlines():
             prompt = _PROMPT.fullmatch(line)
             if prompt:
-                output = _shorten(execute(prompt["place"], prompt["command"]))
+                output = _shorten(execute(prompt["place"], prompt["command"]), most)
                 body += line + "\n" + output
         return f"<!-- transcript: {phase}, run {phases[phase]} -->\n```console\n{body}```\n"
 
     file.write_text(_BLOCK.sub(replace, file.read_text()))
 
 
-def _shorten(output: str) -> str:
+def _shorten(output: str, most: int = _LINES) -> str:
     lines = [line.rstrip() for line in output.rstrip().splitlines()]
-    if len(lines) > _LINES:
-        lines = [*lines[: _LINES - 5], "…", *lines[-4:]]
+    if len(lines) > most:
+        lines = [*lines[: most - 5], "…", *lines[-4:]]
     return "".join(f"{' ' if line.startswith('```') else ''}{line}\n" for line in lines)
 
 

@@ -43,7 +43,9 @@ def verify(
     for name in (json_file, junit_file):
         if name and not Path(name).absolute().parent.is_dir():
             raise BadInput(f"There is no folder for {name}.", f"mkdir -p {Path(name).parent}")
-    chosen = [labs.load(lab_id) for lab_id in (labs.ids() if everything else lab_ids)]
+    chosen = [
+        labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))
+    ]
     result = Result(term, json_file, junit_file, repeat)
     places = _places(term, chosen, "local" if everything and wanted == "auto" else wanted, result)
     runner = Runner({lab_id: engine.name for lab_id, engine in places.items()})
@@ -52,7 +54,7 @@ def verify(
     except BaseException:
         with uninterrupted():
             runner.stop()
-            os.environ.setdefault("FAULTLAB_NAMESPACE", case.NAMESPACE)
+            os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
             for lab_id, engine in places.items():
                 take_down(engine, stack_name(lab_id))
         raise

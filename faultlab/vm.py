@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +29,7 @@ Say = Callable[[str], None]
 
 _LIBVIRT = "qemu:///system"
 _ANSWER_SECONDS = 60
+_BOOT = "boot"  # the name of the snapshot
 
 
 def name() -> str:
@@ -161,15 +162,42 @@ def up(term: Terminal) -> None:
             build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(_folder())]
             stream(build, step.note)
             step.done("ready")
-        with term.step("vm", "finding out how fast it can run") as step:
-            if state() != "running":
-                how, why = acceleration()
-                step.note(f"booting it with {how}: {why}")
-                env = {**_vagrant_env(), "FAULTLAB_VM_ACCEL": how}
-                stream(["vagrant", "up", "--no-color"], step.note, env)
-            step.note("waiting for Docker in it")
-            docker = connect().info()["ServerVersion"]
-            step.done(f"up at {address()}, Docker {docker}")
+        with term.step("vm", "looking whether it runs") as step:
+            _boot(step.note)
+            step.done(f"up at {address()}")
+    term.json({"state": state(), "address": address()})
+
+
+def _boot(note: Say) -> None:
+    """Boot the VM unless it runs with the current images, and keep its boot state for reset."""
+    if state() == "running" and images.missing(connect()):
+        note("removing the old one: its images are not the current ones")
+        _vagrant("destroy", "--force", note=note)
+    if state() == "running":
+        return
+    how, why = acceleration()
+    note(f"booting it with {how}: {why}")
+    _vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
+    note("waiting for Docker in it")
+    connect().info()
+    note("keeping its boot state")
+    _virsh("snapshot-delete", name(), _BOOT)
+    code, text = _virsh("snapshot-create-as", name(), _BOOT, timeout=120)
+    if code != 0:
+        raise CannotRun(f"The boot state of the lab VM could not be kept: {text}", "make vm-down")
+
+
+def reset(term: Terminal) -> None:
+    """Back to the boot state of disk, memory and kernel. Raises CannotRun."""
+    with lock.hold("vm", "vm reset"), term.step("vm", "going back to its boot state") as step:
+        code, text = _virsh("snapshot-revert", name(), _BOOT, "--running", timeout=120)
+        if code != 0:
+            raise CannotRun(f"The lab VM has no boot state to go back to: {text}", "make vm-down")
+        step.note("waiting for it")
+        engine = connect()
+        assert engine.kernel is not None
+        engine.kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
+        step.done(f"as it was after boot, at {address()}")
     term.json({"state": state(), "address": address()})
 
 
@@ -178,18 +206,10 @@ def down(term: Terminal) -> None:
     with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
         was = state()
         if was != "absent":
-            stream(["vagrant", "destroy", "--force", "--no-color"], step.note, _vagrant_env())
+            _virsh("snapshot-delete", name(), _BOOT)
+            _vagrant("destroy", "--force", note=step.note)
         step.done("removed" if was != "absent" else "there was none")
     term.json({"state": state()})
-
-
-def reset(term: Terminal) -> None:
-    """Back to the boot state: a fresh disk, a fresh kernel."""
-    with lock.hold("vm", "vm reset"), term.step("vm", "removing it") as step:
-        if state() != "absent":
-            stream(["vagrant", "destroy", "--force", "--no-color"], step.note, _vagrant_env())
-        step.done("removed")
-    up(term)
 
 
 def ssh(_term: Terminal) -> None:
@@ -217,5 +237,6 @@ def status(term: Terminal) -> None:
     term.json({"state": found, "address": where})
 
 
-def _vagrant_env() -> dict[str, str]:
-    return {"VAGRANT_CWD": str(paths.root()), "VAGRANT_DEFAULT_PROVIDER": "libvirt"}
+def _vagrant(*words: str, note: Say, env: Mapping[str, str] | None = None) -> None:
+    where = {"VAGRANT_CWD": str(paths.root()), **(env or {})}
+    stream(["vagrant", *words, "--no-color"], note, where)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -92,3 +94,9 @@ def faultlab(capsys: pytest.CaptureFixture[str]) -> Run:
 def pytest_configure(config: pytest.Config) -> None:
     """The Docker SDK leaves its socket to the collector when nothing answers on it."""
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def faultlab_in_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hints say `faultlab …` where that can be typed, and `.venv/bin/faultlab …` elsewhere."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

@@ -65,7 +65,7 @@ def test_the_worst_verdict_is_that_of_the_case(
         for i, v in enumerate(verdicts)
     ]
 
-    def told(_self: Runner, _lab: Lab, file: Path) -> str:
+    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> str:
         file.write_text(json.dumps({"run": "r1", "tests": tests}))
         return "1 failed in 3 s"
 

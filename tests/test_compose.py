@@ -41,7 +41,7 @@ def test_everything_carries_our_labels(project: Project) -> None:
 services:
   nginx: {volumes: [extra:/extra]}
 volumes: {extra: {}}
-networks: {second: {internal: true}}
+networks: {default: {internal: true}}
 """
     for document in documents(project, overlay):
         for kind in ("services", "volumes", "networks"):
@@ -156,13 +156,26 @@ def test_an_overlay_cannot_open_the_stack(key: str, project: Project, faultlab: 
     )
 
 
-def test_an_overlay_cannot_let_packets_out(project: Project, faultlab: Run) -> None:
-    project.write(OVERLAY, "networks: {default: {internal: false}}\n")
+@pytest.mark.parametrize(
+    ("network", "key"),
+    [
+        ("default: {internal: false}", "default.internal"),
+        ("second: {internal: true}", "second"),  # it would get no subnet of ours
+        ("default: {internal: true, driver: macvlan}", "default.driver"),
+        (
+            "default: {internal: true, driver_opts: {com.docker.network.bridge.name: br0}}",
+            "default.driver_opts",
+        ),
+    ],
+)
+def test_an_overlay_cannot_let_packets_out(
+    network: str, key: str, project: Project, faultlab: Run
+) -> None:
+    project.write(OVERLAY, f"networks: {{{network}}}\n")
     assert faultlab("start", "mtu") == Result(
         2,
         "",
-        f"faultlab: {OVERLAY}: networks.default.internal: not allowed in a lab\n"
-        f"  next: edit {OVERLAY}\n",
+        f"faultlab: {OVERLAY}: networks.{key}: not allowed in a lab\n  next: edit {OVERLAY}\n",
     )
 
 

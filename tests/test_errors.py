@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import catalogue, check, cli, engines
+from faultlab import catalogue, check, cli, engines, paths
 from faultlab.record import Record
 from tests.conftest import Project, Result, Run
 
@@ -175,7 +176,7 @@ def load_check(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 )
 def test_a_check_that_raises(text: str, problem: str, project: Project, load_check: Run) -> None:
     project.write(CHECK, text)
-    assert load_check() == said(f"{CHECK}: {problem}", f"python {CHECK}", 2)
+    assert load_check() == said(f"{CHECK}: {problem}", f".venv/bin/python {CHECK}", 2)
 
 
 @pytest.mark.parametrize("text", ["CHECK = 5\n", "check = None\n"])
@@ -238,9 +239,7 @@ def test_ctrl_c(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(catalogue, "show", show)
-    assert faultlab("list") == said(
-        "Interrupted; what was started is removed.", "faultlab status", 3
-    )
+    assert faultlab("list") == said("Interrupted.", "faultlab status", 3)
 
 
 @pytest.mark.parametrize(
@@ -258,3 +257,22 @@ def test_the_console_script_exits_with_the_code(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SystemExit) as stop:
         cli.entry()
     assert stop.value.code == 2
+
+
+def test_a_mistake_of_ours_is_unknown_and_no_verdict(
+    faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 1 would say that the system under test was measured and said no."""
+
+    def show(*_args: Any, **_more: Any) -> None:
+        raise KeyError("wrong")
+
+    monkeypatch.setattr(catalogue, "show", show)
+    hint = "type it again with FAULTLAB_DEBUG=1 before it"
+    assert faultlab("list") == said("faultlab itself failed: KeyError: 'wrong'", hint, 3)
+
+
+def test_a_closed_pipe_is_no_verdict() -> None:
+    command = f"{sys.executable} -m faultlab list --markdown | true"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, cwd=paths.root())
+    assert done.returncode in (0, 3)

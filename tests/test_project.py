@@ -166,6 +166,14 @@ def test_inject_probe_and_check_know_nothing_of_each_other(
     assert reach(module) & forbidden == set()
 
 
+def test_the_readme_shows_what_its_commands_print() -> None:
+    found = transcript.blocks((REPO / "README.md").read_text())
+    assert found and all(phase == "host" and run == "host" for phase, run, _ in found)
+    for _, _, body in found:
+        parts = re.split(r"^\$ .*\n", body, flags=re.MULTILINE)[1:]
+        assert parts and all(part.strip() for part in parts)
+
+
 def test_every_probe_has_recorded_outputs() -> None:
     recorded = {folder.name for folder in (REPO / "tests/recorded").iterdir()}
     assert {probe.rsplit(".", 1)[1] for probe in PROBES} - {"log"} <= recorded

@@ -62,5 +62,3 @@ CHECK = Check(
 
 class TestTemplate(Contract):
     """The contract of every lab, with the limits above."""
-
-    check = CHECK
