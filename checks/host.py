@@ -13,6 +13,7 @@ import pytest
 from faultlab.engine import STACK_LABEL, docker_url
 from faultlab.kernel import MOVING
 
+_TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge
 _COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")
 
 
@@ -25,7 +26,7 @@ def snapshot() -> dict[str, list[str]]:
         "sysctls": [line for line in sysctls if not MOVING.match(line)],
         "packet filter": [_COUNTERS.sub("", line) for line in _lines("iptables-save")],
         "packet filter, IPv6": [_COUNTERS.sub("", line) for line in _lines("ip6tables-save")],
-        "interfaces": _lines("ip", "-d", "link"),
+        "interfaces": [_TIMERS.sub("", line) for line in _lines("ip", "-d", "link")],
         "addresses": _lines("ip", "-o", "address"),
         "routes": _lines("ip", "route", "show", "table", "all"),
         "qdiscs": _lines("tc", "qdisc"),
