@@ -33,7 +33,8 @@ LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
 def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start the command line in a process group of its own, as a shell does."""
     return subprocess.Popen(
-        [sys.executable, "-m", "faultlab", *arguments],
+        # A shell without job control, as CI has, lets its background jobs ignore Ctrl-C.
+        ["env", "--default-signal=INT", sys.executable, "-m", "faultlab", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
