@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
-# boot.sh: boots the built image with plain QEMU, without libvirt and Vagrant: to test the image, or where there is
-# no libvirt. The kernel is loaded directly; the disk is a throw-away layer over the built one, so each start is
-# the boot state. The VM reaches nothing; this machine reaches its ssh on 127.0.0.1.
-#
-# Usage: images/vm/boot.sh [DIR] [QEMU_OPTION...]    (DIR: what build.sh made, default .vm)
-#        FAULTLAB_VM_PORT=2222 FAULTLAB_VM_CPUS=2 FAULTLAB_VM_MEMORY=3072 FAULTLAB_VM_ACCEL=tcg
-# Then:  ssh -i DIR/ssh_key -p 2222 vagrant@127.0.0.1       Ctrl-A X ends the VM
+# Purpose: boot the built image with plain QEMU, without libvirt and Vagrant: to
+#          test it, or where there is no libvirt. The kernel is loaded directly;
+#          the disk is a throw-away layer, so each start is the boot state. The
+#          VM reaches nothing; this machine reaches its ssh on 127.0.0.1.
+# Usage:   images/vm/boot.sh [DIR] [QEMU_OPTION...]        DIR: default .vm
+#          FAULTLAB_VM_PORT=2222 FAULTLAB_VM_CPUS=2 FAULTLAB_VM_MEMORY=3072
+#          FAULTLAB_VM_ACCEL=tcg
+#          then: ssh -i .vm/ssh_key -p 2222 vagrant@127.0.0.1; Ctrl-A X ends it
 set -euo pipefail
-dir=.vm
-case ${1-} in -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2 ;; esac
-case ${1-} in '' | -*) ;; *) dir=$1; shift ;; esac
-[ -f "$dir/disk.qcow2" ] || { echo "vm: no image in $dir; next: images/vm/build.sh $dir" >&2; exit 3; }
 
-# TCG's full CPU model makes programs choose AVX code, which is slower when every instruction is translated.
+dir=.vm
+case ${1-} in -h | --help) sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2 ;; esac
+case ${1-} in '' | -*) ;; *) dir=$1; shift ;; esac
+[[ -f $dir/disk.qcow2 ]] || { echo "vm: no image in $dir; next: images/vm/build.sh $dir" >&2; exit 3; }
+
+# Without KVM the plainest processor is the fastest: programs choose no AVX code,
+# which is slow to translate.
 case ${FAULTLAB_VM_ACCEL:=tcg} in kvm) cpu=host ;; *) cpu=qemu64 ;; esac
 
 exec qemu-system-x86_64 -nodefaults -no-user-config -snapshot \
-  -accel "$FAULTLAB_VM_ACCEL" -cpu "$cpu" -smp "${FAULTLAB_VM_CPUS:-2}" -m "${FAULTLAB_VM_MEMORY:-3072}" \
-  -kernel "$dir/vmlinuz" -initrd "$dir/initrd.img" -append "$(cat "$dir/cmdline")" \
-  -drive "file=$dir/disk.qcow2,if=virtio" \
-  -netdev "user,id=n0,net=198.19.253.0/24,restrict=on,hostfwd=tcp:127.0.0.1:${FAULTLAB_VM_PORT:-2222}-:22" \
-  -device virtio-net-pci,netdev=n0,romfile= -device virtio-rng-pci \
-  -display none -serial mon:stdio "$@"
+    -accel "$FAULTLAB_VM_ACCEL" -cpu "$cpu" -smp "${FAULTLAB_VM_CPUS:-2}" -m "${FAULTLAB_VM_MEMORY:-3072}" \
+    -kernel "$dir/vmlinuz" -initrd "$dir/initrd.img" -append "$(cat "$dir/cmdline")" \
+    -drive "file=$dir/disk.qcow2,if=virtio" \
+    -netdev "user,id=n0,net=198.19.253.0/24,restrict=on,hostfwd=tcp:127.0.0.1:${FAULTLAB_VM_PORT:-2222}-:22" \
+    -device virtio-net-pci,netdev=n0,romfile= -device virtio-rng-pci \
+    -display none -serial mon:stdio "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# disk.sh: makes the VM's disk from a file tree, without mounting anything: a partition table, GRUB and ext4.
-#
-# Usage: disk.sh TREE RAW_FILE SIZE_GIB
+# Purpose: make the VM's disk from a file tree, without mounting anything: a
+#          partition table, GRUB and ext4.
+# Usage:   images/vm/disk.sh TREE RAW_FILE SIZE_GIB       (build.sh calls it)
 set -euo pipefail
 tree=$1 raw=$2 gib=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ initrd /initrd.img
 boot
 EOF
 chroot "$tree" grub-mkimage --format i386-pc --output /boot/grub/core.img --prefix '(hd0,msdos1)/boot/grub' \
-  biosdisk part_msdos ext2 linux normal
+    biosdisk part_msdos ext2 linux normal
 
 rm -f "$raw"
 truncate -s "${gib}G" "$raw"
@@ -31,4 +31,4 @@ printf '\x55\xaa' | put 510
 dd if="$tree/boot/grub/core.img" of="$raw" bs=512 seek=1 conv=notrunc status=none
 # The file is new, so it reads as zeros: saying so spares the VM from writing them at its first boot.
 mke2fs -q -F -t ext4 -L lab -m 0 -E "offset=$((first * 512)),assume_storage_prezeroed=1" \
-  -d "$tree" "$raw" "$((sectors / 2))k"
+    -d "$tree" "$raw" "$((sectors / 2))k"
