@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import docker
@@ -226,10 +227,9 @@ class Relay:
         shutil.rmtree(self.folder)
         self.server.close()
         for one in self.open:
-            try:
+            with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+            one.close()
 
 
 def test_docker_stops_in_the_middle() -> None:
