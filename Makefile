@@ -52,7 +52,7 @@ status: ready ## what of ours is up
 	@$(FAULTLAB) status
 clean: ready ## remove everything of ours
 	@$(FAULTLAB) sweep
-vm: ready ## build and boot the lab VM
+vm: ready ## build and boot the lab VM (unfinished)
 	@$(FAULTLAB) vm up
 vm-ssh: ready ## log in to the lab VM
 	@$(FAULTLAB) vm ssh

@@ -158,7 +158,7 @@ VERBS: dict[str, Verb] = {
         ("faultlab images",),
     ),
     "vm": Verb(
-        "the lab VM, for faults that belong to a whole kernel",
+        "the lab VM, for faults of a whole kernel (unfinished)",
         lambda term, a: _VM[a.action](term),
         ("faultlab vm up", "faultlab vm status", "faultlab vm ssh", "faultlab vm down"),
         options=(_option("action", choices=("up", "down", "ssh", "status", "reset")),),
