@@ -21,8 +21,8 @@ _LATE = 500.0  # milliseconds; the kernel's first repeat of a SYN-ACK comes afte
 class Handshakes:
     """SYNs sent, how many were answered at once (under 500 ms) or late, and the times in ms.
 
-    The 95th percentile and not the slowest: also in a healthy stack about one SYN-ACK in two
-    thousand was seen to come only with its repeat.
+    The 95th percentile and not the slowest: also in a healthy stack a SYN-ACK rarely comes only
+    with its repeat (2 of about 5,000 seen).
     """
 
     sent: int
