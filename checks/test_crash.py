@@ -50,6 +50,15 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, said
 
 
+def wait_for_containers(count: int) -> None:
+    """Wait until so many containers of the lab are there: the command is in the middle of it."""
+    engine = Engine()
+    deadline = time.monotonic() + 30
+    while len(engine.containers(stack=stack_name(LAB))) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def kill_9(process: subprocess.Popen[str]) -> None:
     """End it as the OOM killer would."""
     os.kill(process.pid, signal.SIGKILL)
@@ -87,11 +96,7 @@ def test_kill_9(number: int) -> None:
 def test_after_a_kill_status_tells_and_the_next_start_works() -> None:
     """What a killed start leaves is shown; the next start clears it away and works."""
     process = spawn("start", LAB)
-    engine = Engine()
-    deadline = time.monotonic() + 30
-    while not engine.containers(stack=stack_name(LAB)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_containers(1)
     kill_9(process)
     assert stack_name(LAB) in finish(spawn("status"))[1]
     code, said = finish(spawn("start", LAB))
@@ -103,10 +108,7 @@ def test_told_to_stop(number: signal.Signals) -> None:
     """Ctrl-C and SIGTERM in the middle of a start: exit 3, and nothing is left without a sweep."""
     process = spawn("start", LAB)
     engine = Engine()
-    deadline = time.monotonic() + 30
-    while not engine.containers(stack=stack_name(LAB)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_containers(1)
     os.kill(process.pid, number)
     code, said = finish(process)
     assert code == 3, said
@@ -119,10 +121,7 @@ def test_told_to_stop_while_verifying(later: float) -> None:
     """SIGTERM to verify takes its walk down too, whatever the walk is doing."""
     process = spawn("verify", LAB)
     engine = Engine()
-    deadline = time.monotonic() + 30
-    while not engine.containers(stack=stack_name(LAB)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_containers(1)
     time.sleep(later)
     os.kill(process.pid, signal.SIGTERM)
     code, said = finish(process)
@@ -133,10 +132,7 @@ def test_told_to_stop_while_verifying(later: float) -> None:
 def test_two_at_once() -> None:
     """The second command on one lab says who holds it, and changes nothing."""
     first = spawn("start", LAB)
-    deadline = time.monotonic() + 30
-    while not Engine().containers(stack=stack_name(LAB)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_containers(1)
     code, said = finish(spawn("reset", LAB))
     assert code == 3
     assert f"in use by `faultlab start {LAB}` (process {first.pid})" in said
@@ -239,10 +235,7 @@ def test_docker_stops_in_the_middle() -> None:
         pytest.skip(f"the relay needs a Unix socket, Docker is at {url}")
     relay = Relay(url.removeprefix("unix://"))
     process = spawn("start", LAB, env={"DOCKER_HOST": f"unix://{relay.path}"})
-    deadline = time.monotonic() + 30
-    while len(Engine().containers(stack=stack_name(LAB))) < 4:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_containers(4)
     relay.cut()
     code, said = finish(process)
     assert code == 3, said
