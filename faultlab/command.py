@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from faultlab.errors import CannotRun
 # The kernel kills the child when we die, so that `kill -9` of us leaves nothing running.
 # Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.
 DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+
+_PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
 
 
 def run(
@@ -65,8 +68,9 @@ def stream(
         assert process.stdout is not None
         last = "it printed nothing"
         for line in process.stdout:
-            if line.strip():
-                last = line.strip()
+            text = _PAINT.sub("", line).strip()
+            if text:
+                last = text
                 note(last)
     if process.returncode != 0:
         raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))

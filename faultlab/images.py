@@ -48,10 +48,14 @@ def tag(name: str) -> str:
 
 
 def missing(engine: Engine) -> list[str]:
-    """The images that the engine does not have yet, in the order to build them."""
+    """The images that the engine does not have yet, in the order to build them.
+
+    `base` is only there to build the others from.
+    """
     with docker_errors():
         have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
-    return [name for name in names() if tag(name) not in have]
+    lacking = [name for name in names() if tag(name) not in have]
+    return lacking if lacking != [BASE] else []
 
 
 def build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
