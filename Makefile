@@ -31,8 +31,8 @@ hint-%: ready ## the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## is it fixed? measures it now
 	@$(FAULTLAB) check $*
-fix-%: ready ## apply the documented fix
-	@$(FAULTLAB) fix $*
+fix-%: ready ## apply the documented fix (STAGE=2: only that one)
+	@$(FAULTLAB) fix $* $(STAGE)
 debrief-%: ready ## the lesson
 	@$(FAULTLAB) debrief $*
 reset-%: ready ## back to the injected state

@@ -24,7 +24,14 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """Three seconds of load over kept-alive connections."""
-    return Look(wrk.load(at["client"], "http://web/index.php", connections=1000, seconds=3))
+    return Look(
+        wrk.load(
+            at["client"],
+            "http://web/index.php",
+            connections=at.pace.connections(1000),
+            seconds=at.pace.seconds(3),
+        )
+    )
 
 
 def watch(at: Stack) -> Watch:

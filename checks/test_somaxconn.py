@@ -27,7 +27,7 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """Three seconds of visitors."""
-    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=3))
+    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(3)))
 
 
 def watch(at: Stack) -> Watch:

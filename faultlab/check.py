@@ -85,7 +85,7 @@ class Measure(Generic[L]):
     """One number that a user of the stack meets, with its limit in either phase.
 
     `bad` and `good` are the same bound for what must stay as it is in both ("the port answers");
-    a control has no `bad`.
+    a control has no `bad`. `stage`: in a lab of several faults, the one that it tells.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Measure(Generic[L]):
     good: Bound
     bad: Bound | None = None
     unit: str = ""
+    stage: int | None = None
 
     @property
     def steady(self) -> bool:
@@ -114,6 +115,7 @@ class Sign(Generic[W]):
     at: str
     command: str
     unit: str = ""
+    stage: int | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ class Finding:
     unit: str
     wanted: str
     holds: bool
+    stage: int | None = None
 
     @property
     def words(self) -> str:
@@ -183,7 +186,7 @@ class Check(Generic[L, W]):
             value = sign.of(reading.before, reading.after)
             wanted = sign.fires.words(0, sign.unit)
             holds = sign.fires.holds(value, 0)
-            found.append(Finding(sign.name, value, sign.unit, wanted, holds))
+            found.append(Finding(sign.name, value, sign.unit, wanted, holds, sign.stage))
         return found
 
     def dump(self, reading: Reading[L, W]) -> dict[str, Any]:
@@ -209,7 +212,8 @@ class Check(Generic[L, W]):
 def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
     value, reference = measure.of(now), measure.of(healthy)
     words = bound.words(reference, measure.unit)
-    return Finding(measure.name, value, measure.unit, words, bound.holds(value, reference))
+    holds = bound.holds(value, reference)
+    return Finding(measure.name, value, measure.unit, words, holds, measure.stage)
 
 
 def load(lab_id: str) -> Check[Any, Any]:

@@ -76,9 +76,10 @@ VERBS: dict[str, Verb] = {
     ),
     "fix": Verb(
         "apply the documented fix",
-        lambda term, a: learner.fix(term, a.lab),
-        ("faultlab fix mtu",),
+        lambda term, a: learner.fix(term, a.lab, a.stage),
+        ("faultlab fix mtu", "faultlab fix packet-loss 2"),
         lab=True,
+        options=(_option("stage", nargs="?", type=int, help="only this of several faults (all)"),),
     ),
     "debrief": Verb(
         "the lesson",

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from faultlab import stack
 from faultlab.check import Finding
+from faultlab.lab import Lab
 from faultlab.run import FAULTY, FIXED, HEALTHY, Run
 
 
@@ -40,8 +41,11 @@ def walk(run: Run) -> None:
     run.measure(FAULTY)
     if not _all(run.expected(FAULTY)):
         return
-    run.apply("fix", lab.fix)
-    run.measure(FIXED)
+    if lab.stages:
+        _peel(run)
+    else:
+        run.apply("fix", lab.fix)
+        run.measure(FIXED)
     for i, remedy in enumerate(lab.alternative, 1):
         phase = alternative(i)
         run.again()
@@ -52,6 +56,30 @@ def walk(run: Run) -> None:
         run.again()
         run.apply(cheat(i), remedy.steps)
         run.measure(cheat(i))
+
+
+def _peel(run: Run) -> None:
+    """Fix stage by stage in each order of `orders`, and measure after each stage."""
+    first = run.lab.stages
+    for order in orders(first):
+        if order != first:
+            run.again()
+        # Where every order ends is measured in the first one.
+        for count, stage in enumerate(order if order == first else order[:-1], 1):
+            run.apply("fix", run.lab.fix_of(stage))
+            run.measure(fixed_only(run.lab, order[:count]))
+
+
+def orders(stages: list[int]) -> list[list[int]]:
+    """Orders in which every stage is once the first to be fixed, and once the last one left."""
+    return [stages[i:] + stages[:i] for i in range(len(stages))]
+
+
+def fixed_only(lab: Lab, stages: list[int]) -> str:
+    """The phase in which these of several faults are fixed."""
+    if set(stages) == set(lab.stages):
+        return FIXED
+    return "fixed " + ", ".join(str(stage) for stage in sorted(stages))
 
 
 def _all(found: Iterable[Finding]) -> bool:
@@ -87,6 +115,19 @@ class Contract:
     def test_fix(self, run: Run) -> None:
         """The documented fix makes it well again."""
         _hold(run.good(FIXED), "the fix does not help")
+
+    def test_stages(self, run: Run) -> None:
+        """Of several faults each goes with its own fix and no other, in whatever order."""
+        for order in orders(run.lab.stages):
+            for count in range(1, len(order)):
+                phase = fixed_only(run.lab, order[:count])
+                gone = set(order[:count])
+                _hold([f for f in run.good(phase) if f.stage in gone], f"{phase}: not gone")
+                _hold([f for f in run.bad(phase) if f.stage not in gone], f"{phase}: not there")
+                signs = run.check.signs(run.reading(phase))
+                _hold([s for s in signs if s.stage not in gone], f"{phase}: evidence is missing")
+                loud = [s.words for s in signs if s.stage in gone and s.holds]
+                assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
 
     def test_alternatives(self, run: Run) -> None:
         """Each alternative helps too, from a fault that was proven again."""

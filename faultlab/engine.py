@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Done:
 
 
 @contextmanager
-def docker_errors() -> Iterator[None]:
+def docker_errors(unreachable: Callable[[BaseException], CannotRun]) -> Iterator[None]:
     """Turn what the Docker SDK raises into one line with the next command to type."""
     try:
         yield
@@ -54,7 +54,7 @@ def docker_errors() -> Iterator[None]:
         hint = "df -h" if "no space left" in text else "faultlab doctor"
         raise CannotRun(f"Docker refused: {text}", hint) from error
     except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
-        raise _unreachable(error) from error
+        raise unreachable(error) from error
 
 
 def _unreachable(error: BaseException) -> CannotRun:
@@ -111,9 +111,10 @@ class Shell(ABC):
 class Machine(Shell):
     """A container of a stack: a machine, or a daemon that has joined one. Probes run in it."""
 
-    def __init__(self, name: str, container: Container) -> None:
+    def __init__(self, name: str, container: Container, engine: Engine) -> None:
         self.name = name
         self.container = container
+        self.engine = engine
 
     @property
     def container_name(self) -> str:
@@ -126,7 +127,7 @@ class Machine(Shell):
         argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
         started = time.monotonic()
         try:
-            with docker_errors():
+            with self.engine.errors():
                 exec_id = api.exec_create(self.container.id, argv)["Id"]
                 out, err = api.exec_start(exec_id, demux=True)
                 code = api.exec_inspect(exec_id)["ExitCode"]
@@ -154,19 +155,19 @@ class Machine(Shell):
     @property
     def state(self) -> dict[str, Any]:
         """Docker's State of the container, read now (Running, ExitCode, OOMKilled, …)."""
-        with docker_errors():
+        with self.engine.errors():
             self.container.reload()
         state: dict[str, Any] = self.container.attrs["State"]
         return state
 
     def last_log_line(self) -> str:
         """What the daemon said last, as `docker logs` shows it."""
-        with docker_errors():
+        with self.engine.errors():
             return bytes(self.container.logs(tail=1)).decode(errors="replace").strip()
 
     def restart(self) -> None:
         """Stop and start the container; the machine it has joined keeps its settings."""
-        with docker_errors():
+        with self.engine.errors():
             self.container.restart(timeout=5)
 
     def limit(self, cpus: float | None, memory: str | None) -> None:
@@ -178,7 +179,7 @@ class Machine(Shell):
             change["Memory"] = change["MemorySwap"] = parse_bytes(memory)
         # The SDK sets a quota and a period instead, after which `docker update --cpus` is refused.
         api: Any = self.container.client.api  # type: ignore[union-attr]
-        with docker_errors():
+        with self.engine.errors():
             url = api._url("/containers/{0}/update", self.container.id)
             api._raise_for_status(api._post_json(url, data=change))
 
@@ -193,21 +194,29 @@ class Engine:
     kernel: Shell | None = None
 
     def __init__(self, url: str | None = None) -> None:
-        with docker_errors():
+        with self.errors():
             url = url or docker_url()
             self.client = docker.DockerClient(base_url=url, timeout=120)
             self.client.ping()
         self.env = {"DOCKER_HOST": url}  # for docker's and Compose's own command lines
 
+    def errors(self) -> AbstractContextManager[None]:
+        """Around every use of the client: what it raises becomes one line."""
+        return docker_errors(self.unreachable)
+
+    def unreachable(self, error: BaseException) -> CannotRun:
+        """What to say when this Docker does not answer."""
+        return _unreachable(error)
+
     def info(self) -> dict[str, Any]:
         """What Docker says of itself: versions, kernel, cgroup version, storage driver."""
-        with docker_errors():
+        with self.errors():
             info: dict[str, Any] = self.client.info()
         return info
 
     def containers(self, **labels: str) -> list[Container]:
         """Our containers, running or not, that carry these labels (`stack=…`, `lab=…`)."""
-        with docker_errors():
+        with self.errors():
             found: list[Container] = self.client.containers.list(
                 all=True, filters={"label": _filters(labels)}, ignore_removed=True
             )
@@ -215,17 +224,17 @@ class Engine:
 
     def networks(self, **labels: str) -> list[Any]:
         """Our networks with these labels."""
-        with docker_errors():
+        with self.errors():
             return list(self.client.networks.list(filters={"label": _filters(labels)}))
 
     def volumes(self, **labels: str) -> list[Any]:
         """Our volumes with these labels."""
-        with docker_errors():
+        with self.errors():
             return list(self.client.volumes.list(filters={"label": _filters(labels)}))
 
     def helper(self, image: str, script: str, stack: str, **options: Any) -> str:
         """Run a one-shot container without a network, labelled as ours, and return its output."""
-        with docker_errors():
+        with self.errors():
             try:
                 out: bytes = self.client.containers.run(
                     image,

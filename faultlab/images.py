@@ -18,7 +18,7 @@ import docker
 import requests
 
 from faultlab import paths
-from faultlab.engine import Engine, docker_errors
+from faultlab.engine import Engine
 from faultlab.errors import CannotRun
 
 BASE = "base"
@@ -52,7 +52,7 @@ def missing(engine: Engine) -> list[str]:
 
     `base` is only there to build the others from.
     """
-    with docker_errors():
+    with engine.errors():
         have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
     lacking = [name for name in names() if tag(name) not in have]
     return lacking if lacking != [BASE] else []
@@ -99,7 +99,7 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
     )
     assert make.stdout is not None and make.stderr is not None
     try:
-        with docker_errors():
+        with engine.errors():
             engine.client.api.import_image_from_stream(make.stdout, repository, version)
     except BaseException:
         make.terminate()
@@ -115,7 +115,7 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
 
 def _build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
     base = _base_source() if name == BASE else tag(BASE)
-    with docker_errors():
+    with engine.errors():
         stream = engine.client.api.build(
             path=str(Path(paths.images() / name)),
             tag=tag(name),

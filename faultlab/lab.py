@@ -53,6 +53,12 @@ class Step(_Strict):
         return self
 
 
+class FixStep(Step):
+    """A step of the fix; in a lab of several faults `stage` says which of them it removes."""
+
+    stage: Annotated[int, Field(gt=0)] | None = None
+
+
 class Truth(_Strict):
     """What a diagnosis must name."""
 
@@ -92,7 +98,7 @@ class Lab(_Strict):
     twins: list[str] = []
     truth: Truth
     inject: list[Step] = []
-    fix: list[Step] = []
+    fix: list[FixStep] = []
     alternative: Annotated[list[Remedy], Field(min_length=1)]
     cheat: Annotated[list[Remedy], Field(min_length=1)]
     hint: Annotated[list[Hint], Field(min_length=1)]
@@ -102,6 +108,22 @@ class Lab(_Strict):
         if not self.control and not (self.inject and self.fix):
             raise ValueError("expected [[inject]] and [[fix]] (only a control has none)")
         return self
+
+    @model_validator(mode="after")
+    def _stages_are_counted(self) -> Lab:
+        if self.stages and self.stages != list(range(1, len(self.stages) + 1)):
+            raise ValueError("fix: expected stages 1, 2, … in order, in every step or in none")
+        return self
+
+    @property
+    def stages(self) -> list[int]:
+        """The faults of a lab that has several, in the order of its fix; else empty."""
+        found = list(dict.fromkeys(step.stage or 0 for step in self.fix))
+        return [] if found == [0] else found
+
+    def fix_of(self, stage: int) -> list[FixStep]:
+        """What removes one of several faults."""
+        return [step for step in self.fix if step.stage == stage]
 
     @property
     def control(self) -> bool:

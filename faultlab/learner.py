@@ -94,7 +94,7 @@ def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[
     for command, what in (
         ("check", "is it fixed? measures it now"),
         ("hint", "a hint"),
-        ("fix", "apply the documented fix"),
+        ("fix", f"apply the documented fix{' (STAGE=1: one fault)' if lab.stages else ''}"),
         ("debrief", "the lesson"),
         ("down", "remove it"),
     ):
@@ -155,21 +155,37 @@ def check(term: Terminal, lab_id: str) -> None:
     verdict = "pass" if fixed else "fail"
     term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})
     if not fixed:
-        raise SaidNo(f"{lab_id} is not fixed yet.", f"make hint-{lab_id}")
+        raise SaidNo(f"{lab_id} is not fixed yet{_progress(found)}.", f"make hint-{lab_id}")
     term.say(f"{lab_id}: yes, it is well. Next: make debrief-{lab_id}")
 
 
-def fix(term: Terminal, lab_id: str) -> None:
-    """Apply the documented fix and show each step as an engineer types it."""
+def _progress(found: Iterable[Finding]) -> str:
+    """How many of several faults are gone; it does not say which, that is for the learner."""
+    by_stage: dict[int, list[bool]] = {}
+    for finding in found:
+        if finding.stage is not None:
+            by_stage.setdefault(finding.stage, []).append(finding.holds)
+    gone = sum(all(holds) for holds in by_stage.values())
+    return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
+
+
+def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
+    """Apply the documented fix, or one stage of it, and show each step as an engineer types it."""
     with _attached(lab_id, "fix") as run:
+        if stage is not None and stage not in run.lab.stages:
+            stages = " ".join(map(str, run.lab.stages)) or "none"
+            raise BadInput(
+                f"{lab_id} has no stage {stage}; its stages: {stages}.", f"make fix-{lab_id}"
+            )
+        steps = run.lab.fix if stage is None else run.lab.fix_of(stage)
         try:
-            run.apply("fix", run.lab.fix)
+            run.apply("fix", steps)
         except CannotRun as problem:
             raise CannotRun(
                 f"{problem.message} Was something repaired by hand before?",
                 f"make reset-{lab_id} fix-{lab_id}",
             ) from problem
-    typed = [inject.typed(run.stack, step) for step in run.lab.fix]
+    typed = [inject.typed(run.stack, step) for step in steps]
     for line in typed or ["(nothing to fix: nothing is wrong)"]:
         term.command(line)
     term.say(f"Applied. Next: make check-{lab_id}")

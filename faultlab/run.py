@@ -5,17 +5,18 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from faultlab import __version__, check, compose, images, inject, kernel, lock, stack
+from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack
 from faultlab import lab as labs
 from faultlab.check import Check, Finding, Reading
 from faultlab.command import run as run_command
 from faultlab.engine import Engine
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.lab import Lab, Step
+from faultlab.pace import Pace
 from faultlab.paths import root
 from faultlab.record import Record
 from faultlab.stack import Stack
@@ -100,6 +101,9 @@ class Run:
             raise
         run = cls(engine, lab, judge, place, record)
         run.record.facts["machines"] = run._machines()
+        if lab.load:
+            place.pace = pace.measure(place[compose.CLIENT])
+        run.record.facts["pace"] = place.pace.share
         record.event("up")
         return run
 
@@ -118,6 +122,7 @@ class Run:
                 f"{lab.id} was cut off while it started, or its record is lost.",
                 f"make reset-{lab.id}",
             )
+        place.pace = Pace(record.facts.get("pace", 1.0))
         return cls(engine, lab, check.load(lab.id), place, record)
 
     def measure(self, phase: str) -> Reading[Any, Any]:
@@ -174,7 +179,7 @@ class Run:
         """Put the fault in, or what a control configures instead of one."""
         self.apply("inject", self.lab.inject)
 
-    def apply(self, what: str, steps: list[Step]) -> None:
+    def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and note it."""
         inject.apply(self.stack, steps)
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
@@ -207,7 +212,9 @@ class Run:
         """A fresh stack in the injected state, judged against the same healthy phase."""
         name = self.stack.name
         take_down(self.engine, name)
+        was = self.stack.pace
         self.stack = stack.up(self.engine, self.lab, name, self.record.id, self.record.folder)
+        self.stack.pace = was
         self.record.facts["machines"] = self._machines()
         self.inject()
 

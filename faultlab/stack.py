@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ from faultlab.engine import (
     Engine,
     Machine,
     Shell,
-    docker_errors,
 )
 from faultlab.errors import CannotRun
 from faultlab.lab import KERNEL, Lab
+from faultlab.pace import Pace
 
 _READY_SECONDS = 30
 
@@ -61,13 +62,14 @@ class Stack(Mapping[str, Machine]):
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine = engine
         self.name = name
+        self.pace = Pace()
         self._machines: dict[str, Machine] = {}
         self.refresh()
 
     def refresh(self) -> None:
         """Read from Docker what is there now."""
         found = [
-            Machine(role, container)
+            Machine(role, container, self.engine)
             for container in self.engine.containers(stack=self.name)
             if (role := container.labels.get("com.docker.compose.service"))
         ]
@@ -164,7 +166,7 @@ def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
     """
     plan = compose.read(lab.overlay)
     labels = {STACK_LABEL: name, LAB_LABEL: lab.id, RUN_LABEL: run_id}
-    with docker_errors():
+    with engine.errors():
         taken = subnet.of_networks(engine.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):
         files = []
@@ -230,19 +232,19 @@ def _interfaces(engine: Engine) -> list[str]:
 
 def _remove(engine: Engine, name: str) -> None:
     with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(_remove_container, engine.containers(stack=name)))
+        list(pool.map(partial(_remove_container, engine), engine.containers(stack=name)))
     for kind in (engine.networks, engine.volumes):
         for thing in kind(stack=name):
-            _tolerant(thing.remove)
+            _tolerant(engine, thing.remove)
 
 
-def _remove_container(container: Any) -> None:
-    _tolerant(lambda: container.remove(force=True, v=True))
+def _remove_container(engine: Engine, container: Any) -> None:
+    _tolerant(engine, lambda: container.remove(force=True, v=True))
 
 
-def _tolerant(remove: Callable[[], None]) -> None:
+def _tolerant(engine: Engine, remove: Callable[[], None]) -> None:
     """Remove, where "gone already" and "in use for a moment" are for the next look to judge."""
-    with docker_errors():
+    with engine.errors():
         try:
             remove()
         except docker.errors.NotFound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from faultlab import engines, images, lock, stack
-from faultlab.engine import Engine, Machine, docker_errors
+from faultlab.engine import Engine, Machine
 from faultlab.errors import CannotRun
 from faultlab.lock import Held
 from faultlab.probes import interface, iptables, qdisc
@@ -134,7 +134,7 @@ def sweep(term: Terminal, images_too: bool) -> None:
 
 def _sweep_images(engine: Engine) -> list[str]:
     """Only when asked: another copy of the project may use what is stale here."""
-    with docker_errors():
+    with engine.errors():
         have = [t for image in engine.client.images.list(name="faultlab/*") for t in image.tags]
         for tag in have:
             engine.client.images.remove(tag, force=True)

@@ -69,9 +69,16 @@ def address() -> str:
 def ssh_command() -> list[str]:
     """ssh to the VM; its host key is made anew with every box, so none is remembered."""
     options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
-    timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=6")
+    timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=3")
     flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
     return ["ssh", "-i", str(_folder() / "ssh_key"), *flags, f"vagrant@{address()}"]
+
+
+def _silent() -> CannotRun:
+    found = state()
+    if found != "running":
+        return CannotRun(f"The lab VM is {found}.", "make vm")
+    return CannotRun("The lab VM does not answer.", "faultlab vm reset")
 
 
 class VmKernel(Shell):
@@ -86,10 +93,12 @@ class VmKernel(Shell):
         """Run a shell command as root in the VM."""
         inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
         started = time.monotonic()
-        done = run(["ssh", "-S", str(self._control), "vm", inner], timeout=timeout + 60)
+        # Through the connection that stands, never over a new one to some other "vm".
+        ssh = ["ssh", "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
+        done = run([*ssh, inner], timeout=timeout + 60)
         seconds = time.monotonic() - started
         if done.returncode == 255:
-            raise CannotRun("The lab VM does not answer over ssh.", "faultlab vm reset")
+            raise _silent()
         if done.returncode == 124:
             raise CannotRun(
                 f"In the lab VM this did not end within {timeout:g} s: {command}",
@@ -102,6 +111,10 @@ class VmEngine(Engine):
     """The Docker Engine inside the VM."""
 
     name = "vm"
+
+    def unreachable(self, error: BaseException) -> CannotRun:
+        """A VM that hangs, died or lost its network gives no verdict, but a command to type."""
+        return _silent()
 
     def __init__(self) -> None:
         where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
@@ -119,7 +132,7 @@ class VmEngine(Engine):
         deadline = time.monotonic() + _ANSWER_SECONDS
         while not (socket.exists() and control.exists()):
             if self._ssh.poll() is not None or time.monotonic() > deadline:
-                raise CannotRun("The lab VM does not answer over ssh.", "faultlab vm reset")
+                raise _silent()
             time.sleep(0.05)
         self.kernel = VmKernel(control)
         super().__init__(f"unix://{socket}")

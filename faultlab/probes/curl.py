@@ -39,3 +39,12 @@ def parse(out: str) -> Page:
         connect=facts["time_connect"],
         total=facts["time_total"],
     )
+
+
+def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
+    """How many of so many fetches, all begun at once, end with their page within `max_time`."""
+    command = (
+        f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
+        f"--max-time {max_time:g} -w '%{{http_code}} %{{exitcode}}\\n' '{url}?[1-{tries}]'"
+    )
+    return machine.run(command, timeout=max_time + 20).out.splitlines().count("200 0")

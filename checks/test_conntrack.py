@@ -1,0 +1,87 @@
+"""conntrack: the kernel remembers two hundred connections, and drops the packets of the next."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import conntrack, log, wrk
+from faultlab.run import FAULTY, HEALTHY, Run
+from faultlab.stack import Stack
+
+FULL = "table full, dropping packet"
+MAX = 200
+
+
+@dataclass(frozen=True)
+class Look:
+    """A thousand users of the start page, and the most connections that web remembered."""
+
+    load: wrk.Load
+    peak: int
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the kernel complains about, and what the client's table had no place for."""
+
+    full: int
+    client: conntrack.Table
+
+
+def look(at: Stack) -> Look:
+    """A connection for each request: who is in already needs no new place."""
+    seconds = at.pace.seconds(4)
+    with ThreadPoolExecutor() as pool:
+        peak = pool.submit(conntrack.peak, at["web"], seconds)
+        load = wrk.load(
+            at["client"], "http://web/", connections=1000, seconds=seconds, new_connections=True
+        )
+        return Look(load, peak.result())
+
+
+def watch(at: Stack) -> Watch:
+    """Count the lines of the kernel's log, and the client's drops."""
+    return Watch(log.kernel_count(at.place("kernel"), FULL), conntrack.read(at["client"]))
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "good requests",
+            lambda r: r.load.good_per_second,
+            at_least_times(0.5),
+            at_most_times(0.2),
+            "/s",
+        ),
+    ),
+    evidence=(
+        Sign(
+            "the kernel's log says that the table is full",
+            lambda before, after: after.full - before.full,
+            at_least(1),
+            at="kernel",
+            command=f"dmesg | grep -c '{FULL}'",
+            unit="lines",
+        ),
+        Sign(
+            "packets are dropped for want of an entry",
+            lambda before, after: after.client.drops - before.client.drops,
+            at_least(100),
+            at="client",
+            command="conntrack -S",
+            unit="packets",
+        ),
+    ),
+)
+
+
+class TestConntrack(Contract):
+    """The contract of every lab, with the limits above."""
+
+    def test_the_table_is_full_and_never_fuller(self, run: Run) -> None:
+        """While the limit is there the count stays within it; without, it goes far above."""
+        assert run.reading(FAULTY).look.peak <= MAX
+        assert run.reading(HEALTHY).look.peak > MAX
