@@ -41,7 +41,7 @@ down-%: ready ## remove it
 	@$(FAULTLAB) down $*
 verify-%: ready ## the whole contract of one lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
-verify: ready ## the whole contract of every lab that runs here (JOBS=2)
+verify: ready ## the whole contract of every lab (JOBS=2)
 	@$(FAULTLAB) verify --all --jobs $(JOBS) --repeat $(REPEAT)
 
 list: ready ## the catalogue
@@ -52,7 +52,7 @@ status: ready ## what of ours is up
 	@$(FAULTLAB) status
 clean: ready ## remove everything of ours
 	@$(FAULTLAB) sweep
-vm: ready ## build and boot the lab VM (unfinished)
+vm: ready ## build and boot the lab VM
 	@$(FAULTLAB) vm up
 vm-ssh: ready ## log in to the lab VM
 	@$(FAULTLAB) vm ssh
@@ -66,4 +66,4 @@ lint: ready ## ruff, mypy, shellcheck
 unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q tests
 test: lint unit ## everything that this machine can run
-	@$(FAULTLAB) images && .venv/bin/pytest -v checks
+	@$(FAULTLAB) vm up && .venv/bin/pytest -v checks

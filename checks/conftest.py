@@ -21,6 +21,7 @@ from faultlab import lab as labs
 from faultlab.case import namespace
 from faultlab.contract import walk
 from faultlab.engine import Engine
+from faultlab.lab import Lab
 from faultlab.run import Run, ensure_images, stack_name
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
@@ -53,6 +54,18 @@ def the_host_is_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
     assert differences(before, snapshot()) == []
 
 
+def engine_for(lab: Lab) -> Engine:
+    """Where this lab runs: the VM if FAULTLAB_ENGINE says so or it has to. Skips without a VM."""
+    local = Engine()
+    if os.environ.get("FAULTLAB_ENGINE") == "vm":
+        return vm.connect()
+    ensure_images(local, lambda _: None)
+    why = engines.needs_vm(local, lab)
+    if why and vm.state() != "running":
+        pytest.skip(f"needs the lab VM, which is {vm.state()}: {why}")
+    return vm.connect() if why else local
+
+
 @pytest.fixture(scope="class")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The lab of this check file, walked through all its phases and taken down."""
@@ -60,11 +73,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     lab = labs.load(lab_id)
     name = stack_name(lab_id)
     with lock.hold(name, f"verify {lab_id}"):
-        engine = vm.connect() if os.environ.get("FAULTLAB_ENGINE") == "vm" else Engine()
-        ensure_images(engine, lambda _: None)
-        reason = engines.needs_vm(engine, lab)
-        if reason:
-            pytest.skip(f"needs the lab VM: {reason}")
+        engine = engine_for(lab)
         started = time.monotonic()
         walked = Run.begin(engine, lab, name)
         request.config.stash[RUN_ID] = walked.record.id

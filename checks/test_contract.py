@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import engine_for
 from host import differences, snapshot
 
-from faultlab import doctor, engines, lock, paths, stack
+from faultlab import doctor, lock, paths, stack
 from faultlab import lab as labs
 from faultlab.contract import Contract
 from faultlab.engine import Engine
@@ -55,12 +56,10 @@ def faultlab(*arguments: str, root: Path | None = None) -> subprocess.CompletedP
 
 
 @pytest.mark.parametrize("lab_id", FAULTS)
-def test_a_fault_that_is_none_is_red(engine: Engine, lab_id: str) -> None:
+def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
     """With a no-op instead of the fault, the gate stays shut and the symptom test fails."""
     lab = labs.load(lab_id).model_copy(update={"inject": [NOOP]})
-    reason = engines.needs_vm(engine, lab)
-    if reason:
-        pytest.skip(f"needs the lab VM: {reason}")
+    engine = engine_for(lab)
     name = stack_name(lab_id)
     with lock.hold(name, "test"):
         run = Run.begin(engine, lab, name)

@@ -86,8 +86,9 @@ class TestNetemLoss(Contract):
 
     def test_the_loss_is_what_was_asked_for(self, run: Run) -> None:
         """30% of at least 300 packets, within what chance allows once in ten thousand runs."""
-        reading = run.reading(FAULTY)
-        lost = reading.after.qdisc.dropped - reading.before.qdisc.dropped
-        sent = lost + reading.after.qdisc.sent - reading.before.qdisc.sent
+        before, after = run.reading(FAULTY).before, run.reading(FAULTY).after
+        assert before and after
+        lost = after.qdisc.dropped - before.qdisc.dropped
+        sent = lost + after.qdisc.sent - before.qdisc.sent
         low, high = interval(sent, 0.30, 0.9999)
         assert sent >= 300 and low <= lost / sent <= high, f"lost {lost} of {sent}"

@@ -119,7 +119,7 @@ VERBS: dict[str, Verb] = {
         ),
         options=(
             _option("labs", nargs="*", metavar="LAB", help="labs to verify"),
-            _option("--all", action="store_true", help="every lab that runs here"),
+            _option("--all", action="store_true", help="every lab"),
             _option("--jobs", type=int, default=1, metavar="N", help="labs side by side (1)"),
             _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
             _option("--json", dest="json_file", metavar="FILE", help="write the result as JSON"),
@@ -159,7 +159,7 @@ VERBS: dict[str, Verb] = {
         ("faultlab images",),
     ),
     "vm": Verb(
-        "the lab VM, for faults of a whole kernel (unfinished)",
+        "the lab VM, for faults of a whole kernel",
         lambda term, a: _VM[a.action](term),
         ("faultlab vm up", "faultlab vm status", "faultlab vm ssh", "faultlab vm down"),
         options=(_option("action", choices=("up", "down", "ssh", "status", "reset")),),

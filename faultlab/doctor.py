@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from faultlab import abilities, check, compose, lock, paths, stack
+from faultlab import abilities, check, compose, engines, lock, paths, stack, vm
 from faultlab import images as image_files
 from faultlab import lab as labs
 from faultlab.engine import Engine, Machine
@@ -95,12 +95,19 @@ def sysctls(machine: Machine) -> Fact:
 
 def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
     """Where this lab runs, with the reason."""
-    if lab.scope == "kernel":
-        return Outlook(lab.id, "VM", "changes a whole kernel")
-    for ability in lab.requires:
-        if ability in lacking:
-            return Outlook(lab.id, "VM", f"this kernel has no {ability}: {lacking[ability]}")
-    return Outlook(lab.id, "RUN", "")
+    why = engines.reason(lab, lacking)
+    return Outlook(lab.id, "VM" if why else "RUN", why)
+
+
+def _vm() -> list[Fact]:
+    """The lab VM, and what a guest can be run with here: found by booting one."""
+    found = vm.state()
+    facts = [Fact("vm", True, f"{found}{'' if found == 'running' else '; make vm brings it up'}")]
+    try:
+        how, why = vm.acceleration()
+    except CannotRun as problem:
+        how, why = "not known yet", problem.message
+    return [*facts, Fact("acceleration", True, f"{how}: {why}")]
 
 
 def show(term: Terminal, lab_ids: Sequence[str]) -> None:
@@ -111,6 +118,8 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
     engine = Engine()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)
+        step.note("booting a guest")
+        facts += _vm()
         step.done("tried")
     term.say()
     term.table(("", "what", "found"), [("ok" if f.ok else "NO", f.name, f.text) for f in facts])

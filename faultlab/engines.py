@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from faultlab import abilities, images, stack, vm
@@ -22,21 +23,18 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     `auto` takes the local engine unless the lab changes a whole kernel or the local kernel lacks
     what it requires, and says so.
     """
-    reason = "asked for" if wanted == "vm" else ""
+    why = "asked for" if wanted == "vm" else ""
     local = Engine()
-    if not reason:
+    if not why:
         with term.step("images", "looking for what has to be built") as step:
             ensure_images(local, step.note)
             step.done("ready")
-    if not reason:
-        reason = needs_vm(local, lab)
-    if not reason:
+        why = needs_vm(local, lab)
+    if not why:
         return local
     if wanted == "local":
-        raise CannotRun(
-            f"{lab.id} cannot run here: {reason}.", f"faultlab start {lab.id} --engine vm"
-        )
-    term.say(f"engine    vm: {reason}")
+        raise CannotRun(f"{lab.id} cannot run here: {why}.", f"faultlab start {lab.id} --engine vm")
+    term.say(f"engine    vm: {why}")
     vm.up(term)
     return vm.connect()
 
@@ -45,13 +43,17 @@ def needs_vm(engine: Engine, lab: Lab) -> str:
     """Why the lab cannot run on this engine, found by trying; empty when it can."""
     if engine.kernel is not None:
         return ""
+    if lab.scope == "kernel" or not lab.requires:
+        return reason(lab, [])
+    helper = images.tag("machine")
+    return reason(lab, abilities.lacking(engine, helper, lab.requires, stack.prefix() + "trial"))
+
+
+def reason(lab: Lab, lacking: Collection[str]) -> str:
+    """Why the lab needs the VM where the local kernel lacks these abilities; empty: it does not."""
     if lab.scope == "kernel":
         return "the fault belongs to a whole kernel"
-    if not lab.requires:
-        return ""
-    helper = images.tag("machine")
-    lacking = abilities.lacking(engine, helper, lab.requires, stack.prefix() + "trial")
-    return next((f"this kernel has no {name}" for name in lacking), "")
+    return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
 
 
 def everywhere() -> list[Engine]:

@@ -1,13 +1,14 @@
 """Kernel: the settings of a whole kernel, noted before a lab changes them and put back after it.
 
-Only the kernel of a disposable VM is ever touched. What was put back is read back.
+Only the kernel of a disposable VM is ever touched. The note lies in the VM's /run: it survives us,
+whatever kills us, and a reboot takes it away together with the changes. What was put back is read
+back.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from faultlab.engine import Shell
 from faultlab.errors import CannotRun
@@ -18,6 +19,9 @@ MOVING = re.compile(
     r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc)"
 )
 _OF_A_STACK = re.compile(r"^net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-)")
+_NOTES = "/run/faultlab"
+_PART = "-- next --"
+_READ = f"sysctl -a 2>/dev/null; echo {_PART}; cat /proc/swaps; echo {_PART}; tc qdisc show"
 
 
 @dataclass(frozen=True)
@@ -28,18 +32,23 @@ class Settings:
     swaps: list[str]
     qdiscs: list[str]
 
-    def as_json(self) -> dict[str, Any]:
-        """For the record of a run."""
-        return asdict(self)
-
 
 def read(shell: Shell) -> Settings:
     """Read the settings now."""
-    qdiscs = shell.must("tc qdisc show").splitlines()
+    return parse(shell.must(_READ))
+
+
+def parse(out: str) -> Settings:
+    """Read what sysctl, /proc/swaps and tc printed."""
+    sysctl, swaps, qdiscs = out.split(f"{_PART}\n")
     return Settings(
-        sysctls=sysctls(shell.must("sysctl -a 2>/dev/null || true")),
-        swaps=[line.split()[0] for line in shell.must("cat /proc/swaps").splitlines()[1:]],
-        qdiscs=sorted(q.strip() for q in qdiscs if " dev veth" not in q and " dev br-" not in q),
+        sysctls=sysctls(sysctl),
+        swaps=[line.split()[0] for line in swaps.splitlines()[1:]],
+        qdiscs=sorted(
+            line.strip()
+            for line in qdiscs.splitlines()
+            if " dev veth" not in line and " dev br-" not in line
+        ),
     )
 
 
@@ -61,9 +70,23 @@ def differences(before: Settings, now: Settings) -> list[str]:
     return found + [f"new {qdisc}" for qdisc in now.qdiscs if qdisc not in before.qdiscs]
 
 
-def put_back(shell: Shell, before: Settings) -> None:
-    """Undo what differs and read it back. Raises CannotRun for what stays different."""
-    now = read(shell)
+def note(shell: Shell, name: str) -> None:
+    """Note the settings before the stack `name` changes them; an older note of it stays."""
+    file = f"{_NOTES}/{name}"
+    shell.must(f"mkdir -p {_NOTES}; [ -s {file} ] || {{ {_READ}; }} >{file}.part")
+    shell.must(f"[ -s {file} ] || mv {file}.part {file}")
+
+
+def put_back(shell: Shell, name: str) -> None:
+    """Undo what differs from the note of this stack, if there is one, and read it back.
+
+    Raises CannotRun for what stays different.
+    """
+    file = f"{_NOTES}/{name}"
+    noted = shell.run(f"cat {file} 2>/dev/null").out
+    if not noted:
+        return
+    before, now = parse(noted), read(shell)
     for area in now.swaps:
         if area not in before.swaps:
             shell.run(f"swapoff {area}", timeout=120)
@@ -73,3 +96,4 @@ def put_back(shell: Shell, before: Settings) -> None:
     left = differences(before, read(shell))
     if left:
         raise CannotRun(f"The VM's kernel is not as it was: {left[0]}.", "faultlab vm reset")
+    shell.must(f"rm {file}")

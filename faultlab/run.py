@@ -48,12 +48,9 @@ def ensure_images(engine: Engine, say: Say) -> None:
 
 def take_down(engine: Engine, name: str) -> None:
     """Remove a stack, and put the kernel back as it was before, if its lab changed it."""
-    record = Record.open(run_id) if (run_id := Stack(engine, name).run_id) else None
     stack.down(engine, name)
-    if record is not None and engine.kernel is not None:
-        settings = record.facts.get("kernel_settings")
-        if settings is not None:
-            kernel.put_back(engine.kernel, kernel.Settings(**settings))
+    if engine.kernel is not None:
+        kernel.put_back(engine.kernel, name)
 
 
 def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
@@ -69,6 +66,13 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
         lab_id = Stack(engine, other).lab_id
         if other != name and lab_id in labs.ids() and labs.load(lab_id).scope == "kernel":
             raise CannotRun(f"{other} is up and owns the VM's kernel.", f"make down-{lab_id}")
+
+
+def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:
+    """Bring the stack up, with a note of the kernel's settings if the lab will change them."""
+    if lab.scope == "kernel" and engine.kernel is not None:
+        kernel.note(engine.kernel, name)
+    return stack.up(engine, lab, name, record.id, record.folder)
 
 
 class Run:
@@ -91,11 +95,8 @@ class Run:
         take_down(engine, name)
         _own_kernel(engine, lab, name)
         record = Record.create(lab.id, name, _context(engine, lab))
-        if lab.scope == "kernel" and engine.kernel is not None:
-            record.facts["kernel_settings"] = kernel.read(engine.kernel).as_json()
-            record.save()
         try:
-            place = stack.up(engine, lab, name, record.id, record.folder)
+            place = _up(engine, lab, name, record)
         except BaseException:
             stack.down(engine, name)
             raise
@@ -213,7 +214,7 @@ class Run:
         name = self.stack.name
         take_down(self.engine, name)
         was = self.stack.pace
-        self.stack = stack.up(self.engine, self.lab, name, self.record.id, self.record.folder)
+        self.stack = _up(self.engine, self.lab, name, self.record)
         self.stack.pace = was
         self.record.facts["machines"] = self._machines()
         self.inject()

@@ -2,7 +2,8 @@
 
 A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed) or
 `<!-- transcript: host -->` (in a document of the project), then a fenced `console` block. Lines
-that begin with a prompt (`web# …`, `$ …`) are run; what stands below them is replaced.
+that begin with a prompt (`web# …`, `$ …`) are run; what stands below them is replaced. A document
+of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab in the VM.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ _BLOCK = re.compile(
     r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
     re.DOTALL | re.MULTILINE,
 )
+_LAB = re.compile(r"^<!-- lab: (\S+) -->$", re.MULTILINE)
 _PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
 _LINES = 24  # of output that a lesson shows of one command
+_SECONDS = 180  # a tool that compiles itself takes a minute in a VM without KVM
 _PAGE = 60  # and of output that a document of the project shows
 
 Execute = Callable[[str, str], str]
@@ -34,21 +37,28 @@ Execute = Callable[[str, str], str]
 
 def record(term: Terminal, target: str) -> None:
     """Record all transcripts of a lab's README, or of a document of the project (`README.md`)."""
+    if target.endswith(".md") and (its_lab := _LAB.search((root() / target).read_text())):
+        _of_lab(term, labs.load(its_lab[1]), root() / target, "vm")
+        return
     if target.endswith(".md"):
         with term.step("record", f"running the commands of {target}") as step:
             _rewrite(root() / target, {"host": "host"}, _on_host, _PAGE)
             step.done(target)
         return
     lab = labs.load(target)
+    _of_lab(term, lab, lab.folder / "README.md", "auto")
+
+
+def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: engines.Wanted) -> None:
     name = stack_name(lab.id)
     with lock.hold(name, f"transcript {lab.id}"):
-        engine = engines.choose(term, lab, "auto")
+        engine = engines.choose(term, lab, wanted)
         with term.step("record", "starting") as step:
-            _walk(engine, lab, name, step)
+            _walk(engine, lab, file, step)
 
 
-def _walk(engine: Engine, lab: Lab, name: str, step: Step) -> None:
-    file = lab.folder / "README.md"
+def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
+    name = stack_name(lab.id)
     run = Run.begin(engine, lab, name)
     try:
         for phase in (HEALTHY, FAULTY, FIXED):
@@ -106,8 +116,8 @@ def _on_machine(run: Run, place: str, command: str) -> str:
     if place == "$":
         done = run_command(["sh", "-c", command], timeout=60)
         return done.stdout + done.stderr
-    got = run.stack.place(place.removesuffix("#")).run(f"{{ {command}\n}} 2>&1", timeout=60)
-    return got.out
+    at = run.stack.place(place.removesuffix("#"))
+    return at.run(f"{{ {command}\n}} 2>&1", timeout=_SECONDS).out
 
 
 def _on_host(place: str, command: str) -> str:

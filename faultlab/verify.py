@@ -47,7 +47,7 @@ def verify(
         labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))
     ]
     result = Result(term, json_file, junit_file, repeat)
-    places = _places(term, chosen, "local" if everything and wanted == "auto" else wanted, result)
+    places = _places(term, chosen, wanted, result)
     runner = Runner({lab_id: engine.name for lab_id, engine in places.items()})
     try:
         _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)

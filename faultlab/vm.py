@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -24,12 +25,15 @@ from faultlab.errors import CannotRun
 from faultlab.run import ensure_images
 from faultlab.terminal import Terminal
 
-State = Literal["absent", "off", "running"]
+State = Literal["absent", "off", "paused", "running"]
 Say = Callable[[str], None]
 
 _LIBVIRT = "qemu:///system"
 _ANSWER_SECONDS = 60
 _BOOT = "boot"  # the name of the snapshot
+_POOL = "default"
+_BOX_VOLUME = "faultlab_vagrant_box_image_"  # what vagrant-libvirt calls a box's copy in the pool
+_BOX_ID = "/etc/faultlab-box"  # in the VM: the digest of what it was built from
 
 
 def name() -> str:
@@ -54,7 +58,7 @@ def state() -> State:
     code, text = _virsh("domstate", name())
     if code != 0:
         return "absent"
-    return "running" if text == "running" else "off"
+    return "running" if text == "running" else "paused" if text == "paused" else "off"
 
 
 def address() -> str:
@@ -182,36 +186,92 @@ def up(term: Terminal) -> None:
 
 
 def _boot(note: Say) -> None:
-    """Boot the VM unless it runs with the current images, and keep its boot state for reset."""
-    if state() == "running" and images.missing(connect()):
-        note("removing the old one: its images are not the current ones")
-        _vagrant("destroy", "--force", note=note)
-    if state() == "running":
-        return
+    """Have the VM run with the current box, and its boot state kept for reset."""
+    if state() != "absent" and not _current(note):
+        note("removing the old one: it was made from another box")
+        _destroy(note)
+    if state() != "running":
+        _start(note)
+    _keep_boot_state(note)
+    _forget_old_boxes(note)
+
+
+def _current(note: Say) -> bool:
+    """Was the VM made from the box that is here now? Boots it if it is off."""
+    if state() != "running":
+        try:
+            _start(note)
+        except CannotRun:
+            return False  # its disk is broken: qemu was killed, say
+    kernel = connect().kernel
+    assert kernel is not None
+    return kernel.run(f"cat {_BOX_ID}").out.strip() == (_folder() / "digest").read_text().strip()
+
+
+def _start(note: Say) -> None:
     how, why = acceleration()
     note(f"booting it with {how}: {why}")
     _vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
     note("waiting for Docker in it")
     connect().info()
-    note("keeping its boot state")
+
+
+def _destroy(note: Say) -> None:
+    _virsh("destroy", name())
     _virsh("snapshot-delete", name(), _BOOT)
+    _vagrant("destroy", "--force", note=note)
+
+
+def _keep_boot_state(note: Say) -> None:
+    """Take the snapshot that reset goes back to, while nothing of ours is in the VM."""
+    if _virsh("snapshot-info", name(), _BOOT)[0] == 0 or connect().containers():
+        return
+    note("keeping its boot state")
     code, text = _virsh("snapshot-create-as", name(), _BOOT, timeout=120)
     if code != 0:
         raise CannotRun(f"The boot state of the lab VM could not be kept: {text}", "make vm-down")
 
 
+def _forget_old_boxes(note: Say) -> None:
+    """Remove the copies that Vagrant and libvirt keep of boxes that were replaced, 0.6 GB each."""
+    volumes = [line.split()[0] for line in _virsh("vol-list", _POOL)[1].splitlines()[2:] if line]
+    used = {base for volume in volumes for base in _based_on(volume)}
+    for volume in volumes:
+        if volume.startswith(_BOX_VOLUME) and volume not in used:
+            note(f"removing the old box {volume}")
+            _virsh("vol-delete", "--pool", _POOL, volume)
+    _vagrant("box", "prune", "--name", "faultlab", "--force", "--keep-active-boxes", note=note)
+
+
+def _based_on(volume: str) -> list[str]:
+    """The volume that this one is a layer upon, if any."""
+    _, text = _virsh("vol-dumpxml", "--pool", _POOL, volume)
+    return re.findall(r"<backingStore>\s*<path>[^<]*/([^/<]+)</path>", text)
+
+
 def reset(term: Terminal) -> None:
     """Back to the boot state of disk, memory and kernel. Raises CannotRun."""
     with lock.hold("vm", "vm reset"), term.step("vm", "going back to its boot state") as step:
-        code, text = _virsh("snapshot-revert", name(), _BOOT, "--running", timeout=120)
-        if code != 0:
-            raise CannotRun(f"The lab VM has no boot state to go back to: {text}", "make vm-down")
-        step.note("waiting for it")
-        engine = connect()
-        assert engine.kernel is not None
-        engine.kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
+        if state() == "absent":
+            raise CannotRun("There is no lab VM.", "make vm")
+        try:
+            _revert(step.note)
+        except CannotRun as problem:
+            step.note(f"making it anew: {problem.message}")
+            _destroy(step.note)
+            _boot(step.note)
         step.done(f"as it was after boot, at {address()}")
     term.json({"state": state(), "address": address()})
+
+
+def _revert(note: Say) -> None:
+    code, text = _virsh("snapshot-revert", name(), _BOOT, "--running", timeout=45)
+    if code != 0:
+        raise CannotRun(text)
+    note("waiting for it")
+    kernel = connect().kernel
+    assert kernel is not None
+    kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
 
 
 def down(term: Terminal) -> None:
@@ -219,8 +279,7 @@ def down(term: Terminal) -> None:
     with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
         was = state()
         if was != "absent":
-            _virsh("snapshot-delete", name(), _BOOT)
-            _vagrant("destroy", "--force", note=step.note)
+            _destroy(step.note)
         step.done("removed" if was != "absent" else "there was none")
     term.json({"state": state()})
 

@@ -63,12 +63,12 @@ def load(
 
 
 def parse(out: str, connections: int) -> Load:
-    """Read the line of JSON; when wrk could not connect at all, every connection is an error.
+    """Read the line of JSON; when wrk could not begin at all, every connection is an error.
 
     Raises CannotRun for anything else.
     """
     lines = out.strip().splitlines() or ["nothing"]
-    if lines[-1].startswith("unable to connect"):
+    if lines[-1].startswith(("unable to connect", "unable to resolve")):
         return Load(1.0, 0, 0, 0, connections, 0.0, 0.0, 0.0)
     try:
         facts = json.loads(lines[-1])

@@ -57,6 +57,7 @@ step "installing Debian" mmdebstrap --mode=root --variant=minbase --include="$pa
     --aptopt='APT::Install-Recommends "false"' \
     --essential-hook="cp -r '$here/files/.' \"\$1/\"" \
     --customize-hook="'$here/customize.sh' \"\$1\" '$work/ssh_key.pub'" bookworm "$tree"
+echo "$digest" >"$tree/etc/faultlab-box"
 [[ -z $images ]] || step "putting in ${#names[@]} Docker images" "$here/load-images.sh" "$tree" "${names[@]}"
 step "making the disk" "$here/disk.sh" "$tree" "$work/disk.raw" "$gib"
 step "packing the disk" qemu-img convert -c -O qcow2 -o compression_type=zstd "$work/disk.raw" "$work/box.img"
