@@ -112,34 +112,46 @@ class VmKernel(Shell):
 
 
 class VmEngine(Engine):
-    """The Docker Engine inside the VM."""
+    """The Docker Engine inside the VM, through an ssh connection that ends with us.
+
+    `patience`: seconds in which a VM that is just coming up may still refuse the connection.
+    """
 
     name = "vm"
 
-    def unreachable(self, error: BaseException) -> CannotRun:
-        """A VM that hangs, died or lost its network gives no verdict, but a command to type."""
-        return _silent()
-
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 0) -> None:
         where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
         atexit.register(shutil.rmtree, where, ignore_errors=True)
         control, socket = where / "ssh", where / "docker.sock"
         command = ssh_command()
         options = ["-M", "-S", str(control), "-N", "-L", f"{socket}:/var/run/docker.sock"]
-        self._ssh = subprocess.Popen(
-            [*DIE_WITH_US, command[0], *options, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        atexit.register(self._ssh.terminate)
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while not (socket.exists() and control.exists()):
-            if self._ssh.poll() is not None or time.monotonic() > deadline:
+        began = time.monotonic()
+        while not _stands([*DIE_WITH_US, command[0], *options, *command[1:]], control, socket):
+            if time.monotonic() > began + patience:
                 raise _silent()
-            time.sleep(0.05)
+            time.sleep(0.5)
         self.kernel = VmKernel(control)
         super().__init__(f"unix://{socket}")
+
+    def unreachable(self, error: BaseException) -> CannotRun:
+        """A VM that hangs, died or lost its network gives no verdict, but a command to type."""
+        return _silent()
+
+
+def _stands(command: list[str], control: Path, socket: Path) -> bool:
+    """Open the ssh connection; it stays open until we end."""
+    quiet = subprocess.DEVNULL
+    ssh = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    atexit.register(ssh.terminate)
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while not (socket.exists() and control.exists()):
+        if ssh.poll() is not None:
+            return False
+        if time.monotonic() > deadline:
+            ssh.terminate()
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _sockets() -> Path:
@@ -156,12 +168,12 @@ def _sockets() -> Path:
     return folder
 
 
-def connect() -> VmEngine:
+def connect(patience: float = 0) -> VmEngine:
     """The engine in the running VM. Raises CannotRun when it is not running or does not answer."""
     found = state()
     if found != "running":
         raise CannotRun(f"The lab VM is {found}.", "make vm")
-    return VmEngine()
+    return VmEngine(patience)
 
 
 def up(term: Terminal) -> None:
@@ -213,7 +225,7 @@ def _start(note: Say) -> None:
     note(f"booting it with {how}: {why}")
     _vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
     note("waiting for Docker in it")
-    connect().info()
+    connect(_ANSWER_SECONDS).info()
 
 
 def _destroy(note: Say) -> None:
@@ -269,7 +281,7 @@ def _revert(note: Say) -> None:
     if code != 0:
         raise CannotRun(text)
     note("waiting for it")
-    kernel = connect().kernel
+    kernel = connect(_ANSWER_SECONDS).kernel
     assert kernel is not None
     kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
 

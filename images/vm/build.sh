@@ -51,7 +51,8 @@ rm -f "$out/digest" # from here on an interrupted build counts as none
 sweep               # what a killed build has left
 mkdir -p "$work"
 
-ssh-keygen -q -t ed25519 -N '' -C faultlab -f "$work/ssh_key"
+# The key stays: a VM from the box before must still answer, if only to be told to go.
+cp -p "$out"/ssh_key "$out"/ssh_key.pub "$work/" 2>/dev/null || ssh-keygen -q -t ed25519 -N '' -C faultlab -f "$work/ssh_key"
 packages=$(sed 's/#.*//' "$here/packages.txt" | xargs | tr ' ' ,)
 step "installing Debian" mmdebstrap --mode=root --variant=minbase --include="$packages" \
     --aptopt='APT::Install-Recommends "false"' \
