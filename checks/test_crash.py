@@ -18,6 +18,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from commandline import finish, kill_9, spawn
 from host import differences, snapshot
 
 from faultlab import paths, stack
@@ -31,25 +32,6 @@ LAB = "mtu"
 LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
 
 
-def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start the command line in a process group of its own, as a shell does."""
-    return subprocess.Popen(
-        # A shell without job control, as CI has, lets its background jobs ignore Ctrl-C.
-        ["env", "--default-signal=INT", sys.executable, "-m", "faultlab", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, **(env or {})},
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for its end: exit code and output."""
-    said, _ = process.communicate(timeout=120)
-    return process.returncode, said
-
-
 def wait_for_containers(count: int) -> None:
     """Wait until so many containers of the lab are there: the command is in the middle of it."""
     engine = Engine()
@@ -57,12 +39,6 @@ def wait_for_containers(count: int) -> None:
     while len(engine.containers(stack=stack_name(LAB))) < count:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def kill_9(process: subprocess.Popen[str]) -> None:
-    """End it as the OOM killer would."""
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
 
 
 @pytest.fixture(autouse=True)

@@ -56,16 +56,23 @@ def reason(lab: Lab, lacking: Collection[str]) -> str:
     return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
 
 
-def everywhere() -> list[Engine]:
-    """The local engine, and the VM's when it is running."""
-    return [Engine(), *([vm.connect()] if vm.state() == "running" else [])]
+def everywhere() -> tuple[list[Engine], CannotRun | None]:
+    """The local engine, and the VM's when it is running; and why that one cannot be reached."""
+    found = [Engine()]
+    try:
+        return ([*found, vm.connect()] if vm.state() == "running" else found), None
+    except CannotRun as problem:
+        return found, problem
 
 
-def having(lab_id: str) -> Engine:
-    """The engine where this lab is up; the local one when it is up nowhere."""
+def having(lab_id: str, patience: float = 0) -> Engine:
+    """The engine where this lab is up; the local one when it is up nowhere.
+
+    `patience`: seconds for a running VM to answer, which may just be booting.
+    """
     found = Engine()
     if not Stack(found, stack_name(lab_id)) and vm.state() == "running":
-        inside = vm.connect()
+        inside = vm.connect(patience)
         if Stack(inside, stack_name(lab_id)):
             return inside
     return found

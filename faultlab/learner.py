@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from faultlab import compose, engines, inject, lock, stack
+from faultlab import compose, engines, inject, lock, stack, vm
 from faultlab import lab as labs
 from faultlab.check import Finding
 from faultlab.command import uninterrupted
@@ -28,7 +28,8 @@ def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     lab = labs.load(lab_id)
     name = stack_name(lab.id)
     with lock.hold(name, f"start {lab.id}"):
-        place = Stack(engines.having(lab.id), name)
+        with term.alive("start", "looking whether it is up"):
+            place = Stack(engines.having(lab.id, vm.BOOT_SECONDS), name)
         record = Record.open(place.run_id) if place else None
         whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
         if record and record.happened(READY) and whole and not place.stopped():

@@ -46,7 +46,8 @@ def rows(engine: Engine) -> list[Row]:
 
 def show(term: Terminal, spoil: bool) -> None:
     """Print the stacks; with `spoil` also what differs from a new machine."""
-    reached = {engine.name: engine for engine in engines.everywhere()}
+    found_engines, unreached = engines.everywhere()
+    reached = {engine.name: engine for engine in found_engines}
     found = [row for engine in reached.values() for row in rows(engine)]
     if not found:
         term.say("Nothing of ours is up.")
@@ -64,6 +65,8 @@ def show(term: Terminal, spoil: bool) -> None:
         for where, what in changes.items():
             term.say(f"{where}: {'; '.join(what) or 'as new'}")
     term.json({"stacks": [vars(row) for row in found], "changes": changes})
+    if unreached is not None:
+        raise unreached
 
 
 def _is_machine(machine: Machine) -> bool:
@@ -108,7 +111,7 @@ def sweep(term: Terminal, images_too: bool) -> None:
     removed: list[str] = []
     with term.step("sweep", "removing everything of ours") as step:
         # A second look finds what Docker was still making when its client was killed.
-        reached = engines.everywhere()
+        reached, unreached = engines.everywhere()
         for engine in [*reached, *reached]:
             for name in stack.names(engine):
                 step.note(f"removing {name}")
@@ -128,6 +131,8 @@ def sweep(term: Terminal, images_too: bool) -> None:
     term.json({"removed": removed, "held": sorted(set(held))})
     if failed:
         raise CannotRun(failed[-1], "docker ps -a")
+    if unreached is not None:
+        raise unreached
     if held:
         raise CannotRun(sorted(set(held))[0], "faultlab status")
 

@@ -29,7 +29,7 @@ State = Literal["absent", "off", "paused", "running"]
 Say = Callable[[str], None]
 
 _LIBVIRT = "qemu:///system"
-_ANSWER_SECONDS = 60
+BOOT_SECONDS = 60  # a VM that is just booting may refuse connections for so long
 _BOOT = "boot"  # the name of the snapshot
 _POOL = "default"
 _BOX_VOLUME = "faultlab_vagrant_box_image_"  # what vagrant-libvirt calls a box's copy in the pool
@@ -143,7 +143,7 @@ def _stands(command: list[str], control: Path, socket: Path) -> bool:
     quiet = subprocess.DEVNULL
     ssh = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
     atexit.register(ssh.terminate)
-    deadline = time.monotonic() + _ANSWER_SECONDS
+    deadline = time.monotonic() + BOOT_SECONDS
     while not (socket.exists() and control.exists()):
         if ssh.poll() is not None:
             return False
@@ -158,7 +158,7 @@ def _sockets() -> Path:
     """The folder for the sockets; what killed commands have left there goes first."""
     folder = lock.folder()
     folder.mkdir(mode=0o700, exist_ok=True)
-    young = time.time() - 5 * _ANSWER_SECONDS
+    young = time.time() - 5 * BOOT_SECONDS
     for old in folder.glob("vm-*"):
         if old.stat().st_mtime > young:
             continue
@@ -215,7 +215,7 @@ def _current(note: Say) -> bool:
             _start(note)
         except CannotRun:
             return False  # its disk is broken: qemu was killed, say
-    kernel = connect().kernel
+    kernel = connect(BOOT_SECONDS).kernel
     assert kernel is not None
     return kernel.run(f"cat {_BOX_ID}").out.strip() == (_folder() / "digest").read_text().strip()
 
@@ -225,7 +225,7 @@ def _start(note: Say) -> None:
     note(f"booting it with {how}: {why}")
     _vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
     note("waiting for Docker in it")
-    connect(_ANSWER_SECONDS).info()
+    connect(BOOT_SECONDS).info()
 
 
 def _destroy(note: Say) -> None:
@@ -281,7 +281,7 @@ def _revert(note: Say) -> None:
     if code != 0:
         raise CannotRun(text)
     note("waiting for it")
-    kernel = connect(_ANSWER_SECONDS).kernel
+    kernel = connect(BOOT_SECONDS).kernel
     assert kernel is not None
     kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
 

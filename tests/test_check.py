@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import check
+from faultlab import check, contract
 from faultlab import lab as labs
 from faultlab.check import (
     Bound,
@@ -219,3 +219,10 @@ def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], 
     judge = check.load(lab_id)
     dead = make(returned(judge.look), known=known)
     assert not all(found.holds for found in judge.good(dead, dead))
+
+
+def test_every_stage_is_once_the_first_to_be_fixed_and_once_the_last_one_left() -> None:
+    found = contract.orders([1, 2, 3])
+    assert found == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+    subsets = {frozenset(order[:count]) for order in found for count in range(4)}
+    assert len(subsets) == 2**3

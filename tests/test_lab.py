@@ -77,6 +77,12 @@ MISTAKES = {
     ),
     "missing key": (f"{MINUTES}\n", "", "minutes: missing key"),
     "missing key of a table": ('cause     = "mtu"\n', "", "truth.cause: missing key"),
+    "a stage that is skipped": (
+        'run = "ip link set dev eth0 mtu 1500"',
+        'run = "ip link set dev eth0 mtu 1500"\nstage = 2',
+        "fix: expected stages 1, 2, … in order, in every step or in none",
+    ),
+    "a stage of an inject": (INJECT, f"{INJECT}\nstage = 1", "inject[0].stage: unknown key"),
     "no cheat": ("[[cheat]]", "[[alternative]]", "cheat: missing key"),
     "bad at": ('at  = "web"', 'at = "wbe"', f"inject[0].at: expected one of {PLACES}, got 'wbe'"),
     "the kernel in a machine's lab": (

@@ -1,0 +1,33 @@
+"""The command line, as a user or a killer meets it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+
+def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start the command line in a process group of its own, as a shell does."""
+    return subprocess.Popen(
+        # A shell without job control, as CI has, lets its background jobs ignore Ctrl-C.
+        ["env", "--default-signal=INT", sys.executable, "-m", "faultlab", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for its end: exit code and output."""
+    said, _ = process.communicate(timeout=600)
+    return process.returncode, said
+
+
+def kill_9(process: subprocess.Popen[str]) -> None:
+    """End it as the OOM killer would."""
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()

@@ -1,0 +1,155 @@
+"""The lab VM: killed, rebooted, hung, cut off or handled with Vagrant, it gives no wrong verdict.
+
+FAULTLAB_VM_LABS names the labs that are interrupted (conntrack).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from commandline import finish, kill_9, spawn
+
+from faultlab import kernel, paths, stack, vm
+from faultlab.engine import Shell
+from faultlab.run import stack_name
+
+LABS = os.environ.get("FAULTLAB_VM_LABS", "conntrack").split()
+
+
+def of_the_vm() -> Shell:
+    """A root shell in the VM."""
+    shell = vm.connect(vm.BOOT_SECONDS).kernel
+    assert shell is not None
+    return shell
+
+
+def qemu() -> int:
+    """The process of our VM, and of no other."""
+    pid = int(Path(f"/run/libvirt/qemu/{vm.name()}.pid").read_text())
+    assert f"guest={vm.name()}," in Path(f"/proc/{pid}/cmdline").read_text()
+    return pid
+
+
+def virsh(*words: str) -> str:
+    """Ask libvirt."""
+    command = ["virsh", "--connect", "qemu:///system", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def vagrant(*words: str) -> str:
+    """What a Vagrant user types in the project's folder."""
+    done = subprocess.run(
+        ["vagrant", *words], cwd=paths.root(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def a_vm() -> Iterator[None]:
+    """Each test has a VM that runs, and leaves one; without one there is nothing to test."""
+    if vm.state() != "running":
+        pytest.skip(f"the lab VM is {vm.state()}: make vm")
+    yield
+    code, said = finish(spawn("vm", "up"))
+    assert code == 0, said
+
+
+def kill_qemu() -> None:
+    """The VM's process ends as the OOM killer would end it."""
+    os.kill(qemu(), signal.SIGKILL)
+
+
+def reboot() -> None:
+    """Somebody types `reboot` in the VM."""
+    of_the_vm().run("systemctl reboot")
+
+
+def nothing_left(lab_id: str, before: kernel.Settings) -> None:
+    """No container, no changed setting, no note."""
+    assert finish(spawn("down", lab_id))[0] == 0
+    shell = of_the_vm()
+    assert stack.leftovers(vm.connect(), stack_name(lab_id)) == []
+    assert kernel.differences(before, kernel.read(shell)) == []
+    assert shell.run("ls -A /run/faultlab 2>/dev/null").out == ""
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+def test_kill_9_of_a_start(lab_id: str) -> None:
+    """Killed while it measures with the fault in place: the next start works, nothing is left."""
+    before = kernel.read(of_the_vm())
+    process = spawn("start", lab_id, "--engine", "vm")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("inject    done"):
+            break
+    kill_9(process)
+    code, said = finish(spawn("start", lab_id, "--engine", "vm"))
+    assert code == 0 and "proven" in said, said
+    nothing_left(lab_id, before)
+
+
+@pytest.mark.parametrize("lab_id", LABS)
+@pytest.mark.parametrize("blow", [kill_qemu, reboot])
+def test_the_vm_goes_away_in_the_middle(lab_id: str, blow: Callable[[], None]) -> None:
+    """A check that loses its VM says so and judges nothing; the next start works."""
+    before = kernel.read(of_the_vm())
+    code, said = finish(spawn("start", lab_id, "--engine", "vm"))
+    assert code == 0, said
+    process = spawn("check", lab_id)
+    time.sleep(3)
+    blow()
+    code, said = finish(process)
+    assert code == 3, said
+    assert "next: " in said and "Traceback" not in said
+    code, said = finish(spawn("start", lab_id, "--engine", "vm"))
+    assert code == 0 and "proven" in said, said
+    nothing_left(lab_id, before)
+
+
+@pytest.mark.parametrize("how", ["hung", "cut off"])
+def test_a_vm_that_does_not_answer(how: str) -> None:
+    """Status and start say so, with the command that helps; and it helps."""
+    link = virsh("domiflist", vm.name()).split()[-1]  # its MAC address
+    if how == "hung":
+        os.kill(qemu(), signal.SIGSTOP)
+    else:
+        virsh("domif-setlink", vm.name(), link, "down")
+    code, said = finish(spawn("status"))
+    assert code == 3 and "does not answer" in said and "faultlab vm reset" in said, said
+    code, said = finish(spawn("vm", "reset"))
+    assert code == 0, said
+    assert of_the_vm().run("true").code == 0
+
+
+def test_reset_is_the_boot_state() -> None:
+    """Settings, swap, files and containers are as they were after boot."""
+    shell = of_the_vm()
+    before = kernel.read(shell)
+    shell.must("sysctl -w vm.swappiness=7 net.core.somaxconn=77; touch /var/tmp/mine")
+    code, said = finish(spawn("vm", "reset"))
+    assert code == 0, said
+    shell = of_the_vm()
+    assert kernel.differences(before, kernel.read(shell)) == []
+    assert shell.run("ls /var/tmp/mine").code != 0
+    assert abs(float(shell.must("date +%s")) - time.time()) < 10
+
+
+def test_vagrant_by_hand() -> None:
+    """halt, up, ssh and destroy do what a Vagrant user expects, and we notice each."""
+    assert "running" in vagrant("status")
+    assert vagrant("ssh", "-c", "cat /etc/hostname").strip() == "faultlab"
+    vagrant("halt")
+    assert "is off" in finish(spawn("vm", "status"))[1]
+    vagrant("up")
+    assert "is running" in finish(spawn("vm", "status"))[1]
+    vagrant("destroy", "--force")
+    assert "is absent" in finish(spawn("vm", "status"))[1]
+    code, said = finish(spawn("vm", "ssh"))
+    assert code == 3 and "make vm" in said

@@ -1,0 +1,27 @@
+"""Pace: how loads fit an engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultlab import pace
+from faultlab.pace import Pace
+
+
+@pytest.mark.parametrize(
+    ("programs", "users", "seconds"),
+    [
+        ("1700\n", 1000, 3),
+        ("1500\n", 1000, 3),
+        ("750\n", 500, 6),
+        ("30\n", 100, 9),
+        ("0\n", 100, 9),
+    ],
+)
+def test_a_load_fits_the_engine(programs: str, users: int, seconds: int) -> None:
+    got = pace.parse(programs)
+    assert (got.connections(1000), got.seconds(3)) == (users, seconds)
+
+
+def test_a_small_crowd_stays_as_it_is() -> None:
+    assert Pace(0.02).connections(50) == 50
