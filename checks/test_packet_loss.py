@@ -41,14 +41,14 @@ class Watch:
 def look(at: Stack) -> Look:
     """Four hundred of each: the limits below are four standard deviations away or more.
 
-    With both losses a page comes within 8 s two times in three: that none of twelve does is a one
+    With both losses a page comes within 6 s two times in three: that none of twelve does is a one
     in 300,000.
     """
     client = at["client"]
     return Look(
-        ping.echoes(client, "web", count=400),
-        hping3.syn(client, "web", count=400, gap=0.0125),
-        curl.arriving(client, "http://web/", tries=PAGES, max_time=8),
+        ping.echoes(client, "web", count=400, gap=0.005),
+        hping3.syn(client, "web", count=400, gap=0.005),
+        curl.arriving(client, "http://web/", tries=PAGES, max_time=6),
     )
 
 
