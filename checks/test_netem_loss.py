@@ -31,7 +31,7 @@ def look(at: Stack) -> Look:
     """A hundred and sixty SYNs: with 30% lost, fewer than 24 lost are a one in 50,000."""
     return Look(
         hping3.syn(at["client"], "web", count=160, gap=0.0125),
-        ab.visits(at["client"], "http://web/", visitors=10, seconds=3),
+        ab.visits(at["client"], "http://web/", visitors=5, seconds=8),
     )
 
 
