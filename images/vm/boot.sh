@@ -4,7 +4,7 @@
 #          the disk is a throw-away layer, so each start is the boot state. The
 #          VM reaches nothing; this machine reaches its ssh on 127.0.0.1.
 # Usage:   images/vm/boot.sh [DIR] [QEMU_OPTION...]        DIR: default .vm
-#          FAULTLAB_VM_PORT=2222 FAULTLAB_VM_CPUS=2 FAULTLAB_VM_MEMORY=3072
+#          FAULTLAB_VM_PORT=2222 FAULTLAB_VM_CPUS=2 FAULTLAB_VM_MEMORY=1280
 #          FAULTLAB_VM_ACCEL=tcg
 #          then: ssh -i .vm/ssh_key -p 2222 vagrant@127.0.0.1; Ctrl-A X ends it
 set -euo pipefail
@@ -19,7 +19,7 @@ case ${1-} in '' | -*) ;; *) dir=$1; shift ;; esac
 case ${FAULTLAB_VM_ACCEL:=tcg} in kvm) cpu=host ;; *) cpu=qemu64 ;; esac
 
 exec qemu-system-x86_64 -nodefaults -no-user-config -snapshot \
-    -accel "$FAULTLAB_VM_ACCEL" -cpu "$cpu" -smp "${FAULTLAB_VM_CPUS:-2}" -m "${FAULTLAB_VM_MEMORY:-3072}" \
+    -accel "$FAULTLAB_VM_ACCEL" -cpu "$cpu" -smp "${FAULTLAB_VM_CPUS:-2}" -m "${FAULTLAB_VM_MEMORY:-1280}" \
     -kernel "$dir/vmlinuz" -initrd "$dir/initrd.img" -append "$(cat "$dir/cmdline")" \
     -drive "file=$dir/disk.qcow2,if=virtio" \
     -netdev "user,id=n0,net=198.19.253.0/24,restrict=on,hostfwd=tcp:127.0.0.1:${FAULTLAB_VM_PORT:-2222}-:22" \
