@@ -26,7 +26,7 @@ def apply(stack: Stack, steps: Iterable[Step]) -> None:
 def _wait_listening(stack: Stack) -> None:
     """Give a restarted daemon time to come up; that it stays down can be the lab's own fault."""
     try:
-        stack.wait_ready(seconds=10)
+        stack.wait_ready()
     except CannotRun:
         return
 

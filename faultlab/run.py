@@ -229,7 +229,8 @@ class Run:
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     """What a reader of the record needs to know about where it was measured."""
     info = engine.info()
-    used = ["machine", *lab.daemons]
+    services = compose.read(lab.overlay).services
+    used = ["machine", *dict.fromkeys(str(services[name]["image"]) for name in lab.daemons)]
     return {
         "faultlab": __version__,
         "commit": _commit(),
