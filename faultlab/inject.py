@@ -12,19 +12,28 @@ _STEP_SECONDS = 60
 
 
 def apply(stack: Stack, steps: Iterable[Step]) -> None:
-    """Do the steps in order. Raises CannotRun for a command that fails."""
+    """Do the steps in order. Raises CannotRun for a command that fails.
+
+    Daemons that are restarted one after the other come up at the same time.
+    """
+    restarted = False
     for step in steps:
+        if restarted and not step.restart:
+            _wait_listening(stack)
+            restarted = False
         if step.run is not None:
             stack.place(step.at).must(step.run, _STEP_SECONDS)
         elif step.limit is not None:
             stack[step.at].limit(step.limit.cpus, step.limit.memory)
         else:
             stack[step.at].restart()
-            _wait_listening(stack)
+            restarted = True
+    if restarted:
+        _wait_listening(stack)
 
 
 def _wait_listening(stack: Stack) -> None:
-    """Give a restarted daemon time to come up; that it stays down can be the lab's own fault."""
+    """Give restarted daemons time to come up; that one stays down can be the lab's own fault."""
     try:
         stack.wait_ready()
     except CannotRun:
