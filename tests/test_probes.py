@@ -22,6 +22,7 @@ from faultlab.probes import (
     nstat,
     qdisc,
     ss,
+    vmstat,
     wrk,
 )
 from faultlab.probes.ab import Visits
@@ -32,6 +33,7 @@ from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
 from faultlab.probes.qdisc import Qdisc
 from faultlab.probes.ss import Listener, Summary
+from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -262,3 +264,28 @@ def test_the_state_of_a_container(name: str, state: State) -> None:
     inspected = SimpleNamespace(attrs={"RestartCount": 2})
     machine = SimpleNamespace(state=json.loads(recorded(f"container/{name}")), container=inspected)
     assert container.state(cast("Machine", machine)) == state
+
+
+def test_vmstat() -> None:
+    healthy = vmstat.parse(recorded("vmstat/healthy"))
+    assert healthy == Memory(
+        total=1252880,
+        free=451420,
+        available=522904,
+        swap_used=0,
+        swapped_in=42642,
+        swapped_out=123487,
+        major_faults=19985,
+    )
+    swapping = vmstat.parse(recorded("vmstat/swapping"))
+    assert swapping == Memory(
+        total=1252880,
+        free=76564,
+        available=67252,
+        swap_used=196972,
+        swapped_in=21259,
+        swapped_out=100965,
+        major_faults=12874,
+    )
+    assert healthy.available_percent == pytest.approx(41.7, abs=0.1)
+    assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
