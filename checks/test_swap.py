@@ -1,0 +1,105 @@
+"""swap: two Tomcats may take more memory than the host has, and it swaps under load."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import vmstat, wrk
+from faultlab.stack import Stack
+
+PORTS = (8080, 8081)
+PAGE = "basket.jsp?kb=1024"
+WARM_SECONDS = 15  # until Java has compiled what is used, and has been through its heap
+SECONDS = 8
+TIMEOUT = 10
+
+
+@dataclass(frozen=True)
+class Look:
+    """The customers of both shops, at the same time."""
+
+    shops: list[wrk.Load]
+
+    @property
+    def good_per_second(self) -> float:
+        """Baskets a second of the slower shop: the other one gets the processors that wait."""
+        return min(shop.good_per_second for shop in self.shops)
+
+    @property
+    def p99(self) -> float:
+        """The p99 of the slower shop, in seconds; the time-out where nobody was served."""
+        return max(shop.p99 if shop.requests else TIMEOUT for shop in self.shops)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Memory and swapping of the host."""
+
+    memory: vmstat.Memory
+
+
+def look(at: Stack) -> Look:
+    """Let customers come, and time those who come when the shops are warm."""
+    _customers(at, WARM_SECONDS)
+    return Look(_customers(at, SECONDS))
+
+
+def _customers(at: Stack, seconds: int) -> list[wrk.Load]:
+    def load(port: int) -> wrk.Load:
+        url = f"'http://app:{port}/{PAGE}'"
+        return wrk.load(at["client"], url, connections=4, seconds=seconds, timeout=TIMEOUT)
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(load, PORTS))
+
+
+def watch(at: Stack) -> Watch:
+    """Read the counters that `vmstat` shows as rates."""
+    return Watch(vmstat.read(at["app"]))
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "baskets of the slower shop",
+            lambda r: r.good_per_second,
+            at_least_times(0.5),
+            at_most_times(0.3),
+            "/s",
+        ),
+        Measure(
+            "p99 of the slower shop", lambda r: r.p99, at_most_times(2.5), at_least_times(3.5), "s"
+        ),
+    ),
+    evidence=(
+        Sign(
+            "pages swapped in",
+            lambda before, after: after.memory.swapped_in - before.memory.swapped_in,
+            at_least(1000),
+            at="app",
+            command="vmstat 1",
+        ),
+        Sign(
+            "pages swapped out",
+            lambda before, after: after.memory.swapped_out - before.memory.swapped_out,
+            at_least(1000),
+            at="app",
+            command="vmstat 1",
+        ),
+        Sign(
+            "available memory",
+            lambda before, after: after.memory.available_percent,
+            at_most(15),
+            at="app",
+            command="free -m",
+            unit="%",
+        ),
+    ),
+)
+
+
+class TestSwap(Contract):
+    """The contract of every lab, with the limits above."""
