@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
-from faultlab.probes import vmstat, wrk
+from faultlab.probes import ab, vmstat, wrk
 from faultlab.stack import Stack
 
 PORTS = (8080, 8081)
 PAGE = "basket.jsp?kb=1024"
-WARM_SECONDS = 15  # until Java has compiled what is used, and has been through its heap
+WARM = 1000  # baskets, until Java has compiled what is used and has been through its heap
+WARM_SECONDS = 30  # at most: a host that swaps does not get so far
 SECONDS = 8
 TIMEOUT = 10
 
@@ -41,17 +42,18 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """Let customers come, and time those who come when the shops are warm."""
-    _customers(at, WARM_SECONDS)
-    return Look(_customers(at, SECONDS))
 
+    def warm(port: int) -> None:
+        url = f"'http://app:{port}/{PAGE}'"
+        ab.warm(at["client"], url, visitors=4, requests=WARM, seconds=WARM_SECONDS)
 
-def _customers(at: Stack, seconds: int) -> list[wrk.Load]:
     def load(port: int) -> wrk.Load:
         url = f"'http://app:{port}/{PAGE}'"
-        return wrk.load(at["client"], url, connections=4, seconds=seconds, timeout=TIMEOUT)
+        return wrk.load(at["client"], url, connections=4, seconds=SECONDS, timeout=TIMEOUT)
 
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(load, PORTS))
+        list(pool.map(warm, PORTS))
+        return Look(list(pool.map(load, PORTS)))
 
 
 def watch(at: Stack) -> Watch:

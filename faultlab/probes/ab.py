@@ -57,6 +57,12 @@ def visits(machine: Shell, url: str, *, visitors: int, seconds: int) -> Visits:
     return parse(machine.run(command, timeout=seconds + 30).out)
 
 
+def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int) -> None:
+    """Let visitors come until there were so many, or the time is over; nobody counts them."""
+    command = f"ab -q -r -s 10 -c {visitors} -t {seconds} -n {requests} {url}"
+    machine.run(command, timeout=seconds + 30)
+
+
 def parse(out: str) -> Visits:
     """Read ab's report and the line about the tail; it gives none when nobody ever answered.
 
