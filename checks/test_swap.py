@@ -73,7 +73,7 @@ CHECK = Check(
             "/s",
         ),
         Measure(
-            "p99 of the slower shop", lambda r: r.p99, at_most_times(2.5), at_least_times(3.5), "s"
+            "p99 of the slower shop", lambda r: r.p99, at_most_times(2), at_least_times(2.5), "s"
         ),
     ),
     evidence=(

@@ -87,6 +87,12 @@ def blocks(text: str) -> list[tuple[str, str, str]]:
     return [(m["phase"], m["run"] or "", m["body"]) for m in _BLOCK.finditer(text)]
 
 
+def again(run: Run, body: str) -> str:
+    """Type the commands of a block once more and return what they print."""
+    typed = [found for line in body.splitlines() if (found := _PROMPT.fullmatch(line))]
+    return "".join(_on_machine(run, found["place"], found["command"]) for found in typed)
+
+
 def _rewrite(file: Path, phases: dict[str, str], execute: Execute, most: int = _LINES) -> None:
     """Run the commands of the blocks of these phases and put in what they print."""
 

@@ -1,0 +1,43 @@
+"""Tracing: every command of docs/tracing.md, typed again on the running lab in the VM."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from faultlab import lab as labs
+from faultlab import lock, paths, transcript, vm
+from faultlab.run import Run, stack_name
+
+PAGE = paths.root() / "docs/tracing.md"
+_SHOWS = re.compile(r"^<!-- shows: (.*) -->$", re.MULTILINE)
+
+
+def words(text: str) -> list[list[str]]:
+    """What the outputs of each block must contain."""
+    return [line.split(", ") for line in _SHOWS.findall(text)]
+
+
+def test_every_command_of_the_page_shows_what_it_says() -> None:
+    """What a block promises is in its recorded output, and in the output of a new run."""
+    if vm.state() != "running":
+        pytest.skip(f"the lab VM is {vm.state()}: make vm")
+    text = PAGE.read_text()
+    blocks = transcript.blocks(text)
+    promised = words(text)
+    assert len(blocks) == len(promised)
+    name = stack_name("tracing")
+    with lock.hold(name, "tracing"):
+        run = Run.begin(vm.connect(), labs.load("netem-loss"), name)
+        try:
+            run.healthy()
+            run.inject()
+            for (_, recorded, body), wanted in zip(blocks, promised, strict=True):
+                assert recorded, "a block was never recorded"
+                typed = transcript.again(run, body)
+                for word in wanted:
+                    assert word in body, f"not in the record: {word}"
+                    assert word in typed, f"not shown again: {word}: {typed}"
+        finally:
+            run.down()
