@@ -15,10 +15,15 @@ from faultlab.kernel import MOVING
 
 _TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge
 _COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")
+# The lab VM comes and goes during the checks, and with it the network that libvirt made for it.
+_LIBVIRT = re.compile(r"\b(vnet|virbr)\d+\b|\bLIBVIRT_")
 
 
 def snapshot() -> dict[str, list[str]]:
-    """Sysctls, packet filter, interfaces, qdiscs, mounts, and Docker objects that are not ours."""
+    """Sysctls, packet filter, interfaces, qdiscs, mounts, swap, Docker objects that are not ours.
+
+    All of it apart from libvirt's own network.
+    """
     if os.geteuid() != 0:
         pytest.skip("reading the packet filter needs root")
     sysctls = _lines("sysctl", "-a", "--ignore")
@@ -26,11 +31,12 @@ def snapshot() -> dict[str, list[str]]:
         "sysctls": [line for line in sysctls if not MOVING.match(line)],
         "packet filter": [_COUNTERS.sub("", line) for line in _lines("iptables-save")],
         "packet filter, IPv6": [_COUNTERS.sub("", line) for line in _lines("ip6tables-save")],
-        "interfaces": [_TIMERS.sub("", line) for line in _lines("ip", "-d", "link")],
+        "interfaces": [_TIMERS.sub("", line) for line in _lines("ip", "-d", "-o", "link")],
         "addresses": _lines("ip", "-o", "address"),
         "routes": _lines("ip", "route", "show", "table", "all"),
         "qdiscs": _lines("tc", "qdisc"),
         "mounts": sorted(_lines("cat", "/proc/mounts")),
+        "swap": _lines("cat", "/proc/swaps"),
         "docker": _docker_objects(),
     }
 
@@ -47,7 +53,7 @@ def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> li
 
 def _lines(*command: str) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if not _LIBVIRT.search(line)]
 
 
 def _docker_objects() -> list[str]:

@@ -58,6 +58,11 @@ class Plan:
         machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted)])
         return [*machines, *wanted]
 
+    def images(self, daemons: Iterable[str]) -> list[str]:
+        """The images that these daemons and their machines are made from."""
+        services = self.services
+        return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
+
     def documents(
         self, stack: str, daemons: Iterable[str], subnet: str, labels: dict[str, str]
     ) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     local = Engine()
     if not why:
         with term.step("images", "looking for what has to be built") as step:
-            ensure_images(local, step.note)
+            ensure_images(local, step.note, lab)
             step.done("ready")
         why = needs_vm(local, lab)
     if not why:

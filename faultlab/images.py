@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 
@@ -47,14 +47,15 @@ def tag(name: str) -> str:
     return f"faultlab/{name}:{digest.hexdigest()[:12]}"
 
 
-def missing(engine: Engine) -> list[str]:
-    """The images that the engine does not have yet, in the order to build them.
+def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
+    """Those of the wanted images (all) that the engine lacks, in the order to build them.
 
     `base` is only there to build the others from.
     """
+    wanted = [BASE, *(names() if wanted is None else wanted)]
     with engine.errors():
         have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
-    lacking = [name for name in names() if tag(name) not in have]
+    lacking = [name for name in names() if name in wanted and tag(name) not in have]
     return lacking if lacking != [BASE] else []
 
 

@@ -34,15 +34,16 @@ def stack_name(lab_id: str) -> str:
     return stack.prefix() + lab_id
 
 
-def ensure_images(engine: Engine, say: Say) -> None:
-    """Build the images that are missing; two commands at once build them once."""
-    lacking = images.missing(engine)
+def ensure_images(engine: Engine, say: Say, lab: Lab | None = None) -> None:
+    """Build the images that are missing for a lab (all); two commands at once build them once."""
+    wanted = compose.read(lab.overlay).images(lab.daemons) if lab else None
+    lacking = images.missing(engine, wanted)
     if not lacking:
         return
     if engine.kernel is not None:
         raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
     with lock.hold("images", "images", wait=True):
-        for name in images.missing(engine):
+        for name in images.missing(engine, wanted):
             images.build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
 
 
@@ -229,8 +230,7 @@ class Run:
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     """What a reader of the record needs to know about where it was measured."""
     info = engine.info()
-    services = compose.read(lab.overlay).services
-    used = ["machine", *dict.fromkeys(str(services[name]["image"]) for name in lab.daemons)]
+    used = compose.read(lab.overlay).images(lab.daemons)
     return {
         "faultlab": __version__,
         "commit": _commit(),

@@ -1,0 +1,113 @@
+"""VM: what libvirt says of it, by a stub in place of virsh; no VM is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from faultlab import vm
+from faultlab.engine import Done
+from faultlab.errors import CannotRun
+
+Virsh = Callable[[str], None]
+
+
+@pytest.fixture
+def virsh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Virsh:
+    """Puts a virsh of these lines first in the PATH, in a project that has a box."""
+    monkeypatch.setenv("FAULTLAB_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / ".vm").mkdir()
+
+    def put(lines: str) -> None:
+        file = tmp_path / "virsh"
+        file.write_text(f"#!/bin/sh\n{lines}\n")
+        file.chmod(0o755)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("running", "running"),
+        ("paused", "paused"),
+        ("shut off", "off"),
+        ("crashed", "off"),
+        ("pmsuspended", "off"),
+    ],
+)
+def test_state(virsh: Virsh, said: str, state: str) -> None:
+    virsh(f"echo '{said}'; echo")
+    assert vm.state() == state
+
+
+def test_without_a_domain_or_a_box_there_is_none(virsh: Virsh, tmp_path: Path) -> None:
+    virsh("echo 'error: failed to get domain' >&2; exit 1")
+    assert vm.state() == "absent"
+    virsh("echo running")
+    (tmp_path / ".vm").rmdir()
+    assert vm.state() == "absent"
+
+
+def test_address(virsh: Virsh) -> None:
+    virsh(
+        """cat <<'.'
+ Name       MAC address          Protocol     Address
+-------------------------------------------------------------------------------
+ vnet10     52:54:00:8e:3c:11    ipv4         198.19.254.112/24
+."""
+    )
+    assert vm.address() == "198.19.254.112"
+
+
+def test_a_vm_without_an_address_says_what_helps(virsh: Virsh) -> None:
+    virsh("echo ' Name MAC address Protocol Address'")
+    with pytest.raises(CannotRun, match="no address") as caught:
+        vm.address()
+    assert caught.value.hint == "faultlab vm reset"
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "hint"),
+    [
+        ("running", "The lab VM does not answer.", "faultlab vm reset"),
+        ("shut off", "The lab VM is off.", "make vm"),
+        ("paused", "The lab VM is paused.", "make vm"),
+    ],
+)
+def test_a_silent_vm_says_what_libvirt_says(
+    virsh: Virsh, said: str, message: str, hint: str
+) -> None:
+    virsh(f"echo '{said}'")
+    problem = vm._silent()
+    assert (problem.message, problem.hint) == (message, hint)
+
+
+def test_a_connection_that_is_gone_is_no_verdict(virsh: Virsh, tmp_path: Path) -> None:
+    virsh("echo running")
+    with pytest.raises(CannotRun, match="does not answer"):
+        done: Done = vm.VmKernel(tmp_path / "gone").run("true")
+        assert done.code == 0
+
+
+def test_what_a_volume_is_based_on(virsh: Virsh) -> None:
+    virsh(
+        """cat <<'.'
+<volume type='file'>
+  <target>
+    <path>/pool/faultlab.img</path>
+    <format type='qcow2'/>
+  </target>
+  <backingStore>
+    <path>/pool/faultlab_vagrant_box_image_0.1_box.img</path>
+    <format type='qcow2'/>
+  </backingStore>
+</volume>
+."""
+    )
+    assert vm._based_on("faultlab.img") == ["faultlab_vagrant_box_image_0.1_box.img"]
+    virsh("echo '<volume><target><path>/pool/x.img</path></target></volume>'")
+    assert vm._based_on("x.img") == []
