@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most_times
 from faultlab.contract import Contract
-from faultlab.probes import conntrack, log, wrk
+from faultlab.probes import ab, conntrack, log
 from faultlab.run import FAULTY, HEALTHY, Run
 from faultlab.stack import Stack
 
@@ -17,7 +17,7 @@ MAX = 200
 class Look:
     """A thousand users of the start page, and the most connections that web remembered."""
 
-    load: wrk.Load
+    visits: ab.Visits
     peak: int
 
 
@@ -32,14 +32,15 @@ class Watch:
 def look(at: Stack) -> Look:
     """A connection for each request: who is in already needs no new place.
 
-    By address: a full table also drops the question for the name, which would end the load.
+    By address: a full table also drops the question for the name, which would end the load. By ab:
+    wrk waits two minutes for its very first connection before it begins.
     """
     seconds = at.pace.seconds(2)
     url = f"http://{at['web'].must('hostname -i').strip()}/"
     with ThreadPoolExecutor() as pool:
         peak = pool.submit(conntrack.peak, at["web"], seconds)
-        load = wrk.load(at["client"], url, connections=1000, seconds=seconds, new_connections=True)
-        return Look(load, peak.result())
+        visits = ab.visits(at["client"], url, visitors=1000, seconds=seconds)
+        return Look(visits, peak.result())
 
 
 def watch(at: Stack) -> Watch:
@@ -52,8 +53,8 @@ CHECK = Check(
     watch=watch,
     symptom=(
         Measure(
-            "good requests",
-            lambda r: r.load.good_per_second,
+            "good visits",
+            lambda r: r.visits.good_per_second,
             at_least_times(0.5),
             at_most_times(0.2),
             "/s",

@@ -13,7 +13,7 @@ from faultlab import __version__, check, compose, images, inject, kernel, lock, 
 from faultlab import lab as labs
 from faultlab.check import Check, Finding, Reading
 from faultlab.command import run as run_command
-from faultlab.engine import Engine
+from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.lab import Lab, Step
 from faultlab.pace import Pace
@@ -55,18 +55,23 @@ def take_down(engine: Engine, name: str) -> None:
 
 
 def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
-    """Two labs cannot change one kernel at a time. Raises CannotRun with the one that does."""
-    if lab.scope != "kernel":
-        return
+    """A lab that changes a kernel has it for itself. Raises CannotRun with the lab in the way."""
     if engine.kernel is None:
-        raise CannotRun(
-            f"{lab.id} changes a whole kernel: it runs in the lab VM only.",
-            f"faultlab start {lab.id} --engine vm",
-        )
-    for other in stack.names(engine):
-        lab_id = Stack(engine, other).lab_id
-        if other != name and lab_id in labs.ids() and labs.load(lab_id).scope == "kernel":
-            raise CannotRun(f"{other} is up and owns the VM's kernel.", f"make down-{lab_id}")
+        if lab.scope == "kernel":
+            raise CannotRun(
+                f"{lab.id} changes a whole kernel: it runs in the lab VM only.",
+                f"faultlab start {lab.id} --engine vm",
+            )
+        return
+    for container in engine.containers():  # of every namespace: they all share the kernel
+        other, lab_id = container.labels[STACK_LABEL], container.labels.get(LAB_LABEL, "")
+        if other == name or lab_id not in labs.ids():
+            continue
+        if "kernel" in (lab.scope, labs.load(lab_id).scope):
+            raise CannotRun(
+                f"{other} is up in the lab VM too, and one of the two changes its kernel.",
+                f"make down-{lab_id}",
+            )
 
 
 def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:

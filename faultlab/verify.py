@@ -102,7 +102,8 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     The cases of one lab follow each other, since they share the name of a stack.
     """
     numbers = range(1, result.repeat + 1)
-    calm = [lab for lab in chosen if not lab.load] if jobs > 1 else []
+    shared = [lab for lab in chosen if not lab.load and lab.scope == "machine"]
+    calm = shared if jobs > 1 else []
     pool = ThreadPoolExecutor(max_workers=jobs)
 
     def repeated(lab: Lab) -> None:
