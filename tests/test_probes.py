@@ -14,12 +14,14 @@ from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,
+    conntrack,
     container,
     curl,
     hping3,
     interface,
     iptables,
     nstat,
+    ping,
     qdisc,
     ss,
     vmstat,
@@ -43,6 +45,29 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text()
 
 
+def test_ab_counts_those_who_got_in_before_nobody_did() -> None:
+    """The lab conntrack: two hundred, and then silence."""
+    got = ab.parse(recorded("ab/full"), 5.0)
+    assert got == Visits(5.0, 200, 0, 200, 5, 5, 5)
+    assert (got.good_per_second, got.slow_share) == (40, 1)
+
+
+def test_conntrack() -> None:
+    assert conntrack.parse(recorded("conntrack/full")) == conntrack.Table(200, 6000)
+
+
+@pytest.mark.parametrize(("name", "sent", "answered"), [("healthy", 20, 20), ("lossy", 100, 64)])
+def test_ping(name: str, sent: int, answered: int) -> None:
+    got = ping.parse(recorded(f"ping/{name}"))
+    assert got == ping.Echoes(sent, answered)
+    assert got.loss == pytest.approx(1 - answered / sent)
+
+
+def test_ping_that_sends_nothing() -> None:
+    with pytest.raises(CannotRun, match="ping sent nothing: ping: nowhere"):
+        ping.parse(recorded("ping/unknown-host"))
+
+
 @pytest.mark.parametrize(
     ("name", "visits", "slow"),
     [
@@ -51,11 +76,11 @@ def recorded(name: str) -> str:
         ("somaxconn", Visits(3.0, 35688, 0, 760, 0.002, 1.0438, 2.045), 760 / 35688),
         ("dead", Visits(1.007, 96, 96, 0, 0.012, 0.012, 0.012), 1),
         ("refused", Visits(1.0, 34402, 34402, 0, 0.0, 0.0, 0.001), 1),
-        ("silent", Visits(1.0, 0, 0, 0, 0.0, 0.0, 0.0), 1),
+        ("silent", Visits(1.0, 0, 0, 0, 5, 5, 5), 1),
     ],
 )
 def test_ab(name: str, visits: Visits, slow: float) -> None:
-    got = ab.parse(recorded(f"ab/{name}"))
+    got = ab.parse(recorded(f"ab/{name}"), 1.0)
     assert got == visits
     assert got.slow_share == pytest.approx(slow)
     assert (got.good_per_second > 0) == (slow < 1)
@@ -63,7 +88,7 @@ def test_ab(name: str, visits: Visits, slow: float) -> None:
 
 def test_ab_without_a_host() -> None:
     with pytest.raises(CannotRun, match=r"ab gave no result: .*Temporary failure"):
-        ab.parse(recorded("ab/unknown-host"))
+        ab.parse(recorded("ab/unknown-host"), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
 _SLOW = 500  # milliseconds
+_SILENCE = 5  # seconds without any answer, after which ab gives up
 
 # ab -g writes a line for each request, the quickest first; field 5 is its whole time in ms.
 _TAIL = r"""awk -F'\t' 'NR > 1 { t[++n] = $5; if ($5 >= %d) slow++ }
@@ -51,10 +52,10 @@ def visits(machine: Shell, url: str, *, visitors: int, seconds: int) -> Visits:
     """Let so many visitors at a time come for so many seconds."""
     command = (
         "cd $(mktemp -d) && "
-        f"ab -q -r -s 5 -c {visitors} -t {seconds} -n 1000000 -g times {url} 2>&1; "
+        f"ab -q -r -s {_SILENCE} -c {visitors} -t {seconds} -n 1000000 -g times {url} 2>&1; "
         f"[ -s times ] && {_TAIL % _SLOW} times; rm -rf $PWD"
     )
-    return parse(machine.run(command, timeout=seconds + 30).out)
+    return parse(machine.run(command, timeout=seconds + 30).out, seconds)
 
 
 def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int) -> None:
@@ -63,13 +64,15 @@ def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int
     machine.run(command, timeout=seconds + 30)
 
 
-def parse(out: str) -> Visits:
-    """Read ab's report and the line about the tail; it gives none when nobody ever answered.
+def parse(out: str, seconds: float) -> Visits:
+    """Read ab's report and the line about the tail.
 
-    Raises CannotRun for anything else that is no report.
+    It gives none when nobody is answered any more: then those who were before count as slow, since
+    their times are not told. Raises CannotRun for anything else that is no report.
     """
     if "apr_pollset_poll: The timeout" in out:
-        return Visits(1.0, 0, 0, 0, 0.0, 0.0, 0.0)
+        before = int(_number(r"Total of (\d+) requests completed", out))
+        return Visits(seconds, before, 0, before, _SILENCE, _SILENCE, _SILENCE)
     tail = re.search(r"^tail (\d+) (\d+) (\d*) ([\d.]+)$", out, re.MULTILINE)
     if not tail:
         last = (out.strip().splitlines() or ["nothing"])[-1]
