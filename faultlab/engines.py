@@ -35,7 +35,7 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     if wanted == "local":
         raise CannotRun(f"{lab.id} cannot run here: {why}.", f"faultlab start {lab.id} --engine vm")
     term.say(f"engine    vm: {why}")
-    vm.up(term)
+    vm.bring_up(term)
     return vm.connect()
 
 

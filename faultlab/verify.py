@@ -75,7 +75,7 @@ def _places(term: Terminal, chosen: list[Lab], wanted: Wanted, result: Result) -
             result.add(Case(lab.id, 1, "skip", 0.0, reason=reason))
         else:
             if inside is None:
-                vm.up(term)
+                vm.bring_up(term)
                 inside = vm.connect()
             places[lab.id] = inside
     return places

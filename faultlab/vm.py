@@ -177,7 +177,13 @@ def connect(patience: float = 0) -> VmEngine:
 
 
 def up(term: Terminal) -> None:
-    """Bring the VM up: set up libvirt, build the box, boot it; each only where it is missing."""
+    """Bring the VM up, and say where."""
+    bring_up(term)
+    term.json({"state": state(), "address": address()})
+
+
+def bring_up(term: Terminal) -> None:
+    """Set up libvirt, build the box, boot the VM; each only where it is missing."""
     local = Engine()
     with lock.hold("vm", "vm up", wait=True):
         with term.step("libvirt", "looking for what is missing") as step:
@@ -194,7 +200,6 @@ def up(term: Terminal) -> None:
         with term.step("vm", "looking whether it runs") as step:
             _boot(step.note)
             step.done(f"up at {address()}")
-    term.json({"state": state(), "address": address()})
 
 
 def _boot(note: Say) -> None:

@@ -48,11 +48,13 @@ class Visits:
         return min(1, (self.slow + self.failed) / self.requests) if self.requests else 1.0
 
 
-def visits(machine: Shell, url: str, *, visitors: int, seconds: int) -> Visits:
-    """Let so many visitors at a time come for so many seconds."""
+def visits(
+    machine: Shell, url: str, *, visitors: int, seconds: int, most: int = 1_000_000
+) -> Visits:
+    """Let so many visitors at a time come for so many seconds, until there were `most`."""
     command = (
         "cd $(mktemp -d) && "
-        f"ab -q -r -s {_SILENCE} -c {visitors} -t {seconds} -n 1000000 -g times {url} 2>&1; "
+        f"ab -q -r -s {_SILENCE} -c {visitors} -t {seconds} -n {most} -g times {url} 2>&1; "
         f"[ -s times ] && {_TAIL % _SLOW} times; rm -rf $PWD"
     )
     return parse(machine.run(command, timeout=seconds + 30).out, seconds)
