@@ -65,5 +65,6 @@ lint: ready ## ruff, mypy, shellcheck
 	@shellcheck $$(git ls-files '*.sh') .ci/run images/php-fpm/health images/tomcat/warm
 unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q tests
-test: lint unit ## everything that this machine can run
-	@$(FAULTLAB) vm up && .venv/bin/pytest -v checks
+test: export FAULTLAB_LONG = $(LONG)
+test: lint unit ## all checks (LONG=1: also the very long ones)
+	@$(FAULTLAB) vm up && .venv/bin/pytest -v -rs checks

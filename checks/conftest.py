@@ -42,6 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What takes many minutes without KVM runs only when asked for, or in `faultlab verify`."""
+    asked = os.environ.get("FAULTLAB_LONG") or item.config.getoption("--verdicts")
+    if item.get_closest_marker("long") and not asked:
+        pytest.skip("takes many minutes without KVM: make test LONG=1")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def the_host_is_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever the checks do, the host is the same before and after all of them."""
