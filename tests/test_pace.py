@@ -14,8 +14,8 @@ from faultlab.pace import Pace
         ("1700\n", 1000, 3),
         ("1500\n", 1000, 3),
         ("750\n", 500, 6),
-        ("30\n", 100, 9),
-        ("0\n", 100, 9),
+        ("30\n", 400, 9),
+        ("0\n", 400, 9),
     ],
 )
 def test_a_load_fits_the_engine(programs: str, users: int, seconds: int) -> None:
