@@ -85,7 +85,9 @@ def nothing_left(lab_id: str, before: kernel.Settings) -> None:
     assert finish(spawn("down", lab_id))[0] == 0
     shell = of_the_vm()
     assert stack.leftovers(vm.connect(), stack_name(lab_id)) == []
-    assert kernel.differences(before, kernel.read(shell)) == []
+    # Each boot computes its reserve anew, from the memory that is free at that moment.
+    changed = kernel.differences(before, kernel.read(shell))
+    assert [line for line in changed if not line.startswith("vm.user_reserve_kbytes ")] == []
     assert shell.run("ls -A /run/faultlab 2>/dev/null").out == ""
 
 
