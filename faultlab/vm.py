@@ -79,6 +79,7 @@ def ssh_command() -> list[str]:
 
 
 def _silent() -> CannotRun:
+    """Why nobody answers: what libvirt says of the VM, and what helps."""
     found = state()
     if found != "running":
         return CannotRun(f"The lab VM is {found}.", "make vm")
@@ -118,6 +119,7 @@ class VmEngine(Engine):
     """
 
     name = "vm"
+    kernel: Shell
 
     def __init__(self, patience: float = 0) -> None:
         where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
@@ -170,9 +172,8 @@ def _sockets() -> Path:
 
 def connect(patience: float = 0) -> VmEngine:
     """The engine in the running VM. Raises CannotRun when it is not running or does not answer."""
-    found = state()
-    if found != "running":
-        raise CannotRun(f"The lab VM is {found}.", "make vm")
+    if state() != "running":
+        raise _silent()
     return VmEngine(patience)
 
 
@@ -221,7 +222,6 @@ def _current(note: Say) -> bool:
         except CannotRun:
             return False  # its disk is broken: qemu was killed, say
     kernel = connect(BOOT_SECONDS).kernel
-    assert kernel is not None
     return kernel.run(f"cat {_BOX_ID}").out.strip() == (_folder() / "digest").read_text().strip()
 
 
@@ -287,7 +287,6 @@ def _revert(note: Say) -> None:
         raise CannotRun(text)
     note("waiting for it")
     kernel = connect(BOOT_SECONDS).kernel
-    assert kernel is not None
     kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
 
 
@@ -303,9 +302,8 @@ def down(term: Terminal) -> None:
 
 def ssh(_term: Terminal) -> None:
     """Become a shell in the VM."""
-    found = state()
-    if found != "running":
-        raise CannotRun(f"The lab VM is {found}.", "make vm")
+    if state() != "running":
+        raise _silent()
     command = ssh_command()
     os.execvp(command[0], command)
 

@@ -52,23 +52,19 @@ def load(
     connections: int,
     seconds: int,
     timeout: int = 2,
-    new_connections: bool = False,
 ) -> Load:
-    """Send requests over `connections` for `seconds`; `new_connections`: one for each request."""
-    close = "-H 'Connection: close' " if new_connections else ""
-    command = (
-        f"wrk -t2 -c{connections} -d{seconds}s --timeout {timeout}s {close}-s {_SCRIPT} {url} 2>&1"
-    )
+    """Send requests over `connections` for `seconds`."""
+    command = f"wrk -t2 -c{connections} -d{seconds}s --timeout {timeout}s -s {_SCRIPT} {url} 2>&1"
     return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
 
 
 def parse(out: str, connections: int) -> Load:
-    """Read the line of JSON; when wrk could not begin at all, every connection is an error.
+    """Read the line of JSON; when wrk could not connect at all, every connection is an error.
 
     Raises CannotRun for anything else.
     """
     lines = out.strip().splitlines() or ["nothing"]
-    if lines[-1].startswith(("unable to connect", "unable to resolve")):
+    if lines[-1].startswith("unable to connect"):
         return Load(1.0, 0, 0, 0, connections, 0.0, 0.0, 0.0)
     try:
         facts = json.loads(lines[-1])
