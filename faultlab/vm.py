@@ -61,6 +61,16 @@ def state() -> State:
     return "running" if text == "running" else "paused" if text == "paused" else "off"
 
 
+def _refuse_what_is_not_ours() -> None:
+    """Raises CannotRun when the VM of our name was made from another folder that is still there."""
+    _, text = _virsh("desc", name())
+    made_from = Path(text.removeprefix("Source: ")).parent
+    if state() != "absent" and made_from != paths.root() and (made_from / "Vagrantfile").is_file():
+        raise CannotRun(
+            f"The VM {name()} belongs to {made_from}.", f"{made_from}/.venv/bin/faultlab vm down"
+        )
+
+
 def address() -> str:
     """The VM's IPv4 address. Raises CannotRun when libvirt knows none."""
     _, text = _virsh("domifaddr", name(), "--source", "lease")
@@ -205,6 +215,7 @@ def bring_up(term: Terminal) -> None:
 
 def _boot(note: Say) -> None:
     """Have the VM run with the current box, and its boot state kept for reset."""
+    _refuse_what_is_not_ours()
     if state() != "absent" and not _current(note):
         note("removing the old one: it was made from another box")
         _destroy(note)
@@ -236,7 +247,12 @@ def _start(note: Say) -> None:
 def _destroy(note: Say) -> None:
     _virsh("destroy", name())
     _virsh("snapshot-delete", name(), _BOOT)
-    _vagrant("destroy", "--force", note=note)
+    try:
+        _vagrant("destroy", "--force", note=note)
+    except CannotRun:  # made from a folder that is gone: Vagrant does not know it
+        code, text = _virsh("undefine", name(), "--snapshots-metadata", "--remove-all-storage")
+        if code != 0:
+            raise CannotRun(f"The lab VM could not be removed: {text}", "virsh list --all")
 
 
 def _keep_boot_state(note: Say) -> None:
@@ -269,6 +285,7 @@ def _based_on(volume: str) -> list[str]:
 def reset(term: Terminal) -> None:
     """Back to the boot state of disk, memory and kernel. Raises CannotRun."""
     with lock.hold("vm", "vm reset"), term.step("vm", "going back to its boot state") as step:
+        _refuse_what_is_not_ours()
         if state() == "absent":
             raise CannotRun("There is no lab VM.", "make vm")
         try:
@@ -293,6 +310,7 @@ def _revert(note: Say) -> None:
 def down(term: Terminal) -> None:
     """Remove the VM; its box stays."""
     with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
+        _refuse_what_is_not_ours()
         was = state()
         if was != "absent":
             _destroy(step.note)
