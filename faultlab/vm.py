@@ -249,10 +249,12 @@ def _destroy(note: Say) -> None:
     _virsh("snapshot-delete", name(), _BOOT)
     try:
         _vagrant("destroy", "--force", note=note)
-    except CannotRun:  # made from a folder that is gone: Vagrant does not know it
+    except CannotRun as problem:  # made from a folder that is gone: Vagrant does not know it
         code, text = _virsh("undefine", name(), "--snapshots-metadata", "--remove-all-storage")
         if code != 0:
-            raise CannotRun(f"The lab VM could not be removed: {text}", "virsh list --all")
+            raise CannotRun(
+                f"The lab VM could not be removed: {text}", "virsh list --all"
+            ) from problem
 
 
 def _keep_boot_state(note: Say) -> None:
