@@ -114,10 +114,12 @@ MISTAKES = {
     "services: [a]\n": "services: expected a table, got ['a']",
     "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
     "services: {web: {image: mysqld}}\n": (
-        "services.web.image: expected one of base, machine, nginx, php-fpm, tomcat, got 'mysqld'"
+        "services.web.image: expected one of"
+        " base, machine, mysql, nginx, php-fpm, tomcat, got 'mysqld'"
     ),
     "services: {web: {image: [nginx]}}\n": (
-        "services.web.image: expected one of base, machine, nginx, php-fpm, tomcat, got ['nginx']"
+        "services.web.image: expected one of"
+        " base, machine, mysql, nginx, php-fpm, tomcat, got ['nginx']"
     ),
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
         "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"

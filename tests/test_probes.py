@@ -14,12 +14,14 @@ from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,
+    cgroup,
     conntrack,
     container,
     curl,
     hping3,
     interface,
     iptables,
+    mysql,
     nstat,
     ping,
     qdisc,
@@ -28,6 +30,7 @@ from faultlab.probes import (
     wrk,
 )
 from faultlab.probes.ab import Visits
+from faultlab.probes.cgroup import Cpu
 from faultlab.probes.container import State
 from faultlab.probes.curl import Page
 from faultlab.probes.hping3 import Handshakes
@@ -256,6 +259,30 @@ def test_wrk(name: str, load: Load, failed: float) -> None:
     assert got.failed_share == pytest.approx(failed)
 
 
+def test_wrk_that_books_counts_what_is_taken_apart() -> None:
+    """A table that is taken already is neither a booking nor a failure."""
+    got = wrk.parse(recorded("wrk/booking"), 8)
+    assert (got.requests, got.refused, got.non_2xx) == (368, 1, 0)
+    assert got.good_per_second == pytest.approx(367 / 3.098508)
+    assert got.failed_share == 0
+
+
+def test_wrk_has_no_more_threads_than_connections() -> None:
+    typed: list[str] = []
+
+    def run(command: str, timeout: float) -> SimpleNamespace:
+        typed.append(command)
+        return SimpleNamespace(out=recorded("wrk/booking"))
+
+    machine = cast("Machine", SimpleNamespace(run=run))
+    wrk.load(machine, "http://web", connections=1, seconds=4, script="booking")
+    wrk.load(machine, "http://web/", connections=8, seconds=4)
+    assert typed == [
+        "wrk -t1 -c1 -d4s --timeout 2s -s /usr/local/share/wrk/booking.lua http://web 2>&1",
+        "wrk -t2 -c8 -d4s --timeout 2s -s /usr/local/share/wrk/json.lua http://web/ 2>&1",
+    ]
+
+
 def test_wrk_counts_good_answers() -> None:
     """With 51 ports the requests a second double; those that were answered well do not."""
     healthy = wrk.parse(recorded("wrk/healthy"), 20)
@@ -313,3 +340,27 @@ def test_vmstat() -> None:
     )
     assert healthy.available_percent == pytest.approx(41.7, abs=0.1)
     assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
+
+
+def test_mysql_status() -> None:
+    assert mysql.parse(recorded("mysql/status")) == {"Com_insert": 375, "Com_select": 3016}
+
+
+def test_cgroup_v1() -> None:
+    """Once a quota is set the kernel counts its periods."""
+    free = cgroup.parse(recorded("cgroup/v1-free"))
+    assert free == Cpu(0.330184847, 0, 0, 0, None)
+    throttled = cgroup.parse(recorded("cgroup/v1-throttled"))
+    assert throttled == Cpu(0.481591023, 31, 2, 0.057518666, None)
+    assert throttled.throttled_percent_since(free) == pytest.approx(100 * 2 / 31)
+    assert free.throttled_percent_since(free) == 0
+
+
+def test_cgroup_v2() -> None:
+    """In the form that the kernel's document on cgroup v2 gives."""
+    stat = "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\n"
+    quota = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\nnr_bursts 0\nburst_usec 0\n"
+    some = "some avg10=75.00 avg60=20.00 avg300=5.00 total=2500000\n"
+    full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+    assert cgroup.parse(stat + quota + some + full) == Cpu(5.0, 40, 30, 1.5, 2.5)
+    assert cgroup.parse(stat) == Cpu(5.0, 0, 0, 0, None)  # the root, or no quota ever
