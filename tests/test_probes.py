@@ -349,9 +349,9 @@ def test_mysql_status() -> None:
 def test_cgroup_v1() -> None:
     """Once a quota is set the kernel counts its periods."""
     free = cgroup.parse(recorded("cgroup/v1-free"))
-    assert free == Cpu(0.330184847, 0, 0, 0, None)
+    assert free == Cpu(0.330184847, 0, 0, 0, 0)
     throttled = cgroup.parse(recorded("cgroup/v1-throttled"))
-    assert throttled == Cpu(0.481591023, 31, 2, 0.057518666, None)
+    assert throttled == Cpu(0.481591023, 31, 2, 0.057518666, 0)
     assert throttled.throttled_percent_since(free) == pytest.approx(100 * 2 / 31)
     assert free.throttled_percent_since(free) == 0
 
@@ -363,4 +363,4 @@ def test_cgroup_v2() -> None:
     some = "some avg10=75.00 avg60=20.00 avg300=5.00 total=2500000\n"
     full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
     assert cgroup.parse(stat + quota + some + full) == Cpu(5.0, 40, 30, 1.5, 2.5)
-    assert cgroup.parse(stat) == Cpu(5.0, 0, 0, 0, None)  # the root, or no quota ever
+    assert cgroup.parse(stat) == Cpu(5.0, 0, 0, 0, 0)  # the root, or no quota ever

@@ -24,14 +24,14 @@ _READ = (
 class Cpu:
     """Counters since the container started; seconds. Periods are those in which it had work.
 
-    `waiting`: seconds in which some task waited for a CPU; None where the kernel does not tell.
+    `waiting`: seconds in which some task waited for a CPU (PSI); 0 where the kernel does not tell.
     """
 
     used: float
     periods: int
     throttled: int
     throttled_seconds: float
-    waiting: float | None
+    waiting: float
 
     def throttled_percent_since(self, before: Cpu) -> float:
         """Percent of the periods since then in which the quota was used up."""
@@ -47,7 +47,7 @@ def cpu(daemon: Shell) -> Cpu:
 def parse(out: str) -> Cpu:
     """Read lines `name value`, and of the pressure the line `some … total=microseconds`."""
     facts: dict[str, int] = {}
-    waiting = None
+    waiting = 0.0
     for line in out.splitlines():
         words = line.split()
         if words[0] == "some":
