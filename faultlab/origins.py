@@ -28,7 +28,7 @@ Written by `faultlab origins --markdown` from the newest whole run of each lab; 
 
 Each row: the figures of the document (faulty → fixed), ours, and both ratios. A row holds when the
 direction is the same and our ratio is at least half of the document's. `-`: the document gives one
-value only, or 0. `∞`: from nothing to something.
+value only, or 0.
 """
 _ABOUT_LIMITS = """
 ## Measured values beside the limits
@@ -127,8 +127,9 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
     term.say(_ABOUT_LIMITS if markdown else "")
     _print(term, _LIMITS, [_limit_row(row) for row in limits], markdown)
     if markdown:
+        rows: list[Compared | Limited] = [*figures, *limits]
         term.say(_ABOUT_RUNS)
-        for run in dict.fromkeys(row.run for row in (*figures, *limits)):
+        for run in dict.fromkeys(row.run for row in rows):
             term.say(f"- {run}: {_where(run)}")
     if without:
         term.say()
@@ -230,8 +231,7 @@ def _where(run: str) -> str:
     record = Record.open(run)
     assert record is not None
     facts = record.facts
-    processors = f"{facts['cpus']} processors, pace {facts['pace']:.2g}"
-    return f"engine {facts['engine']}, kernel {facts['kernel']}, {processors}"
+    return f"engine {facts['engine']}, kernel {facts['kernel']}, {facts['cpus']} processors"
 
 
 def _ratio(faulty: float, fixed: float) -> float:
@@ -241,9 +241,12 @@ def _ratio(faulty: float, fixed: float) -> float:
 
 
 def _times(ratio: float | None) -> str:
+    """`x 28.5`, `/ 1010`."""
     if ratio is None:
         return "-"
-    return "∞" if math.isinf(ratio) else f"{ratio:.3g}"
+    if ratio in (0, math.inf):
+        return "to 0" if ratio == 0 else "from 0"
+    return f"x {number(ratio)}" if ratio >= 1 else f"/ {number(1 / ratio)}"
 
 
 def _arrow(pair: Sequence[float | None]) -> str:
@@ -273,7 +276,7 @@ def _limit_row(row: Limited) -> list[str]:
         *(number(value) for value in (row.healthy, row.faulty, row.fixed)),
         row.good,
         row.bad,
-        _times(row.distance),
+        number(row.distance),
         "yes" if row.holds else "NO",
     ]
 
