@@ -30,9 +30,12 @@ class Look:
         return min(shop.good_per_second for shop in self.shops)
 
     @property
-    def p99(self) -> float:
-        """The p99 of the slower shop, in seconds; the time-out where nobody was served."""
-        return max(shop.p99 if shop.requests else TIMEOUT for shop in self.shops)
+    def median(self) -> float:
+        """The median of the slower shop, in seconds; the time-out where nobody was served.
+
+        Not the p99: without a fault that is a garbage collection, 0.2 to 0.4 s, with it 1.1 to 3.4.
+        """
+        return max(shop.p50 if shop.requests else TIMEOUT for shop in self.shops)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,11 @@ CHECK = Check(
             "/s",
         ),
         Measure(
-            "p99 of the slower shop", lambda r: r.p99, at_most_times(2), at_least_times(2.5), "s"
+            "median wait in the slower shop",
+            lambda r: r.median,
+            at_most_times(2.5),
+            at_least_times(5),
+            "s",
         ),
     ),
     evidence=(
