@@ -14,7 +14,6 @@ from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,
-    cgroup,
     conntrack,
     container,
     curl,
@@ -22,22 +21,23 @@ from faultlab.probes import (
     hping3,
     interface,
     iptables,
-    mysql,
+    mariadb,
     nstat,
     ping,
     qdisc,
+    quota,
     ss,
     vmstat,
     wrk,
 )
 from faultlab.probes.ab import Visits
-from faultlab.probes.cgroup import Cpu
 from faultlab.probes.container import State
 from faultlab.probes.curl import Page
 from faultlab.probes.hping3 import Handshakes
 from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
 from faultlab.probes.qdisc import Qdisc
+from faultlab.probes.quota import Quota
 from faultlab.probes.ss import Listener, Summary
 from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
@@ -360,25 +360,23 @@ def test_vmstat() -> None:
     assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
 
 
-def test_mysql_status() -> None:
-    assert mysql.parse(recorded("mysql/status")) == {"Com_insert": 375, "Com_select": 3016}
+def test_mariadb_status() -> None:
+    assert mariadb.parse(recorded("mariadb/status")) == {"Com_insert": 375, "Com_select": 3016}
 
 
-def test_cgroup_v1() -> None:
+def test_quota() -> None:
     """Once a quota is set the kernel counts its periods."""
-    free = cgroup.parse(recorded("cgroup/v1-free"))
-    assert free == Cpu(0.330184847, 0, 0, 0, 0)
-    throttled = cgroup.parse(recorded("cgroup/v1-throttled"))
-    assert throttled == Cpu(0.481591023, 31, 2, 0.057518666, 0)
+    free = quota.parse(recorded("quota/free"))
+    assert free == Quota(0, 0, 0)
+    throttled = quota.parse(recorded("quota/throttled"))
+    assert throttled == Quota(31, 2, 0.057518666)
     assert throttled.throttled_percent_since(free) == pytest.approx(100 * 2 / 31)
     assert free.throttled_percent_since(free) == 0
 
 
-def test_cgroup_v2() -> None:
+def test_quota_with_cgroup_v2() -> None:
     """In the form that the kernel's document on cgroup v2 gives."""
-    stat = "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\n"
-    quota = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\nnr_bursts 0\nburst_usec 0\n"
-    some = "some avg10=75.00 avg60=20.00 avg300=5.00 total=2500000\n"
-    full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
-    assert cgroup.parse(stat + quota + some + full) == Cpu(5.0, 40, 30, 1.5, 2.5)
-    assert cgroup.parse(stat) == Cpu(5.0, 0, 0, 0, 0)  # the root, or no quota ever
+    used = "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\n"
+    periods = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\n"
+    assert quota.parse(used + periods) == Quota(40, 30, 1.5)
+    assert quota.parse(used) == Quota(0, 0, 0)
