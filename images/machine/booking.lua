@@ -22,7 +22,7 @@ function request()
   local day = os.time() + math.random(1, 1460) * 86400
   return wrk.format("POST", "/booking/order.php", headers, string.format(
     "token=token-%02d&restaurant=%d&table=%d&date=%s&time=%s&guests=2&name=Ada+Lovelace",
-    math.random(1, 19), math.random(1, 50), math.random(1, 20),
+    math.random(1, 19), math.random(1, 50), math.random(1, 30),
     os.date("%Y-%m-%d", day), times[math.random(1, 4)]))
 end
 

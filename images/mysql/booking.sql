@@ -1,7 +1,7 @@
 -- The booking service: its tables, and rows that are the same at every run. Ten times the orders,
 -- typed on db:
 --   (echo 'SET @orders = 522190;'; cat /etc/mysql/booking.sql) | mysql
--- Room is for 1,460,000 orders (a year of sittings); no two are for one table and sitting.
+-- Room is for 2,190,000 orders (a year of sittings); no two are for one table and sitting.
 
 SET @orders = COALESCE(@orders, 52219);
 
@@ -64,8 +64,8 @@ SELECT seq,
 FROM seq_1_to_50;
 
 INSERT INTO tables
-SELECT 1 + seq, 1 + seq DIV 20, 1 + seq MOD 20, 2 + 2 * ((seq MOD 20) DIV 6)
-FROM seq_0_to_999;
+SELECT 1 + seq, 1 + seq DIV 30, 1 + seq MOD 30, 2 + 2 * ((seq MOD 30) DIV 8)
+FROM seq_0_to_1499;
 
 INSERT INTO settings SELECT seq, 'sitting_minutes', 120 FROM seq_1_to_50;
 INSERT INTO settings SELECT seq, 'max_guests', 8 FROM seq_1_to_50;
@@ -75,20 +75,20 @@ INSERT INTO tokens
 SELECT seq, CONCAT('token-', LPAD(seq, 2, '0')), CONCAT('Partner ', seq), 8, seq = 20
 FROM seq_1_to_20;
 
--- Order n of a restaurant takes sitting 7919 n of the 29,200 that a restaurant has in a year: 365
--- days, 20 tables, at 12, 14, 18 and 20 o'clock. 7919 is prime, so none is taken twice.
+-- Order n of a restaurant takes sitting 7919 n of the 43,800 that a restaurant has in a year: 365
+-- days, 30 tables, at 12, 14, 18 and 20 o'clock. 7919 is prime, so none is taken twice.
 INSERT INTO orders
   (restaurant_id, table_id, token_id, dining_date, dining_time, guests, guest_name, note, created_at)
 SELECT 1 + n MOD 50,
-       1 + (n MOD 50) * 20 + (sitting DIV 4) MOD 20,
+       1 + (n MOD 50) * 30 + (sitting DIV 4) MOD 30,
        1 + n MOD 19,
-       '2026-01-01' + INTERVAL sitting DIV 80 DAY,
+       '2026-01-01' + INTERVAL sitting DIV 120 DAY,
        ELT(1 + sitting MOD 4, '12:00', '14:00', '18:00', '20:00'),
        1 + n MOD 2,
        CONCAT(ELT(1 + n MOD 7, 'Ada', 'Grace', 'Edsger', 'Barbara', 'Donald', 'Radia', 'Ken'), ' ', n),
        ELT(1 + n MOD 3, '', 'window, please', 'one of us is allergic to nuts'),
        '2025-12-01' + INTERVAL n MOD 2592000 SECOND
-FROM (SELECT seq AS n, ((seq DIV 50) * 7919) MOD 29200 AS sitting
-      FROM seq_0_to_1459999 WHERE seq < @orders) AS numbers;
+FROM (SELECT seq AS n, ((seq DIV 50) * 7919) MOD 43800 AS sitting
+      FROM seq_0_to_2189999 WHERE seq < @orders) AS numbers;
 
 ANALYZE TABLE restaurants, tables, settings, tokens, orders;
