@@ -25,7 +25,7 @@ class Watch:
 def look(at: Stack) -> Look:
     """Four seconds of orders. One at a time: so its speed is that of the stack, on any machine.
 
-    A second before warms the workers up: each of them connects to the database with its first order.
+    A second before warms the workers up: with its first order each connects to the database.
     """
     _orders(at, 1)
     return Look(_orders(at, 4))
