@@ -16,8 +16,6 @@ WARM = 1000  # baskets, until Java has compiled what is used and has been throug
 WARM_SECONDS = 30  # at most: a host that swaps does not get so far
 SECONDS = 8
 SWAPPING = 15_000  # pages a look: up to 3,000 of others come back after the fix
-    15_000  # pages in one look: after the fix up to 3,000 come back that others had out there
-)
 TIMEOUT = 10
 
 
