@@ -16,6 +16,7 @@ from faultlab.stack import Stack
 PAGES = 12
 SEATS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is for peers that are proven
 DROPS = "TcpExtListenDrops"
+OVERFLOWS = "TcpExtListenOverflows"
 REPEATS = "TcpExtTCPSynRetrans"
 
 
@@ -49,7 +50,12 @@ def look(at: Stack) -> Look:
 
 def watch(at: Stack) -> Watch:
     """Count what web dropped, and how often a user's kernel had to knock again."""
-    return Watch(nstat.read(at["web"], [DROPS]), nstat.read(at["client"], [REPEATS]))
+    return Watch(nstat.read(at["web"], [DROPS, OVERFLOWS]), nstat.read(at["client"], [REPEATS]))
+
+
+def turned_away(counters: dict[str, int]) -> int:
+    """SYNs dropped although the accept queue had room (else both counters count them)."""
+    return counters[DROPS] - counters[OVERFLOWS]
 
 
 STEADY = at_least_times(0.3)  # the crowd comes all the same
@@ -58,16 +64,16 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(f"pages of {PAGES} that come", lambda r: r.pages, at_least(10), at_most(2)),
+        Measure(f"pages of {PAGES} that come", lambda r: r.pages, at_least(8), at_most(4)),
         Measure("knocks of the crowd", lambda r: r.crowd.sent, STEADY, STEADY),
     ),
     evidence=(
         Sign(
-            "knocks that web drops",
-            lambda before, after: after.web[DROPS] - before.web[DROPS],
+            "SYNs dropped before the accept queue",
+            lambda before, after: turned_away(after.web) - turned_away(before.web),
             at_least(500),
             at="web",
-            command=f"nstat -az {DROPS}",
+            command=f"nstat -az {DROPS} {OVERFLOWS}",
         ),
         Sign(
             "users who knock again",
