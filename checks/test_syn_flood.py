@@ -38,8 +38,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Let the crowd come for six seconds, and twelve visitors in the middle of it."""
-    seconds = at.pace.seconds(6)
+    """Let the crowd come for five seconds, and twelve visitors in the middle of it."""
+    seconds = at.pace.seconds(5)
     with ThreadPoolExecutor() as pool:
         crowd = pool.submit(hping3.flood, at["crowd"], "web", seconds=seconds)
         interface.wait_sent(at["crowd"], packets=1500, seconds=seconds)

@@ -57,7 +57,7 @@ class Flood:
     received: int
 
 
-def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float = 0.0002) -> Flood:
+def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float = 0.0001) -> Flood:
     """Send SYNs `gap` seconds apart for so many seconds, and to a neighbour only.
 
     Raises CannotRun, before anything is sent, when the way to `host` leads through a router.
