@@ -31,7 +31,7 @@ from faultlab.probes import (
 from faultlab.probes.ab import Visits
 from faultlab.probes.container import State
 from faultlab.probes.curl import Page
-from faultlab.probes.hping3 import Handshakes
+from faultlab.probes.hping3 import Flood, Handshakes
 from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
 from faultlab.probes.qdisc import Qdisc
@@ -145,6 +145,26 @@ def test_hping3_that_sent_nothing() -> None:
         hping3.parse(recorded("hping3/unknown-host"))
     with pytest.raises(CannotRun, match="hping3 sent nothing: nothing"):
         hping3.parse("")
+
+
+def test_flood() -> None:
+    assert hping3.parse_flood(recorded("hping3/flood")) == Flood(sent=1349, received=49)
+    with pytest.raises(CannotRun, match="hping3 sent nothing: Unable to resolve 'nowhere'"):
+        hping3.parse_flood(recorded("hping3/unknown-host"))
+
+
+@pytest.mark.parametrize(
+    "way", ["203.0.113.7 via 198.18.0.1 dev eth0 src 198.18.0.4", "local 127.0.0.1 dev lo"]
+)
+def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
+    def must(command: str) -> str:
+        return way if command.startswith("ip route get") else "203.0.113.7\n"
+
+    machine = cast(
+        "Machine", SimpleNamespace(name="crowd", must=must)
+    )  # without run: it would fail
+    with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
+        hping3.flood(machine, "web", seconds=1)
 
 
 def test_interface() -> None:
