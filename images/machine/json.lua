@@ -1,10 +1,5 @@
 -- wrk script: print the result as one line of JSON, so that no table is scraped.
 -- Latencies in microseconds, as wrk counts them.
--- PAUSE=1000 wrk …: users who read so many milliseconds, on average, before their next request.
-local pause = tonumber(os.getenv("PAUSE"))
-if pause then
-  function delay() return math.random(0, 2 * pause) end
-end
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
