@@ -23,8 +23,10 @@ from faultlab.probes import (
     iptables,
     nstat,
     ping,
+    process,
     qdisc,
     ss,
+    tls,
     vmstat,
     wrk,
 )
@@ -351,3 +353,51 @@ def test_vmstat() -> None:
     )
     assert healthy.available_percent == pytest.approx(41.7, abs=0.1)
     assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "visits", "resumed", "gave_up"),
+    [
+        ("healthy", 3.4798, 113, 113, 0),
+        ("faulty", 2.4674, 105, 0, 0),
+        ("refused", 0.0175, 0, 0, 2),
+    ],
+)
+def test_tls_visits(name: str, seconds: float, visits: int, resumed: int, gave_up: int) -> None:
+    got = tls.parse(recorded(f"tls/visits-{name}"), 2)
+    assert got.seconds == pytest.approx(seconds, abs=1e-4)
+    assert (got.visits, got.resumed, got.gave_up) == (visits, resumed, gave_up)
+    assert got.per_second == pytest.approx(visits / seconds, rel=1e-3)
+
+
+def test_tls_visits_without_a_clock() -> None:
+    with pytest.raises(CannotRun, match="openssl s_time gave no result: nothing"):
+        tls.parse("", 2)
+
+
+@pytest.mark.parametrize(("name", "reused"), [("healthy", 5), ("faulty", 0)])
+def test_tls_sessions_reused(name: str, reused: int) -> None:
+    assert tls.parse_reused(recorded(f"tls/reconnects-{name}")) == reused
+
+
+def test_tls_sessions_without_a_handshake() -> None:
+    with pytest.raises(CannotRun, match=r"openssl s_client: .*Connection refused"):
+        tls.parse_reused(recorded("tls/reconnects-refused"))
+
+
+def test_the_processor_time_of_processes() -> None:
+    """Of a child that has ended only its parent's fields 16 and 17 tell, which do not count."""
+    assert process.parse(recorded("process/nginx")) == pytest.approx(0.05)
+    assert process.parse(recorded("process/none")) == 0
+
+
+@pytest.mark.parametrize("gzip", [True, False])
+def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
+    typed: list[str] = []
+
+    def run(command: str, timeout: float) -> SimpleNamespace:
+        typed.append(command)
+        return SimpleNamespace(out=recorded("curl/healthy"))
+
+    curl.get(cast("Machine", SimpleNamespace(run=run)), "http://web/", gzip=gzip)
+    assert ("Accept-Encoding: gzip" in typed[0]) == gzip

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
-_SCRIPT = "/usr/local/share/wrk/json.lua"
+_SCRIPTS = "/usr/local/share/wrk"
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,13 @@ def load(
     connections: int,
     seconds: int,
     timeout: int = 2,
+    script: str = "json",
 ) -> Load:
-    """Send requests over `connections` for `seconds`."""
-    command = f"wrk -t2 -c{connections} -d{seconds}s --timeout {timeout}s -s {_SCRIPT} {url} 2>&1"
+    """Send the requests of a script over `connections` for `seconds`."""
+    command = (
+        f"wrk -t{min(2, connections)} -c{connections} -d{seconds}s --timeout {timeout}s"
+        f" -s {_SCRIPTS}/{script}.lua {url} 2>&1"
+    )
     return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
 
 
