@@ -124,10 +124,12 @@ MISTAKES = {
     "services: [a]\n": "services: expected a table, got ['a']",
     "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
     "services: {web: {image: mysqld}}\n": (
-        "services.web.image: expected one of base, machine, nginx, php-fpm, tomcat, got 'mysqld'"
+        "services.web.image: expected one of"
+        " base, machine, mysql, nginx, php-fpm, tomcat, got 'mysqld'"
     ),
     "services: {web: {image: [nginx]}}\n": (
-        "services.web.image: expected one of base, machine, nginx, php-fpm, tomcat, got ['nginx']"
+        "services.web.image: expected one of"
+        " base, machine, mysql, nginx, php-fpm, tomcat, got ['nginx']"
     ),
     "services: {wbe: {cpus: 1}}\n": "services.wbe.image: missing key",
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (

@@ -21,10 +21,12 @@ from faultlab.probes import (
     hping3,
     interface,
     iptables,
+    mariadb,
     nstat,
     ping,
     process,
     qdisc,
+    quota,
     ss,
     tls,
     vmstat,
@@ -37,6 +39,7 @@ from faultlab.probes.hping3 import Flood, Handshakes
 from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
 from faultlab.probes.qdisc import Qdisc
+from faultlab.probes.quota import Quota
 from faultlab.probes.ss import Listener, Summary
 from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
@@ -279,6 +282,30 @@ def test_wrk(name: str, load: Load, failed: float) -> None:
     assert got.failed_share == pytest.approx(failed)
 
 
+def test_wrk_that_books_counts_what_is_taken_apart() -> None:
+    """A table that is taken already is neither a booking nor a failure."""
+    got = wrk.parse(recorded("wrk/booking"), 8)
+    assert (got.requests, got.refused, got.non_2xx) == (368, 1, 0)
+    assert got.good_per_second == pytest.approx(367 / 3.098508)
+    assert got.failed_share == 0
+
+
+def test_wrk_has_no_more_threads_than_connections() -> None:
+    typed: list[str] = []
+
+    def run(command: str, timeout: float) -> SimpleNamespace:
+        typed.append(command)
+        return SimpleNamespace(out=recorded("wrk/booking"))
+
+    machine = cast("Machine", SimpleNamespace(run=run))
+    wrk.load(machine, "http://web", connections=1, seconds=4, script="booking")
+    wrk.load(machine, "http://web/", connections=8, seconds=4)
+    assert typed == [
+        "wrk -t1 -c1 -d4s --timeout 2s -s /usr/local/share/wrk/booking.lua http://web 2>&1",
+        "wrk -t2 -c8 -d4s --timeout 2s -s /usr/local/share/wrk/json.lua http://web/ 2>&1",
+    ]
+
+
 def test_wrk_counts_good_answers() -> None:
     """With 51 ports the requests a second double; those that were answered well do not."""
     healthy = wrk.parse(recorded("wrk/healthy"), 20)
@@ -401,3 +428,23 @@ def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
 
     curl.get(cast("Machine", SimpleNamespace(run=run)), "http://web/", gzip=gzip)
     assert ("Accept-Encoding: gzip" in typed[0]) == gzip
+def test_mariadb_status() -> None:
+    assert mariadb.parse(recorded("mariadb/status")) == {"Com_insert": 375, "Com_select": 3016}
+
+
+def test_quota() -> None:
+    """Once a quota is set the kernel counts its periods."""
+    free = quota.parse(recorded("quota/free"))
+    assert free == Quota(0, 0, 0)
+    throttled = quota.parse(recorded("quota/throttled"))
+    assert throttled == Quota(31, 2, 0.057518666)
+    assert throttled.throttled_percent_since(free) == pytest.approx(100 * 2 / 31)
+    assert free.throttled_percent_since(free) == 0
+
+
+def test_quota_with_cgroup_v2() -> None:
+    """In the form that the kernel's document on cgroup v2 gives."""
+    used = "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\n"
+    periods = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\n"
+    assert quota.parse(used + periods) == Quota(40, 30, 1.5)
+    assert quota.parse(used) == Quota(0, 0, 0)

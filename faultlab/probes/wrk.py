@@ -1,5 +1,6 @@
-"""Probe: load from wrk, whose script `json.lua` prints the result as JSON. Source: wrk's SCRIPTING.
+"""Probe: load from wrk, whose script prints the result as JSON. Source: wrk's SCRIPTING.
 
+Scripts: `json` asks for one page again and again; `booking` books a table with each request.
 A request that takes longer than `timeout` counts as a time-out and not in the percentiles.
 """
 
@@ -16,7 +17,10 @@ _SCRIPTS = "/usr/local/share/wrk"
 
 @dataclass(frozen=True)
 class Load:
-    """What the users of a bounded load met. Latencies in seconds."""
+    """What the users of a bounded load met. Latencies in seconds.
+
+    `refused`: answers that say no as they should, such as 409 for a table that is taken.
+    """
 
     seconds: float
     requests: int
@@ -26,11 +30,12 @@ class Load:
     p50: float
     p99: float
     max: float
+    refused: int = 0
 
     @property
     def good_per_second(self) -> float:
         """Requests a second that were answered with a success."""
-        return (self.requests - self.non_2xx) / self.seconds
+        return (self.requests - self.non_2xx - self.refused) / self.seconds
 
     @property
     def all_per_second(self) -> float:
@@ -83,4 +88,5 @@ def parse(out: str, connections: int) -> Load:
         p50=facts["p50"] / 1e6,
         p99=facts["p99"] / 1e6,
         max=facts["max"] / 1e6,
+        refused=facts.get("refused", 0),
     )
