@@ -192,10 +192,10 @@ def test_nstat_reads_what_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("name", "root"),
     [
-        ("none", Qdisc("noqueue", 0, 0, 0)),
-        ("no-device", Qdisc("none", 0, 0, 0)),
-        ("tbf", Qdisc("tbf", 649, 0, 1788)),
-        ("htb", Qdisc("htb", 614, 121, 590)),  # the root, not the tbf below it
+        ("none", Qdisc("noqueue", 0, 0, 0, 0, 0, 0)),
+        ("no-device", Qdisc("none", 0, 0, 0, 0, 0, 0)),
+        ("tbf", Qdisc("tbf", 649, 0, 1788, 268848, 1761, 1_000_000)),
+        ("htb", Qdisc("htb", 614, 121, 590, 255192, 0, 0)),  # the root, not the tbf below it
     ],
 )
 def test_qdisc(name: str, root: Qdisc) -> None:
