@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
 
-from faultlab import __version__, catalogue, doctor, learner, status, transcript, verify, vm
+from faultlab import __version__, catalogue, doctor, learner, plot, status, transcript, verify, vm
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.terminal import Terminal
@@ -125,6 +125,15 @@ VERBS: dict[str, Verb] = {
             _option("--json", dest="json_file", metavar="FILE", help="write the result as JSON"),
             _option("--junit", metavar="FILE", help="write the result as JUnit XML"),
             _ENGINE,
+        ),
+    ),
+    "plot": Verb(
+        "draw what a run measured under a growing load, as SVG (a spoiler)",
+        lambda term, a: plot.draw(term, a.run, a.to),
+        ("faultlab plot bandwidth", "faultlab plot bandwidth --to picture.svg"),
+        options=(
+            _option("run", metavar="RUN|LAB", help="a run, or a lab: its newest with a sweep"),
+            _option("--to", metavar="FILE", help="where to (runs/RUN/sweep.svg)"),
         ),
     ),
     "list": Verb(

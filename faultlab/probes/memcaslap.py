@@ -16,7 +16,7 @@ from faultlab.errors import CannotRun
 
 CONFIG = "/etc/shop/cache.conf"
 # Errors come a line each, which can be very many.
-_COUNT_ERRORS = """awk '/SERVER_ERROR/ {n++; next} {print} END {print "errors: " n+0}'"""
+_COUNT_ERRORS = """awk '/SERVER_ERROR|^Failed/ {n++; next} {print} END {print "errors: " n+0}'"""
 _TOTAL = r"^Total Statistics\n.*\nPeriod +1 +\d+ +(\d+) +([\d.]+) "
 _TIMES = r"^Total Statistics \((\d+) events\)\n(?:.*\n)*? +Log2 Dist:\n((?: +\d+:[ \d]+\n)+)"
 
