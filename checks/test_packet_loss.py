@@ -71,7 +71,7 @@ CHECK = Check(
             "pings lost",
             lambda r: 100 * r.echoes.loss,
             at_most(3),
-            at_least(20),
+            at_least(15),
             "%",
             stage=1,
         ),

@@ -15,6 +15,7 @@ PAGE = "basket.jsp?kb=1024"
 WARM = 1000  # baskets, until Java has compiled what is used and has been through its heap
 WARM_SECONDS = 30  # at most: a host that swaps does not get so far
 SECONDS = 8
+SWAPPING = 15_000  # pages a look: up to 3,000 of others come back after the fix
 TIMEOUT = 10
 
 
@@ -30,9 +31,12 @@ class Look:
         return min(shop.good_per_second for shop in self.shops)
 
     @property
-    def p99(self) -> float:
-        """The p99 of the slower shop, in seconds; the time-out where nobody was served."""
-        return max(shop.p99 if shop.requests else TIMEOUT for shop in self.shops)
+    def median(self) -> float:
+        """The median of the slower shop, in seconds; the time-out where nobody was served.
+
+        Not the p99: without a fault that is a garbage collection, 0.2 to 0.4 s, with it 1.1 to 3.4.
+        """
+        return max(shop.p50 if shop.requests else TIMEOUT for shop in self.shops)
 
 
 @dataclass(frozen=True)
@@ -75,21 +79,25 @@ CHECK = Check(
             "/s",
         ),
         Measure(
-            "p99 of the slower shop", lambda r: r.p99, at_most_times(2), at_least_times(2.5), "s"
+            "median wait in the slower shop",
+            lambda r: r.median,
+            at_most_times(2.5),
+            at_least_times(5),
+            "s",
         ),
     ),
     evidence=(
         Sign(
             "pages swapped in",
             lambda before, after: after.memory.swapped_in - before.memory.swapped_in,
-            at_least(1000),
+            at_least(SWAPPING),
             at="app",
             command="vmstat 1",
         ),
         Sign(
             "pages swapped out",
             lambda before, after: after.memory.swapped_out - before.memory.swapped_out,
-            at_least(1000),
+            at_least(SWAPPING),
             at="app",
             command="vmstat 1",
         ),

@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
 
-from faultlab import __version__, catalogue, doctor, learner, plot, status, transcript, verify, vm
+from faultlab import (
+    __version__,
+    catalogue,
+    doctor,
+    learner,
+    matrix,
+    origins,
+    plot,
+    status,
+    transcript,
+    verify,
+    vm,
+)
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.terminal import Terminal
@@ -125,6 +137,25 @@ VERBS: dict[str, Verb] = {
             _option("--json", dest="json_file", metavar="FILE", help="write the result as JSON"),
             _option("--junit", metavar="FILE", help="write the result as JUnit XML"),
             _ENGINE,
+        ),
+    ),
+    "matrix": Verb(
+        "look for the evidence of every lab in every other one",
+        lambda term, a: matrix.show(term, a.labs, a.all, a.engine),
+        ("faultlab matrix mtu iptables-drop", "faultlab matrix --all --json"),
+        options=(
+            _option("labs", nargs="*", metavar="LAB", help="labs to run"),
+            _option("--all", action="store_true", help="every lab"),
+            _ENGINE,
+        ),
+    ),
+    "origins": Verb(
+        "measured figures beside those of the documents of origin, and beside the limits",
+        lambda term, a: origins.show(term, a.labs, markdown=a.markdown),
+        ("faultlab origins", "faultlab origins conntrack", "faultlab origins --markdown"),
+        options=(
+            _option("labs", nargs="*", metavar="LAB", help="only these labs"),
+            _option("--markdown", action="store_true", help="as it stands in docs/origins.md"),
         ),
     ),
     "plot": Verb(

@@ -81,6 +81,28 @@ class Hint(_Strict):
     text: str
 
 
+class Figure(_Strict):
+    """What the document of origin measured, and what is the same here.
+
+    `of`: a Measure or Sign of the check, or a field of its look (`visits.max`); two of them where
+    the document sets the slowest against the usual. `phases`: those of a run that stand for the
+    document's two; a lab of stages has more of them.
+    """
+
+    what: str
+    of: str | Annotated[list[str], Field(min_length=2, max_length=2)]
+    unit: str = ""
+    faulty: float | None = None
+    fixed: float | None = None
+    phases: Annotated[list[str], Field(min_length=2, max_length=2)] = ["faulty", "fixed"]
+
+    @model_validator(mode="after")
+    def _something(self) -> Figure:
+        if self.faulty is None and self.fixed is None:
+            raise ValueError("expected faulty or fixed")
+        return self
+
+
 class Lab(_Strict):
     """The facts of one lab, as `lab.toml` gives them."""
 
@@ -102,6 +124,7 @@ class Lab(_Strict):
     alternative: Annotated[list[Remedy], Field(min_length=1)]
     cheat: Annotated[list[Remedy], Field(min_length=1)]
     hint: Annotated[list[Hint], Field(min_length=1)]
+    figure: list[Figure] = []
 
     @model_validator(mode="after")
     def _a_fault_has_inject_and_fix(self) -> Lab:

@@ -47,7 +47,9 @@ def verify(
         labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))
     ]
     result = Result(term, json_file, junit_file, repeat)
-    places = _places(term, chosen, wanted, result)
+    places, cannot = engines_of(term, chosen, wanted)
+    for lab_id, reason in cannot.items():
+        result.add(Case(lab_id, 1, "skip", 0.0, reason=reason))
     runner = Runner({lab_id: engine.name for lab_id, engine in places.items()})
     try:
         _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)
@@ -61,9 +63,12 @@ def verify(
     result.conclude()
 
 
-def _places(term: Terminal, chosen: list[Lab], wanted: Wanted, result: Result) -> dict[str, Engine]:
-    """The engine of each lab, ready; what `wanted` does not allow is skipped with a reason."""
+def engines_of(
+    term: Terminal, chosen: Sequence[Lab], wanted: Wanted
+) -> tuple[dict[str, Engine], dict[str, str]]:
+    """The engine of each lab, ready; and why those have none that `wanted` does not allow."""
     places: dict[str, Engine] = {}
+    cannot: dict[str, str] = {}
     local, lacking = (None, {}) if wanted == "vm" else _local(term)
     inside: Engine | None = None
     for lab in chosen:
@@ -71,14 +76,15 @@ def _places(term: Terminal, chosen: list[Lab], wanted: Wanted, result: Result) -
         if local is not None and outlook.verdict == "RUN":
             places[lab.id] = local
         elif wanted == "local":
-            reason = f"needs the lab VM ({outlook.reason}): faultlab verify {lab.id} --engine vm"
-            result.add(Case(lab.id, 1, "skip", 0.0, reason=reason))
+            cannot[lab.id] = (
+                f"needs the lab VM ({outlook.reason}): faultlab verify {lab.id} --engine vm"
+            )
         else:
             if inside is None:
                 vm.bring_up(term)
                 inside = vm.connect()
             places[lab.id] = inside
-    return places
+    return places, cannot
 
 
 def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:

@@ -107,6 +107,7 @@ def test_needed_puts_machines_before_daemons() -> None:
     ]
 
 
+IMAGES = ", ".join(sorted(images.names()))
 MISTAKES = {
     "services: [a\n": "not valid YAML: line 2: expected ',' or ']', but got '<stream end>'",
     "- a\n": "expected services, got ['a']",
@@ -114,10 +115,10 @@ MISTAKES = {
     "services: [a]\n": "services: expected a table, got ['a']",
     "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
     "services: {web: {image: mysqld}}\n": (
-        "services.web.image: expected one of base, machine, memcached, nginx, php-fpm, tomcat, got 'mysqld'"
+        f"services.web.image: expected one of {IMAGES}, got 'mysqld'"
     ),
     "services: {web: {image: [nginx]}}\n": (
-        "services.web.image: expected one of base, machine, memcached, nginx, php-fpm, tomcat, got ['nginx']"
+        f"services.web.image: expected one of {IMAGES}, got ['nginx']"
     ),
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
         "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"

@@ -98,7 +98,7 @@ MISTAKES = {
     "bad daemon": (
         '"php-fpm"',
         '"php-fmp"',
-        "daemons[1]: expected one of memcached, nginx, php-fpm, tomcat, got 'php-fmp'",
+        f"daemons[1]: expected one of {DAEMONS}, got 'php-fmp'",
     ),
     "bad ability": (
         MINUTES,

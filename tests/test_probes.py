@@ -18,6 +18,7 @@ from faultlab.probes import (
     container,
     cpu,
     curl,
+    fpm,
     hping3,
     interface,
     iptables,
@@ -249,7 +250,7 @@ def test_ss_summary() -> None:
         (
             "somaxconn",
             Load(3.058484, 39931, 0, 21, 0, 0.000557, 0.397298, 0.854521),
-            21 / 39952,
+            21 / 39931,
         ),
         ("refused", Load(1.0, 0, 0, 0, 20, 0.0, 0.0, 0.0), 1.0),
         ("silent", Load(3.004568, 0, 0, 0, 0, 0.0, 0.0, 0.0), 1.0),
@@ -293,6 +294,23 @@ def test_the_state_of_a_container(name: str, state: State) -> None:
     inspected = SimpleNamespace(attrs={"RestartCount": 2})
     machine = SimpleNamespace(state=json.loads(recorded(f"container/{name}")), container=inspected)
     assert container.state(cast("Machine", machine)) == state
+
+
+def test_processors() -> None:
+    healthy = vmstat.parse_processors(recorded("vmstat/processors"))
+    assert healthy == vmstat.Processors(2571813, 2130582)
+    later = vmstat.Processors(healthy.busy + 150, healthy.idle + 50)
+    assert vmstat.busy_percent(healthy, later) == 75
+    assert vmstat.busy_percent(healthy, healthy) == 0
+
+
+def test_fpm() -> None:
+    static = fpm.parse(recorded("fpm/static"))
+    assert (static.mode, static.active, static.idle) == ("static", 1, 23)
+    full = fpm.parse(recorded("fpm/full"))
+    assert full == fpm.Status("dynamic", 5, 0, 29, 98, 1, 0)
+    with pytest.raises(CannotRun, match="PHP-FPM gave no status: 'File not found"):
+        fpm.parse("File not found.\n")
 
 
 def test_vmstat() -> None:

@@ -76,7 +76,8 @@ def test_a_fix_is_not_the_way_back(lab_id: str) -> None:
 @each_lab
 def test_a_ticket_spoils_nothing(lab_id: str) -> None:
     lab = labs.load(lab_id)
-    text = f"{lab.title}\n{lab.ticket}".lower()
+    ticket = re.sub(r"http://\S+", "", lab.ticket)  # the page's name gives nothing away
+    text = f"{lab.title}\n{ticket}".lower()
     commands = " ".join(step.run or "" for step in lab.inject).lower()
     words = set(re.findall(r"[a-z][a-z0-9_]{2,}", commands)) - HARMLESS
     if not lab.control:

@@ -7,6 +7,7 @@ import shlex
 from faultlab.engine import Shell
 
 NGINX_ERROR = "/var/log/nginx/error.log"
+PHP_FPM = "/var/log/php/fpm.log"
 
 
 def count(machine: Shell, file: str, text: str) -> int:

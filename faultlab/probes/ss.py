@@ -54,3 +54,14 @@ def parse_summary(out: str) -> Summary:
     established = re.search(r"estab (\d+)", out)
     time_wait = re.search(r"timewait (\d+)", out)
     return Summary(int(established[1]) if established else 0, int(time_wait[1]) if time_wait else 0)
+
+
+def time_wait(machine: Shell, port: int) -> int:
+    """Connections to this port in TIME_WAIT on the side that had opened them: each keeps a port."""
+    return int(machine.must(f"ss -Htan state time-wait dport = :{port} | wc -l"))
+
+
+def local_ports(machine: Shell) -> int:
+    """How many ports connect() may choose from."""
+    first, last = machine.must("sysctl -n net.ipv4.ip_local_port_range").split()
+    return int(last) - int(first) + 1

@@ -1,4 +1,4 @@
-"""Probe: the memory of the kernel below a machine, and its swapping. Source: proc(5).
+"""Probe: memory, swapping and processors of the kernel below a machine. Source: proc(5).
 
 What `vmstat` and `free` show, with the major faults that neither counts. All containers of one
 kernel read the same values.
@@ -47,3 +47,28 @@ def parse(out: str) -> Memory:
         swapped_out=facts["pswpout"],
         major_faults=facts["pgmajfault"],
     )
+
+
+@dataclass(frozen=True)
+class Processors:
+    """Time of all processors since boot, in hundredths of a second; waiting for a disk is idle."""
+
+    busy: int
+    idle: int
+
+
+def processors(machine: Shell) -> Processors:
+    """Read it now."""
+    return parse_processors(machine.must("head -1 /proc/stat"))
+
+
+def parse_processors(out: str) -> Processors:
+    """Read the line `cpu  user nice system idle iowait irq softirq steal …`."""
+    user, nice, system, idle, iowait, irq, softirq, steal = map(int, out.split()[1:9])
+    return Processors(user + nice + system + irq + softirq + steal, idle + iowait)
+
+
+def busy_percent(before: Processors, after: Processors) -> float:
+    """Share of the time between two readings in which the processors worked, in percent."""
+    busy, idle = after.busy - before.busy, after.idle - before.idle
+    return 100 * busy / (busy + idle) if busy + idle else 0.0

@@ -1,0 +1,140 @@
+"""Matrix: the evidence of every lab, looked for while every other lab is running.
+
+A diagnosis rests on all traces of a lab together, so its evidence fires when every sign of it does.
+That must happen in its own lab, and elsewhere only where `twins` says so: a composite names its
+parts there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from faultlab import case, check, lock, verify
+from faultlab import lab as labs
+from faultlab.check import Check, Finding, Reading
+from faultlab.engine import Engine
+from faultlab.engines import Wanted
+from faultlab.errors import BadInput, CannotRun, SaidNo
+from faultlab.lab import Lab
+from faultlab.run import FAULTY, Run, stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
+_LETTERS: dict[Mark, str] = {
+    "own": "X",
+    "missing": "?",
+    "twin": "t",
+    "alarm": "!",
+    "silent": ".",
+    "absent": " ",
+}
+_LEGEND = (
+    "X its own fault   t a declared twin   . silent   blank: no such machine here",
+    "! fires where it must not   ? silent in its own lab",
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The evidence of lab `of`, while lab `running` is up with its fault and its load."""
+
+    running: str
+    of: str
+    mark: Mark
+    signs: list[Finding]
+
+
+def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: Wanted) -> None:
+    """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
+    if bool(lab_ids) == everything:
+        raise BadInput("Name some labs, or say --all.", "faultlab matrix --help")
+    os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
+    chosen = [labs.load(i) for i in (labs.ids() if everything else dict.fromkeys(lab_ids))]
+    judges = {lab.id: check.load(lab.id) for lab in chosen}
+    columns = [lab for lab in chosen if judges[lab.id].evidence]
+    places, cannot = verify.engines_of(term, chosen, wanted)
+    rows: dict[str, list[Cell]] = {}
+    for lab in chosen:
+        with term.step("run", lab.id) as step:
+            if lab.id in cannot:
+                step.done(f"{lab.id}: skipped, it needs the lab VM")
+                continue
+            rows[lab.id] = _row(places[lab.id], lab, columns, judges)
+            loud = [cell.of for cell in rows[lab.id] if cell.mark in ("own", "twin", "alarm")]
+            step.done(f"{lab.id}: {', '.join(loud) or 'silent'}")
+    _print(term, rows, [lab.id for lab in columns])
+    term.json({"cells": [asdict(cell) for row in rows.values() for cell in row]})
+    wrong = [cell for row in rows.values() for cell in row if cell.mark in ("alarm", "missing")]
+    if wrong:
+        words = ", ".join(f"{cell.of} in {cell.running}" for cell in wrong)
+        raise SaidNo(f"Not as declared: {words}.", "see twins in docs/adding-a-lab.md")
+
+
+def _row(
+    engine: Engine, lab: Lab, columns: Iterable[Lab], judges: Mapping[str, Check[Any, Any]]
+) -> list[Cell]:
+    """Bring one lab up, prove its symptom, and look for all evidence around its load."""
+    name = stack_name(lab.id)
+    with lock.hold(name, f"matrix {lab.id}"):
+        run = Run.begin(engine, lab, name)
+        try:
+            run.healthy()
+            run.inject()
+            before = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+            run.gate(FAULTY)
+            after = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+            cells = [
+                _cell(lab, other, _signs(judges[other.id], before[other.id], after[other.id]))
+                for other in columns
+            ]
+            run.record.facts["matrix"] = [asdict(cell) for cell in cells]
+        finally:
+            run.down()
+    return cells
+
+
+def _watch(judge: Check[Any, Any], place: Stack) -> Any:
+    """The traces of a lab as they are now; None where a machine that it reads is not there."""
+    try:
+        return judge.watch(place)
+    except CannotRun:
+        return None
+
+
+def _signs(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
+    if before is None or after is None:
+        return []
+    return judge.signs(Reading(None, before, after))
+
+
+def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
+    fires = bool(signs) and all(sign.holds for sign in signs)
+    return Cell(lab.id, other.id, mark(lab, other, fires, bool(signs)), signs)
+
+
+def mark(lab: Lab, other: Lab, fires: bool, there: bool) -> Mark:
+    """What it means that the evidence of `other` does or does not fire in `lab`."""
+    if other.id == lab.id:
+        return "own" if fires else "missing"
+    if not there:
+        return "absent"
+    if not fires:
+        return "silent"
+    return "twin" if other.id in lab.twins or lab.id in other.twins else "alarm"
+
+
+def _print(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> None:
+    """A row for the lab that runs, a numbered column for the evidence that is looked for."""
+    numbers = {of: number for number, of in enumerate(columns, 1)}
+    term.say()
+    term.say("evidence of lab".rjust(22) + "".join(f"{numbers[of]:>2}" for of in columns))
+    for running, row in rows.items():
+        number = f"{numbers[running]:>2}" if running in numbers else "  "
+        term.say(f"{number} {running:<19}" + "".join(f" {_LETTERS[c.mark]}" for c in row))
+    term.say()
+    for line in _LEGEND:
+        term.say(line)

@@ -1,0 +1,291 @@
+"""Origins: measured figures beside those of the documents, and beside the limits of the checks.
+
+Both tables are made from the newest whole run of each lab in `runs/`; nothing is measured here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from operator import attrgetter
+from typing import Any
+
+from faultlab import check, paths
+from faultlab import lab as labs
+from faultlab.check import Check, Measure, Reading, number
+from faultlab.errors import BadInput, CannotRun
+from faultlab.lab import Figure, Lab
+from faultlab.record import Record
+from faultlab.run import FAULTY, FIXED, HEALTHY
+from faultlab.terminal import Terminal
+
+_ABOUT_FIGURES = """\
+# The documents of origin, and what is measured here
+
+Written by `faultlab origins --markdown` from the newest whole run of each lab; not edited by hand.
+
+Each row: the figures of the document (faulty → fixed), ours, and both ratios. A row holds when the
+direction is the same and our ratio is at least half of the document's. `-`: the document gives one
+value only, or 0.
+"""
+_ABOUT_LIMITS = """
+## Measured values beside the limits
+
+`good` must hold in the healthy and in the fixed phase, `bad` in the faulty one. `gaps`: the smaller
+distance between the faulty phase and the others, in gaps between the two limits; two or more are
+wanted, so that chance does not decide. Exit codes have no distance and are left out.
+"""
+_ABOUT_RUNS = """
+## The runs
+"""
+_HALF = 0.5  # of the ratio of origin, at least: machines and versions differ
+_TWICE = 2.0  # the distance between the phases, in gaps between the limits, at least
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of a document of origin, and the same thing measured: faulty, then fixed."""
+
+    lab: str
+    run: str
+    what: str
+    unit: str
+    origin: tuple[float | None, float | None]
+    ours: tuple[float, float]
+
+    @property
+    def origin_ratio(self) -> float | None:
+        """Fixed to faulty in the document; None where it gives one of them only, or 0."""
+        faulty, fixed = self.origin
+        return fixed / faulty if faulty and fixed else None
+
+    @property
+    def our_ratio(self) -> float:
+        """Fixed to faulty, as measured."""
+        return _ratio(*self.ours)
+
+    @property
+    def holds(self) -> bool:
+        """The same direction, and at least half of the ratio."""
+        faulty, fixed = self.origin
+        rises = (fixed or 0) > (faulty or 0)
+        ours = self.our_ratio if rises else _ratio(*reversed(self.ours))
+        if self.origin_ratio is None:
+            return ours > 1
+        wanted = self.origin_ratio if rises else 1 / self.origin_ratio
+        return ours > 1 and ours >= _HALF * wanted
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A measure of a check: its values in three phases beside its two limits."""
+
+    lab: str
+    run: str
+    what: str
+    unit: str
+    healthy: float
+    faulty: float
+    fixed: float
+    good: str
+    bad: str
+    gap: float
+
+    @property
+    def distance(self) -> float:
+        """The distance between the phases, in gaps; infinite where the limits leave none."""
+        apart = min(abs(self.faulty - self.healthy), abs(self.faulty - self.fixed))
+        return apart / self.gap if self.gap else math.inf
+
+    @property
+    def holds(self) -> bool:
+        """Far enough apart for chance not to decide."""
+        return self.distance >= _TWICE
+
+
+def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
+    """Print both tables. Raises CannotRun when no lab has a whole run."""
+    figures: list[Compared] = []
+    limits: list[Limited] = []
+    without: list[str] = []
+    for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
+        judge = check.load(lab.id)
+        record = newest(lab.id, judge)
+        if record is None:
+            without.append(lab.id)
+            continue
+        figures += [_compare(lab, judge, record, figure) for figure in lab.figure]
+        limits += [_limit(judge, record, measure) for measure in _telling(judge)]
+    if not (figures or limits):
+        raise CannotRun("No lab has a whole run yet.", "faultlab verify --all")
+    if markdown:
+        term.console.width = 240
+        term.say(_ABOUT_FIGURES)
+    _print(term, _FIGURES, [_figure_row(row) for row in figures], markdown)
+    term.say(_ABOUT_LIMITS if markdown else "")
+    _print(term, _LIMITS, [_limit_row(row) for row in limits], markdown)
+    if markdown:
+        rows: list[Compared | Limited] = [*figures, *limits]
+        term.say(_ABOUT_RUNS)
+        for run in dict.fromkeys(row.run for row in rows):
+            term.say(f"- {run}: {_where(run)}")
+    if without:
+        term.say()
+        term.say(f"No whole run yet: {', '.join(without)}")
+    term.json(
+        {
+            "figures": [{**asdict(row), "holds": row.holds} for row in figures],
+            "limits": [
+                {**asdict(row), "distance": row.distance, "holds": row.holds} for row in limits
+            ],
+            "without": without,
+        }
+    )
+
+
+def newest(lab_id: str, judge: Check[Any, Any]) -> Record | None:
+    """The newest run of a lab that came to its fixed phase and that its check can still read."""
+    for folder in sorted(paths.runs().glob(f"*-{lab_id}-????"), reverse=True):
+        record = Record.open(folder.name)
+        if record is None or record.facts["lab"] != lab_id:
+            continue
+        with suppress(BadInput, CannotRun):
+            for phase in (HEALTHY, FAULTY, FIXED):
+                _reading(judge, record, phase)
+            return record
+    return None
+
+
+def _telling(judge: Check[Any, Any]) -> list[Measure[Any]]:
+    """The measures that tell the phases apart by more or less, not by an exit code."""
+    return [m for m in judge.symptom if m.bad and not m.steady and m.good.op != "exactly"]
+
+
+def _compare(lab: Lab, judge: Check[Any, Any], record: Record, figure: Figure) -> Compared:
+    names = [figure.of] * 2 if isinstance(figure.of, str) else figure.of
+    faulty, fixed = (
+        _value(judge, record, of, phase) for of, phase in zip(names, figure.phases, strict=True)
+    )
+    return Compared(
+        lab=lab.id,
+        run=record.id,
+        what=figure.what,
+        unit=figure.unit,
+        origin=(figure.faulty, figure.fixed),
+        ours=(faulty, fixed),
+    )
+
+
+def _value(judge: Check[Any, Any], record: Record, of: str, phase: str) -> float:
+    """What goes by this name in a phase of a run. Raises CannotRun when nothing does."""
+    reading = _reading(judge, record, phase)
+    for measure in judge.symptom:
+        if measure.name == of:
+            return float(measure.of(reading.look))
+    for sign in judge.evidence:
+        if sign.name == of:
+            return float(sign.of(reading.before, reading.after))
+    try:
+        return float(attrgetter(of)(reading.look))
+    except AttributeError as error:
+        lab_id = record.facts["lab"]
+        raise CannotRun(
+            f"labs/{lab_id}/lab.toml: figure.of: nothing measured is called {of!r}",
+            f"edit labs/{lab_id}/lab.toml",
+        ) from error
+
+
+def _reading(judge: Check[Any, Any], record: Record, phase: str) -> Reading[Any, Any]:
+    stored = record.facts["readings"].get(phase)
+    if stored is None:
+        raise CannotRun(
+            f"{record.id} has no phase {phase!r}.", f"faultlab verify {record.facts['lab']}"
+        )
+    return judge.load(stored)
+
+
+def _limit(judge: Check[Any, Any], record: Record, measure: Measure[Any]) -> Limited:
+    healthy, faulty, fixed = (
+        float(measure.of(_reading(judge, record, phase).look)) for phase in (HEALTHY, FAULTY, FIXED)
+    )
+    assert measure.bad is not None
+    good, bad = measure.good.threshold(healthy), measure.bad.threshold(healthy)
+    return Limited(
+        lab=record.facts["lab"],
+        run=record.id,
+        what=measure.name,
+        unit=measure.unit,
+        healthy=healthy,
+        faulty=faulty,
+        fixed=fixed,
+        good=f"{measure.good.op} {number(good)}",
+        bad=f"{measure.bad.op} {number(bad)}",
+        gap=abs(good - bad),
+    )
+
+
+def _where(run: str) -> str:
+    """Where a run took place."""
+    record = Record.open(run)
+    assert record is not None
+    facts = record.facts
+    return f"engine {facts['engine']}, kernel {facts['kernel']}, {facts['cpus']} processors"
+
+
+def _ratio(faulty: float, fixed: float) -> float:
+    if fixed == faulty:
+        return 1.0
+    return fixed / faulty if faulty else math.inf
+
+
+def _times(ratio: float | None) -> str:
+    """`x 28.5`, `/ 1010`."""
+    if ratio is None:
+        return "-"
+    if ratio in (0, math.inf):
+        return "to 0" if ratio == 0 else "from 0"
+    return f"x {number(ratio)}" if ratio >= 1 else f"/ {number(1 / ratio)}"
+
+
+def _arrow(pair: Sequence[float | None]) -> str:
+    return " → ".join("-" if value is None else number(value) for value in pair)
+
+
+_FIGURES = ("lab", "figure", "origin", "ratio", "measured", "ratio", "holds")
+_LIMITS = ("lab", "measure", "healthy", "faulty", "fixed", "good", "bad", "gaps", "holds")
+
+
+def _figure_row(row: Compared) -> list[str]:
+    return [
+        row.lab,
+        f"{row.what} [{row.unit}]" if row.unit else row.what,
+        _arrow(row.origin),
+        _times(row.origin_ratio),
+        _arrow(row.ours),
+        _times(row.our_ratio),
+        "yes" if row.holds else "NO",
+    ]
+
+
+def _limit_row(row: Limited) -> list[str]:
+    return [
+        row.lab,
+        f"{row.what} [{row.unit}]" if row.unit else row.what,
+        *(number(value) for value in (row.healthy, row.faulty, row.fixed)),
+        row.good,
+        row.bad,
+        number(row.distance),
+        "yes" if row.holds else "NO",
+    ]
+
+
+def _print(
+    term: Terminal, columns: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool
+) -> None:
+    if not markdown:
+        term.table(columns, rows)
+        return
+    for cells in (columns, ["---"] * len(columns), *rows):
+        term.say(f"| {' | '.join(cells)} |")

@@ -1,0 +1,85 @@
+"""The matrix: whose evidence may fire where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from faultlab import lab as labs
+from faultlab import matrix
+from faultlab.check import Check, Sign, at_least
+from faultlab.engine import Machine
+from faultlab.errors import CannotRun
+from faultlab.matrix import Cell, Mark
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+from tests.conftest import Run
+
+
+@pytest.mark.parametrize(
+    ("running", "of", "fires", "there", "expected"),
+    [
+        ("mtu", "mtu", True, True, "own"),
+        ("mtu", "mtu", False, True, "missing"),
+        ("mtu", "mtu", False, False, "missing"),
+        ("mtu", "iptables-drop", True, True, "twin"),
+        ("packet-loss", "mtu", True, True, "twin"),
+        ("mtu", "packet-loss", True, True, "twin"),
+        ("mtu", "port-range", True, True, "alarm"),
+        ("healthy", "mtu", True, True, "alarm"),
+        ("healthy", "mtu", False, True, "silent"),
+        ("mtu", "swap", False, False, "absent"),
+    ],
+)
+def test_mark(running: str, of: str, fires: bool, there: bool, expected: Mark) -> None:
+    assert matrix.mark(labs.load(running), labs.load(of), fires, there) == expected
+
+
+@dataclass(frozen=True)
+class Count:
+    drops: int
+
+
+def test_evidence_that_needs_another_machine_is_absent() -> None:
+    def watch(at: Any) -> Count:
+        return Count(at["db"].drops)
+
+    judge = Check(
+        look=lambda _: 0,
+        watch=watch,
+        symptom=(),
+        evidence=(Sign("drops", lambda a, b: b.drops - a.drops, at_least(1), "db", "nstat"),),
+    )
+
+    class Empty(dict[str, Machine]):
+        def __missing__(self, name: str) -> Machine:
+            raise CannotRun(f"{name} is not there any more.")
+
+    nothing = matrix._watch(judge, cast(Stack, Empty()))
+    assert nothing is None and matrix._signs(judge, nothing, nothing) == []
+    full = cast(Stack, {"db": SimpleNamespace(drops=3)})
+    assert matrix._watch(judge, full) == Count(3)
+    assert [sign.holds for sign in matrix._signs(judge, Count(1), Count(3))] == [True]
+
+
+def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {
+        "healthy": [Cell("healthy", "mtu", "silent", []), Cell("healthy", "swap", "absent", [])],
+        "mtu": [Cell("mtu", "mtu", "own", []), Cell("mtu", "swap", "alarm", [])],
+    }
+    matrix._print(Terminal(), rows, ["mtu", "swap"])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:4] == [
+        "       evidence of lab 1 2",
+        "   healthy             .",
+        " 1 mtu                 X !",
+    ]
+
+
+@pytest.mark.parametrize(("words", "said"), [([], "Name some labs"), (["mtu", "--all"], "Name")])
+def test_it_takes_some_labs_or_all(words: list[str], said: str, faultlab: Run) -> None:
+    got = faultlab("matrix", *words)
+    assert got.code == 2 and said in got.err and "faultlab matrix --help" in got.err

@@ -1,0 +1,143 @@
+"""Origins: ratios beside those of the documents, distances beside the gaps between limits."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab import check
+from faultlab import lab as labs
+from faultlab.origins import Compared, Limited
+from tests.conftest import Project, Run
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+def compared(origin: tuple[float | None, float | None], ours: tuple[float, float]) -> Compared:
+    return Compared("mtu", "run", "figure", "", origin, ours)
+
+
+@pytest.mark.parametrize(
+    ("origin", "ours", "holds"),
+    [
+        ((189, 5382), (33, 1510), True),
+        ((189, 5382), (100, 1430), True),  # 14.3 times, half of 28.5
+        ((189, 5382), (100, 1400), False),
+        ((221.5, 259.2), (100, 101), True),  # half of a small ratio: the direction is left
+        ((221.5, 259.2), (101, 100), False),
+        ((3027, 3), (6.5, 0.002), True),
+        ((3027, 3), (6.5, 0.05), False),
+        ((50, 0), (30, 0), True),
+        ((50, 0), (0, 0), False),
+        ((50, 0), (0, 30), False),
+        ((344, None), (5, 0), True),
+        ((None, 12), (0, 12), True),
+        ((None, 12), (12, 12), False),
+    ],
+)
+def test_half_of_the_ratio(
+    origin: tuple[float | None, float | None], ours: tuple[float, float], holds: bool
+) -> None:
+    assert compared(origin, ours).holds is holds
+
+
+def test_distance_in_gaps() -> None:
+    far = Limited("mtu", "run", "loss", "%", 0, 98, 2, "at most 1", "at least 41", 40)
+    assert far.distance == pytest.approx(2.4) and far.holds
+    near = Limited("mtu", "run", "loss", "%", 0, 50, 2, "at most 1", "at least 41", 40)
+    assert near.distance == pytest.approx(1.2) and not near.holds
+    assert math.isinf(Limited("mtu", "run", "loss", "%", 0, 50, 2, "", "", 0).distance)
+
+
+def a_run(project: Project, name: str, **change: Any) -> None:
+    """A whole run of mtu, as a run keeps it."""
+    page = {"status": 200, "connect": 0.001, "total": 0.001}
+    syn = {"sent": 5, "prompt": 5, "late": 0, "rtt_median": 0.5, "rtt_p95": 1.0}
+    good = {"syn": syn, "page": {"exit_code": 0, "bytes": 252, **page}}
+    bad = {"syn": syn, "page": {"exit_code": 28, "bytes": 0, **page}}
+    readings = {
+        phase: {"look": look, "before": None, "after": None}
+        for phase, look in (("healthy", good), ("faulty", bad), ("fixed", good))
+    }
+    facts = {"schema": 1, "id": name, "lab": "mtu", "events": [], "readings": readings, **change}
+    folder = project.root / "runs" / name
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(facts))
+
+
+def only_the_exit_code(project: Project) -> None:
+    file = project.root / "labs/mtu/lab.toml"
+    text = file.read_text()
+    file.write_text(text[: text.index("[[figure]]")] + FIGURE)
+
+
+FIGURE = """
+[[figure]]
+what   = "exit code"
+of     = "page: curl's exit code"
+faulty = 28
+fixed  = 0
+"""
+
+
+def test_the_newest_whole_run_counts(project: Project, faultlab: Run) -> None:
+    only_the_exit_code(project)
+    a_run(project, "20260101-000000-mtu-aaaa")
+    a_run(project, "20260102-000000-mtu-bbbb")
+    a_run(project, "20260103-000000-mtu-cccc", readings={})
+    a_run(project, "20260104-000000-mtu-dddd", schema=99)
+    got = json.loads(faultlab("origins", "mtu", "--json").out)
+    assert [(row["run"], row["ours"], row["holds"]) for row in got["figures"]] == [
+        ("20260102-000000-mtu-bbbb", [28, 0], True)
+    ]
+    (row,) = got["limits"]
+    assert (row["what"], row["healthy"], row["faulty"], row["fixed"]) == ("page: size", 252, 0, 252)
+    assert row["gap"] == 100 and row["distance"] == 2.52
+
+
+def test_a_field_of_the_look(project: Project, faultlab: Run) -> None:
+    only_the_exit_code(project)
+    file = project.root / "labs/mtu/lab.toml"
+    file.write_text(
+        file.read_text().replace('"page: curl\'s exit code"', '["page.bytes", "syn.rtt_p95"]')
+    )
+    a_run(project, "20260101-000000-mtu-aaaa")
+    got = json.loads(faultlab("origins", "mtu", "--json").out)
+    assert [row["ours"] for row in got["figures"]] == [[0, 1]]
+
+
+def test_a_figure_that_nobody_measures(project: Project, faultlab: Run) -> None:
+    only_the_exit_code(project)
+    file = project.root / "labs/mtu/lab.toml"
+    file.write_text(file.read_text().replace("curl's exit code", "colour"))
+    a_run(project, "20260101-000000-mtu-aaaa")
+    got = faultlab("origins", "mtu")
+    assert got.code == 3
+    assert "labs/mtu/lab.toml: figure.of: nothing measured is called 'page: colour'" in got.err
+
+
+def test_without_any_run(project: Project, faultlab: Run) -> None:
+    assert project.root
+    got = faultlab("origins")
+    assert (got.code, got.out) == (3, "")
+    assert "No lab has a whole run yet." in got.err and "faultlab verify --all" in got.err
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_a_figure_names_what_its_check_measures(lab_id: str) -> None:
+    judge = check.load(lab_id)
+    names = {m.name for m in judge.symptom} | {sign.name for sign in judge.evidence}
+    for figure in labs.load(lab_id).figure:
+        wanted = [figure.of] if isinstance(figure.of, str) else figure.of
+        assert [of for of in wanted if of not in names and "." not in of] == []
+
+
+def test_the_document_has_every_figure() -> None:
+    text = (REPO / "docs/origins.md").read_text()
+    for lab_id in labs.ids():
+        for figure in labs.load(lab_id).figure:
+            assert f"| {lab_id} | {figure.what}" in text
