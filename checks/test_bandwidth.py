@@ -53,15 +53,16 @@ class Watch:
 
 def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     """Let a crowd come for two seconds, and read link and CPU twice while it is there."""
+    client, cache, daemon = at["client"], at["cache"], at["memcached"]
     seconds = at.pace.seconds(2)
     with ThreadPoolExecutor(1) as pool:
         crowd = pool.submit(
-            memcaslap.load, at["client"], "cache", connections=connections, seconds=seconds
+            memcaslap.load, client, "cache", connections=connections, seconds=seconds
         )
-        at["cache"].must(f"sleep {0.5 * seconds}")  # it makes its values first, and connects
-        link_before, cpu_before = link.read(at["cache"]), cpu.read(at["memcached"])
-        at["cache"].must(f"sleep {0.3 * seconds}")
-        link_after, cpu_after = link.read(at["cache"]), cpu.read(at["memcached"])
+        cache.must(f"sleep {0.5 * seconds}")  # it makes its values first, and connects
+        link_before, cpu_before = link.read(cache), cpu.read(daemon)
+        cache.must(f"sleep {0.3 * seconds}")
+        link_after, cpu_after = link.read(cache), cpu.read(daemon)
         load = crowd.result()
     point = Point(
         connections=connections,
