@@ -1,4 +1,4 @@
-"""bandwidth: the way out of memcached's machine is shaped to 100 Mbit/s."""
+"""bandwidth: the way out of memcached's machine is shaped to 200 Mbit/s."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,7 +59,8 @@ def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
         crowd = pool.submit(
             memcaslap.load, client, "cache", connections=connections, seconds=seconds
         )
-        cache.must(f"sleep {0.5 * seconds}")  # it makes its values first, and connects
+        link.wait(cache)  # memcaslap makes its values first, and connects
+        cache.must(f"sleep {0.2 * seconds}")
         link_before, cpu_before = link.read(cache), cpu.read(daemon)
         cache.must(f"sleep {0.3 * seconds}")
         link_after, cpu_after = link.read(cache), cpu.read(daemon)

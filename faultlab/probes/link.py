@@ -14,6 +14,11 @@ _READ = (
     "date +%s.%N; cat /sys/class/net/{0}/speed /sys/class/net/{0}/statistics/tx_bytes; "
     "tc -json -s qdisc show dev {0}"
 )
+_FLOWING = 200_000  # bytes: more than the handshakes of a thousand connections
+_WAIT = (
+    "cd /sys/class/net/{0}/statistics; was=$(cat tx_bytes); for _ in $(seq 100); do"
+    " [ $(($(cat tx_bytes) - was)) -gt {1} ] && break; sleep 0.05; done"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,11 @@ class Link:
 def read(machine: Shell, device: str = "eth0") -> Link:
     """Read it now."""
     return parse(machine.must(_READ.format(device)))
+
+
+def wait(machine: Shell, device: str = "eth0") -> None:
+    """Wait until a load that was started is there, for five seconds at most."""
+    machine.must(_WAIT.format(device, _FLOWING))
 
 
 def parse(out: str) -> Link:
