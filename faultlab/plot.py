@@ -156,7 +156,8 @@ def svg(sweep: Sweep) -> str:
             axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
             axis.grid(alpha=0.2)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[-1].set_xscale("log", base=2)
+        if sweep.loads[0] > 0:
+            axes[-1].set_xscale("log", base=2)
         axes[-1].set_xticks(sweep.loads)
         axes[-1].xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
         axes[-1].set_xlabel(f"{words(sweep.load)}   (run {sweep.run})")
