@@ -19,6 +19,7 @@ from faultlab import (
     learner,
     matrix,
     origins,
+    plot,
     status,
     transcript,
     verify,
@@ -155,6 +156,15 @@ VERBS: dict[str, Verb] = {
         options=(
             _option("labs", nargs="*", metavar="LAB", help="only these labs"),
             _option("--markdown", action="store_true", help="as it stands in docs/origins.md"),
+        ),
+    ),
+    "plot": Verb(
+        "draw what a run measured under a growing load, as SVG (a spoiler)",
+        lambda term, a: plot.draw(term, a.run, a.to),
+        ("faultlab plot bandwidth", "faultlab plot bandwidth --to picture.svg"),
+        options=(
+            _option("run", metavar="RUN|LAB", help="a run, or a lab: its newest with a sweep"),
+            _option("--to", metavar="FILE", help="where to (runs/RUN/sweep.svg)"),
         ),
     ),
     "list": Verb(

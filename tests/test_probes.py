@@ -16,12 +16,15 @@ from faultlab.probes import (
     capture,
     conntrack,
     container,
+    cpu,
     curl,
     fpm,
     hping3,
     interface,
     iptables,
     mariadb,
+    link,
+    memcaslap,
     nstat,
     ping,
     process,
@@ -34,10 +37,12 @@ from faultlab.probes import (
 )
 from faultlab.probes.ab import Visits
 from faultlab.probes.container import State
+from faultlab.probes.cpu import Cpu
 from faultlab.probes.curl import Page
 from faultlab.probes.hping3 import Flood, Handshakes
 from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
+from faultlab.probes.link import Link
 from faultlab.probes.qdisc import Qdisc
 from faultlab.probes.quota import Quota
 from faultlab.probes.ss import Listener, Summary
@@ -218,10 +223,10 @@ def test_nstat_reads_what_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("name", "root"),
     [
-        ("none", Qdisc("noqueue", 0, 0, 0)),
-        ("no-device", Qdisc("none", 0, 0, 0)),
-        ("tbf", Qdisc("tbf", 649, 0, 1788)),
-        ("htb", Qdisc("htb", 614, 121, 590)),  # the root, not the tbf below it
+        ("none", Qdisc("noqueue", 0, 0, 0, 0, 0, 0)),
+        ("no-device", Qdisc("none", 0, 0, 0, 0, 0, 0)),
+        ("tbf", Qdisc("tbf", 649, 0, 1788, 268848, 1761, 1_000_000)),
+        ("htb", Qdisc("htb", 614, 121, 590, 255192, 0, 0)),  # the root, not the tbf below it
     ],
 )
 def test_qdisc(name: str, root: Qdisc) -> None:
@@ -428,6 +433,8 @@ def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
 
     curl.get(cast("Machine", SimpleNamespace(run=run)), "http://web/", gzip=gzip)
     assert ("Accept-Encoding: gzip" in typed[0]) == gzip
+
+
 def test_mariadb_status() -> None:
     assert mariadb.parse(recorded("mariadb/status")) == {"Com_insert": 375, "Com_select": 3016}
 
@@ -448,3 +455,75 @@ def test_quota_with_cgroup_v2() -> None:
     periods = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\n"
     assert quota.parse(used + periods) == Quota(40, 30, 1.5)
     assert quota.parse(used) == Quota(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "counted", "times"),
+    [
+        ("healthy", (10436, 26493, 0), (2**10, 2**16)),
+        ("link", (685, 2247, 0), (2**15, 2**21)),
+        ("memory", (13994, 28819, 20205), (2**16, 2**20)),
+        ("turned-away", (0, 22149, 51), (2**7, 2**15)),  # half of the crowd was not let in
+        ("refused", (0, 0, 0), (0, 0)),
+    ],
+)
+def test_memcaslap(name: str, counted: tuple[int, ...], times: tuple[int, ...]) -> None:
+    """Speeds are of the last second; times are powers of two, in microseconds."""
+    got = memcaslap.parse(recorded(f"memcaslap/{name}"), 64)
+    per_second, operations, errors = counted
+    assert (got.connections, got.operations_per_second) == (64, per_second)
+    assert (got.operations, got.misses, got.errors) == (operations, 0, errors)
+    assert got.failed_share == (errors / operations if operations else 1)
+    assert [round(1e6 * seconds) for seconds in (got.p50, got.p99)] == list(times)
+
+
+def test_memcaslap_counts_bytes() -> None:
+    """24 bytes of key and 8192 of value in each operation; it rounds to 0.1 MB."""
+    got = memcaslap.parse(recorded("memcaslap/healthy"), 64)
+    assert got.bytes_per_second == pytest.approx(10436 * (24 + 8192), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("out", "last"),
+    [
+        (recorded("memcaslap/unknown-host"), "getaddrinfo.*Temporary failure"),
+        ("sh: 1: memcaslap: not found\nerrors: 0\n", "sh: 1: memcaslap: not found"),
+        ("errors: 0\n", "nothing"),
+        ("", "nothing"),
+    ],
+)
+def test_memcaslap_without_a_result(out: str, last: str) -> None:
+    with pytest.raises(CannotRun, match=f"memcaslap gave no result: {last}"):
+        memcaslap.parse(out, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("plain", Link(1795204844.638732960, 111470866, 10e9)),  # the interface's own speed
+        ("tbf", Link(1795204853.531258453, 9465022, 100e6)),
+    ],
+)
+def test_link(name: str, found: Link) -> None:
+    assert link.parse(recorded(f"link/{name}")) == found
+
+
+def test_how_full_a_link_is() -> None:
+    """Half a second, 6.25 MB: 100 Mbit/s of 1 Gbit/s."""
+    assert Link(1.5, 6_250_000, 1e9).used_percent_since(Link(1.0, 0, 1e9)) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("v1", Cpu(1795204853.953469061, 0.471994448, 2)),
+        ("v2", Cpu(1795204853.985288189, 28102.055797, 2)),
+    ],
+)
+def test_cpu(name: str, found: Cpu) -> None:
+    assert cpu.parse(recorded(f"cpu/{name}")) == found
+
+
+def test_how_busy_a_daemon_keeps_the_processors() -> None:
+    """One of four, all the time."""
+    assert Cpu(12.0, 7.0, 4).busy_percent_since(Cpu(10.0, 5.0, 4)) == 25
