@@ -63,10 +63,10 @@ def of(part: float, whole: float, word: str = "") -> Value:
 
 
 def short(number: float) -> str:
-    """`0.25`, `12`, `12,345`, `2.3M`."""
+    """`0.25`, `1.5`, `12`, `12,345`, `2.3M`."""
     if number >= 1e6:
         return f"{number / 1e6:.3g}M"
-    if number >= 100 or number == int(number):
+    if number >= 10 or number == int(number):
         return f"{number:,.0f}"
     return f"{number:.2g}"
 

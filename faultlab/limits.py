@@ -16,13 +16,17 @@ from faultlab.cells import Part, Row
 
 @dataclass(frozen=True)
 class Limit:
-    """The value of a kind of row from which on it looks wrong; `{}` in `says` is its text."""
+    """The value of a kind of row from which on it looks wrong; `{}` in `says` is its text.
+
+    `used`: it counts only while the utilisation is at least so many percent.
+    """
 
     kind: str
     part: Part
     at_least: float
     says: str
     source: str = "what a healthy lab never shows"
+    used: float = 0
 
 
 _MIXIN = "node-exporter's node-mixin"
@@ -72,8 +76,9 @@ LIMITS = (
         "pool",
         "saturation",
         100,
-        "as many wait as there are workers: {}",
+        "all workers are busy and as many again wait: {}",
         "whoever comes waits for a whole page of somebody else",
+        used=100,
     ),
     Limit("pool", "errors", 1, "no worker could be had: {}"),
     Limit("sessions", "utilisation", 85, "sessions run out: {}", "MySQLTuner: 85%"),
@@ -125,6 +130,7 @@ def crossed(row: Row) -> list[tuple[Limit, str]]:
         for limit in LIMITS:
             if (limit.kind, limit.part) != (row.kind, part) or value.number is None:
                 continue
-            if value.number >= limit.at_least:
+            used = row.utilisation.number or 0
+            if value.number >= limit.at_least and used >= limit.used:
                 found.append((limit, limit.says.format(value.text)))
     return found

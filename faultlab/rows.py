@@ -15,7 +15,7 @@ from faultlab.probes import (
     cgroup,
     conntrack,
     descriptors,
-    fcgi,
+    fpm,
     host,
     iptables,
     mysql,
@@ -24,7 +24,7 @@ from faultlab.probes import (
     sockets,
 )
 from faultlab.probes.cgroup import Cgroup
-from faultlab.sections import Looks, Pair, Unread
+from faultlab.sections import NO_ANSWER, Looks, Pair, Unread
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ def namespace(at: str, looks: Looks) -> Iterator[Row]:
     counters = looks.pair("counters", nstat.parse)
     yield from _links(at, links)
     yield _tcp(at, counters, tcp)
-    yield from _listeners(at, tcp)
+    yield from _listeners(at, counters, tcp)
     yield _knocks(at, counters, tcp)
     yield _ports(at, tcp)
     yield _time_wait(at, counters, tcp)
@@ -178,8 +178,8 @@ def _tcp(
 
     def cells(pair: Pair[dict[str, int]]) -> Cells:
         sent, again, bad = (_grew(pair, name) for name in names)
-        percent = 100 * again / sent if sent else 0.0
-        return used, Value(percent, "%", f"{percent:.2g}% sent again"), count(bad, "damaged")
+        percent = 100 * again / (sent + again) if again else 0.0  # OutSegs leaves these out
+        return used, Value(percent, "%", f"{short(percent)}% sent again"), count(bad, "bad")
 
     return _row(("tcp", "tcp", at, f"nstat -asz {' '.join(names)}"), counters, cells)
 
@@ -192,8 +192,14 @@ def _grew(pair: Pair[dict[str, int]], name: str) -> int:
 _DOCKERS = "127.0.0.11"  # Docker's resolver, in every network namespace
 
 
-def _listeners(at: str, pair: Pair[sockets.Sockets] | Unread) -> Iterator[Row]:
-    """The accept queue of each listening socket."""
+def _listeners(
+    at: str, counters: Pair[dict[str, int]] | Unread, pair: Pair[sockets.Sockets] | Unread
+) -> Iterator[Row]:
+    """The accept queue of each listening socket.
+
+    The kernel counts overflows for all sockets together, and for each socket whatever it has lost,
+    for other reasons too: the smaller of the two is the socket's share.
+    """
     if isinstance(pair, Unread):
         yield _unread(("listen", "listen", at, "ss -ltn"), pair)
         return
@@ -203,6 +209,10 @@ def _listeners(at: str, pair: Pair[sockets.Sockets] | Unread) -> Iterator[Row]:
             continue
         was = old.get((now.address, now.port), now)
         lost = now.lost - was.lost if now.lost >= was.lost else now.lost  # it was opened anew
+        if isinstance(counters, Unread):
+            over = blank(counters.why)
+        else:
+            over = count(min(lost, _grew(counters, "TcpExtListenOverflows")), "overflows")
         command = f"ss -ltnm 'sport = :{now.port}'; nstat -asz TcpExtListenOverflows"
         yield Row(
             f"listen :{now.port}",
@@ -210,7 +220,7 @@ def _listeners(at: str, pair: Pair[sockets.Sockets] | Unread) -> Iterator[Row]:
             at,
             command,
             of(max(now.queued, was.queued), now.backlog, "queued"),
-            count(lost, "found no place"),
+            over,
             blank("a connection without a place is counted once: as saturation"),
         )
 
@@ -229,7 +239,7 @@ def _knocks(
     def cells(pair: Pair[dict[str, int]]) -> Cells:
         missed = sum(_grew(pair, name) for name in full_queue)
         bad = count(_grew(pair, "TcpExtSyncookiesFailed"), "bad cookies")
-        return used, count(missed, "found no place"), bad
+        return used, count(missed, "not queued"), bad
 
     command = "ss -tn state syn-recv; nstat -asz 'TcpExtTCPReqQ*'"
     return _row(("SYN_RECV", "knocks", at, command), counters, cells)
@@ -315,20 +325,23 @@ def _files(at: str, pair: Pair[list[descriptors.Process]] | Unread) -> Row:
     return _row((f"files{name}", "files", at, command), pair, cells)
 
 
-def pool(at: str, pair: Pair[fcgi.Pool] | Unread) -> Row:
-    """The workers of PHP-FPM."""
-    place = ("php-fpm", "pool", at, fcgi.TYPED)
-    if isinstance(pair, Unread) and pair.why == "no answer in time":
-        silent = f"no answer in {fcgi.SECONDS} s"
+def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
+    """The workers of PHP-FPM on the machine `at`, counted without the one that answers us."""
+    place = (name, "pool", at, "curl -s http://127.0.0.1/status")
+    if isinstance(pair, Unread) and pair.why == NO_ANSWER:
+        silent = f"no answer in {fpm.FASTCGI_SECONDS} s"
         return Row(*place, blank(silent), blank(silent), Value(1, "", silent))
 
-    def cells(pair: Pair[fcgi.Pool]) -> Cells:
-        most = max(pair.before, pair.after, key=lambda one: (one.waiting, one.busy))
-        waiting = 100 * most.waiting / max(most.workers, 1)
+    def cells(pair: Pair[fpm.Status]) -> Cells:
+        most = max(pair.before, pair.after, key=lambda one: (one.listen_queue, one.active))
+        workers = most.active + most.idle
+        busy = most.active - (most.idle > 0)
+        waiting = 100 * most.listen_queue / max(workers, 1)
+        reached = pair.after.max_children_reached - pair.before.max_children_reached
         return (
-            of(most.busy, most.workers, "busy"),
-            Value(waiting, "% of workers", f"{short(most.waiting)} waiting"),
-            count(pair.after.grown_out - pair.before.grown_out, "at max"),
+            of(busy, workers, "busy"),
+            Value(waiting, "% of workers", f"{short(most.listen_queue)} waiting"),
+            count(max(0, reached), "at max"),
         )
 
     return _row(place, pair, cells)

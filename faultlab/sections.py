@@ -16,6 +16,7 @@ from faultlab.errors import CannotRun
 T = TypeVar("T")
 
 _END = re.compile(r"^==section (\w+) ended (\d+) at ([\d.]+)\n", re.MULTILINE)
+NO_ANSWER = "no answer in time"
 _NEXT = "==next look\n"
 
 
@@ -73,7 +74,7 @@ class Looks:
 def _parsed(section: Section, parse: Callable[[str], T]) -> T | Unread:
     last = (section.out.strip().splitlines() or ["it printed nothing"])[-1].strip()
     if section.code in (124, 137):
-        return Unread("no answer in time")
+        return Unread(NO_ANSWER)
     if section.code != 0:
         return Unread(last)
     try:

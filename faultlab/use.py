@@ -20,7 +20,7 @@ from faultlab.probes import (
     cgroup,
     conntrack,
     descriptors,
-    fcgi,
+    fpm,
     host,
     mysql,
     network,
@@ -51,7 +51,7 @@ _HOST = {
     "host_space": host.SPACE,
 }
 # What only daemons made from this image have.
-_OF_IMAGE = {"php-fpm": {"pool": fcgi.COMMAND}, "mysql": {"database": mysql.COMMAND}}
+_OF_IMAGE = {"php-fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _rows(
     yield from rows.namespace(machine, here)
     for name in image:
         if name in looks and image[name] == "php-fpm":
-            yield rows.pool(name, looks[name].pair("pool", fcgi.parse))
+            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse_fastcgi))
         if name in looks and image[name] == "mysql":
             yield from rows.database(name, looks[name])
 
