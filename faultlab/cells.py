@@ -45,6 +45,13 @@ class Row:
             ("errors", self.errors),
         )
 
+    @property
+    def unread(self) -> str:
+        """Why nothing of the row could be read; empty when something could."""
+        reasons = {value.reason for _, value in self.values}
+        silent = all(value.text == "-" for _, value in self.values)
+        return reasons.pop() if silent and len(reasons) == 1 else ""
+
 
 def blank(reason: str) -> Value:
     """A cell without a value, and why."""
@@ -68,7 +75,7 @@ def short(number: float) -> str:
         return f"{number / 1e6:.3g}M"
     if number >= 10 or number == int(number):
         return f"{number:,.0f}"
-    return f"{number:.2g}"
+    return f"{number:.1f}" if number >= 1 else f"{number:.2f}"
 
 
 def in_bytes(number: float) -> str:

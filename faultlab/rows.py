@@ -122,7 +122,7 @@ def namespace(at: str, looks: Looks) -> Iterator[Row]:
     yield _ports(at, tcp)
     yield _time_wait(at, counters, tcp)
     yield _tracked(at, looks.pair("conntrack", conntrack.fill))
-    yield _filtered(at, looks.pair("filter", iptables.parse))
+    yield _filtered(at, looks.pair("filter", _rules))
     yield _files(at, looks.pair("files", descriptors.parse))
 
 
@@ -292,6 +292,12 @@ def _tracked(at: str, pair: Pair[conntrack.Fill] | Unread) -> Row:
     return _row(("conntrack", "conntrack", at, command), pair, cells)
 
 
+def _rules(out: str) -> list[iptables.Rule]:
+    if not out.startswith("Chain "):
+        raise ValueError("not what iptables prints")
+    return iptables.parse(out)
+
+
 def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
     """Packets that rules of the packet filter have taken."""
 
@@ -311,7 +317,7 @@ def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
 def _files(at: str, pair: Pair[list[descriptors.Process]] | Unread) -> Row:
     """Open files of the process that is nearest to its limit."""
     name, pid = "", "self"
-    if isinstance(pair, Pair) and pair.after:
+    if isinstance(pair, Pair):
         full = descriptors.fullest(pair.after)
         name, pid = f" {full.name}", str(full.pid)
 

@@ -34,9 +34,9 @@ from faultlab.terminal import Terminal
 _LONGEST = 300  # seconds that one reading may take
 _MARK = "LOOK"
 
-_CONTAINER = {"cgroup": cgroup.COMMAND}
-_MACHINE = {
-    **_CONTAINER,
+CONTAINER = {"cgroup": cgroup.COMMAND}
+MACHINE = {
+    **CONTAINER,
     "network": network.COMMAND,
     "sockets": sockets.COMMAND,
     "counters": "nstat -j -saz",
@@ -44,14 +44,14 @@ _MACHINE = {
     "filter": "iptables -w 5 -nvxL",
     "files": descriptors.COMMAND,
 }
-_HOST = {
+HOST = {
     "host_cpu": host.CPU,
     "host_memory": host.MEMORY,
     "host_disks": host.DISKS,
     "host_space": host.SPACE,
 }
 # What only daemons made from this image have.
-_OF_IMAGE = {"php-fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
+OF_IMAGE = {"php-fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> No
     with term.alive("use", f"reading for {seconds:g} s"):
         found = tables(lab, place, chosen, seconds)
     for table in found:
-        _print(term, table)
+        print_table(term, table)
     term.json({"lab": lab.id, "seconds": seconds, "tables": [*map(_json, found)]})
 
 
@@ -104,18 +104,19 @@ def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[
     plan = compose.read(lab.overlay)
     on = {name: m for name, m in plan.daemons.items() if name in place and m in machines}
     image = {name: str(plan.services[name].get("image", "")) for name in on}
-    commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, _MACHINE)
+    stopped = {name: _stopped(place[name]) for name in on if not place[name].state["Running"]}
+    commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, MACHINE)
     for name in on:
-        if place[name].state["Running"]:
-            commands[name] = {**_CONTAINER, **_OF_IMAGE.get(image[name], {})}
+        if name not in stopped:
+            commands[name] = {**CONTAINER, **OF_IMAGE.get(image[name], {})}
     below = machines[0] if place.engine.kernel is None else KERNEL
-    commands[below] = {**commands.get(below, {}), **_HOST}
+    commands[below] = {**commands.get(below, {}), **HOST}
     looks = _all(place, commands, seconds)
     found = []
     for machine in machines:
         its = {name: image[name] for name in on if on[name] == machine}
         title = f"{machine}: {', '.join(its)}" if its else machine
-        body = tuple(_rows(place, machine, its, looks))
+        body = tuple(rows_of(machine, its, looks, stopped))
         found.append(Table(machine, title, body))
     title = "the lab VM's kernel" if below == KERNEL else f"whole host, as seen from {below}"
     body = tuple(rows.whole_host(below, looks[below]))
@@ -134,21 +135,23 @@ def _all(
         return {name: future.result() for name, future in waiting.items()}
 
 
-def _rows(
-    place: Stack, machine: str, image: Mapping[str, str], looks: Mapping[str, Looks]
+def rows_of(
+    machine: str,
+    image: Mapping[str, str],
+    looks: Mapping[str, Looks],
+    stopped: Mapping[str, Row],
 ) -> Iterator[Row]:
     """The rows of one machine and its daemons; `image`: what each of these is made from."""
-    here = looks[machine]
     for name in (machine, *image):
-        if name in looks:
-            yield from rows.container(name, looks[name])
+        if name in stopped:
+            yield stopped[name]
         else:
-            yield _stopped(place[name])
-    yield from rows.namespace(machine, here)
+            yield from rows.container(name, looks[name])
+    yield from rows.namespace(machine, looks[machine])
     for name in image:
-        if name in looks and image[name] == "php-fpm":
+        if name not in stopped and image[name] == "php-fpm":
             yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse_fastcgi))
-        if name in looks and image[name] == "mysql":
+        if name not in stopped and image[name] == "mysql":
             yield from rows.database(name, looks[name])
 
 
@@ -157,7 +160,7 @@ def _stopped(daemon: Machine) -> Row:
     return rows.stopped(daemon.name, daemon.container_name, state["ExitCode"], state["OOMKilled"])
 
 
-def _print(term: Terminal, table: Table) -> None:
+def print_table(term: Terminal, table: Table) -> None:
     """The values, then what looks wrong, then how to see each row oneself."""
     wrong = {i: found for i, row in enumerate(table.rows, 1) if (found := crossed(row))}
     term.heading(table.title)
@@ -168,9 +171,11 @@ def _print(term: Terminal, table: Table) -> None:
     columns = ("", "", "resource", "utilisation", "saturation", "errors")
     term.table(columns, cells, strong={i - 1 for i in wrong})
     term.say()
-    for i, found in wrong.items():
-        for _, sentence in found:
-            term.say(f"{_MARK} {i}: {table.rows[i - 1].resource}: {sentence}")
+    for i, row in enumerate(table.rows, 1):
+        for _, sentence in wrong.get(i, []):
+            term.say(f"{_MARK} {i}: {row.resource}: {sentence}")
+        if row.unread:
+            term.say(f"{i}: {row.resource}: not read: {row.unread}")
     if not wrong:
         term.say(f"{table.name}: nothing looks wrong.")
     for i, row in enumerate(table.rows, 1):
@@ -190,12 +195,7 @@ def _json(table: Table) -> dict[str, object]:
                 "command": row.command,
                 **{part: _value(value) for part, value in row.values},
                 "wrong": [
-                    {
-                        "part": limit.part,
-                        "at_least": limit.at_least,
-                        "source": limit.source,
-                        "why": why,
-                    }
+                    {"part": limit.part, "why": why, "from": limit.at_least, "source": limit.source}
                     for limit, why in crossed(row)
                 ],
             }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultlab.engine import Shell
+
 _V1 = "cpu/cpu.stat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us cpuacct/cpuacct.usage " + " ".join(
     f"memory/memory.{name}"
     for name in ("usage_in_bytes", "limit_in_bytes", "failcnt", "oom_control", "stat")
@@ -45,6 +47,11 @@ class Cgroup:
     killed: int | None
     cpu_wait: float | None
     memory_wait: float | None
+
+
+def read(machine: Shell) -> Cgroup:
+    """Read it now."""
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> Cgroup:

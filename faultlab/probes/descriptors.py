@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultlab.engine import Shell
+
 # `timeout`, which runs every command of ours, has a process group of its own: we do not count.
 COMMAND = (
     "for p in /proc/[0-9]*; do"
@@ -29,6 +31,11 @@ class Process:
     limit: int
 
 
+def read(machine: Shell) -> list[Process]:
+    """Read them now."""
+    return parse(machine.must(COMMAND))
+
+
 def parse(out: str) -> list[Process]:
     """Read the lines `pid open limit name`; a process that ended meanwhile has none."""
     found = []
@@ -36,6 +43,8 @@ def parse(out: str) -> list[Process]:
         pid, files, limit, name = line.split(maxsplit=3)
         most = 1 << 20 if limit == "unlimited" else int(limit)  # fs.nr_open by default
         found.append(Process(int(pid), name, int(files), most))
+    if not found:
+        raise ValueError("no process")
     return found
 
 

@@ -16,7 +16,10 @@ MEMORY = "cat /proc/meminfo /proc/vmstat"
 DISKS = "cat /proc/diskstats"
 SPACE = "df -kP /"
 
-_NO_DISK = re.compile(r"(loop|ram|zram|sr|fd|dm-)\d|.*(?<=[a-z])\d+$|nvme\d+n\d+p\d+$")
+# What is a disk's part, or not a disk.
+_NO_DISK = re.compile(
+    r"(loop|ram|zram|sr|fd|dm-|md)\d|(sd|vd|xvd|hd)[a-z]+\d|(nvme\d+n\d+|mmcblk\d+)p\d"
+)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultlab.engine import Shell
+
 TYPED = "mysqladmin extended-status | grep -E 'Threads|Aborted|pool_wait|row_lock'"
 COMMAND = (
     "$(command -v mariadb || echo mysql) -N -B -e 'SHOW GLOBAL STATUS;"
@@ -32,6 +34,11 @@ class Status:
     pool_waits: int
     lock_ms: int
     lock_waiting: int
+
+
+def read(machine: Shell) -> Status:
+    """Read them now."""
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> Status:

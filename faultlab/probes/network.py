@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from faultlab.engine import Shell
+
 COMMAND = "ip -json -statistics link show && tc -json -s qdisc show"
 
 
@@ -25,6 +27,11 @@ class Link:
     queue_lost: int
     waiting: int
     rate: float | None
+
+
+def read(machine: Shell) -> list[Link]:
+    """Read them now."""
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> list[Link]:

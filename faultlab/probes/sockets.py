@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from faultlab.engine import Shell
+
 _KEYS = "ip_local_port_range tcp_tw_reuse tcp_max_tw_buckets"
 # One line for each state, peer and age instead of one for each of 30,000 sockets. ss prints the
 # listeners first. `59sec` and `1min` are left to a TIME-WAIT that is not yet a second old.
@@ -58,6 +60,11 @@ class Sockets:
     taken: int
     ports: int
     max_time_wait: int
+
+
+def read(machine: Shell) -> Sockets:
+    """Read them now."""
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> Sockets:
