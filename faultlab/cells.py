@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
+from faultlab.sections import Pair, Unread
+
+NOT_COUNTED = "this kernel does not count it"
+
+T = TypeVar("T")
+Place = tuple[str, str, str, str]  # resource, kind, at, command: the first four of a row
 Part = Literal["utilisation", "saturation", "errors"]
 
 
@@ -51,6 +58,16 @@ class Row:
         reasons = {value.reason for _, value in self.values}
         silent = all(value.text == "-" for _, value in self.values)
         return reasons.pop() if silent and len(reasons) == 1 else ""
+
+
+def row(place: Place, pair: Pair[T] | Unread, cells: Callable[[Pair[T]], Cells]) -> Row:
+    """A row; all blank when its values could not be read."""
+    return unread(place, pair) if isinstance(pair, Unread) else Row(*place, *cells(pair))
+
+
+def unread(place: Place, why: Unread) -> Row:
+    """A row of which nothing could be read."""
+    return Row(*place, blank(why.why), blank(why.why), blank(why.why))
 
 
 def blank(reason: str) -> Value:

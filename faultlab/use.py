@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab import compose, engines, rows
+from faultlab import compose, engines, namespace, rows
 from faultlab import lab as labs
 from faultlab.cells import Row, Value
 from faultlab.engine import Machine, Shell
@@ -147,7 +147,7 @@ def rows_of(
             yield stopped[name]
         else:
             yield from rows.container(name, looks[name])
-    yield from rows.namespace(machine, looks[machine])
+    yield from namespace.rows(machine, looks[machine])
     for name in image:
         if name not in stopped and image[name] == "php-fpm":
             yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse_fastcgi))

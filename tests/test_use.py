@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import engines, limits, rows, sections, use
+from faultlab import engines, limits, namespace, rows, sections, use
 from faultlab.cells import Row, Value, blank, in_bytes, short
 from faultlab.engine import Done, Engine
 from faultlab.errors import CannotRun
@@ -221,7 +221,7 @@ def test_a_shaped_link_that_is_full_is_marked() -> None:
     before = Section(recorded("network/tbf"), 0, 1.0)
     text = before.out.replace(f'"bytes":{eth0.sent}', f'"bytes":{eth0.sent + 245000}')
     found = Looks({"network": before}, {"network": Section(text, 0, 3.0)})
-    row = next(row for row in rows.namespace("web", found) if row.resource == "eth0")
+    row = next(row for row in namespace.rows("web", found) if row.resource == "eth0")
     assert row.utilisation == Value(98.0, "%", "1.0 of 1.0 Mb/s")
     assert row.saturation.text == "40 waiting"
     assert [why for _, why in limits.crossed(row)] == ["the link is full: 1.0 of 1.0 Mb/s"]
