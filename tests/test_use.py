@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import engines, limits, namespace, rows, sections, use
+from faultlab import engines, limits, namespace, rows, sections, transcript, use
 from faultlab.cells import Row, Value, blank, in_bytes, short
 from faultlab.engine import Done, Engine
 from faultlab.errors import CannotRun
@@ -19,9 +19,9 @@ from faultlab.lab import KERNEL
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
 from faultlab.sections import NO_ANSWER, Looks, Pair, Section, Unread
 from faultlab.terminal import Terminal
-from tests.conftest import Result, Run
+from tests.conftest import REPO, Result, Run
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = REPO / "tests/recorded"
 IMAGES = {"php-fpm": "php-fpm"}
 
 
@@ -486,3 +486,18 @@ def test_a_machine_that_has_stopped(up: Up, faultlab: Run) -> None:
     up("healthy")["web"].state = {"Running": False}
     got = faultlab("use", "mtu")
     assert got == Result(3, "", "faultlab: web is not running.\n  next: make reset-mtu\n")
+
+
+def test_the_page_is_recorded_and_shows_each_mark() -> None:
+    found = transcript.blocks((REPO / "docs/use.md").read_text())
+    assert [(phase, run) for phase, run, _ in found] == [("host", "host")] * 2
+    table, marks = (body for _, _, body in found)
+    assert [line for line in table.splitlines() if len(line) > 80 and line[0] != "$"] == []
+    assert "listen :80: connections found no place in the accept queue" in table
+    for words in (
+        "web: nothing looks wrong",
+        "local ports: local ports run out: 5",
+        "eth0: the interface drops packets",
+        "packet filter: a rule drops packets",
+    ):
+        assert words in marks
