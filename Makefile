@@ -27,6 +27,8 @@ lab-%: ready ## start a lab: fault proven, ticket printed
 	@$(FAULTLAB) start $*
 shell-%: ready ## log in to a machine of it (AT=web; default client)
 	@$(FAULTLAB) shell $* $(AT)
+use-%: ready ## utilisation, saturation, errors, read now (AT=web: only it)
+	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
 hint-%: ready ## the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## is it fixed? measures it now

@@ -22,6 +22,7 @@ from faultlab import (
     plot,
     status,
     transcript,
+    use,
     verify,
     vm,
 )
@@ -72,6 +73,16 @@ VERBS: dict[str, Verb] = {
         lab=True,
         options=(
             _option("machine", nargs="?", default="client", help="machine or daemon (client)"),
+        ),
+    ),
+    "use": Verb(
+        "utilisation, saturation and errors of its resources, read now",
+        lambda term, a: use.show(term, a.lab, a.machine, a.seconds),
+        ("faultlab use mtu", "faultlab use mtu web --seconds 5", "faultlab use mtu --json"),
+        lab=True,
+        options=(
+            _option("machine", nargs="?", metavar="MACHINE", help="only this machine (all)"),
+            _option("--seconds", type=float, default=2.0, metavar="N", help="to watch (2)"),
         ),
     ),
     "hint": Verb(
