@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn
 
-from faultlab import __version__, catalogue, doctor, learner, status, transcript, verify, vm
+from faultlab import __version__, catalogue, doctor, flame, learner, status, transcript, verify, vm
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.terminal import Terminal
@@ -80,6 +80,20 @@ VERBS: dict[str, Verb] = {
         ("faultlab fix mtu", "faultlab fix packet-loss 2"),
         lab=True,
         options=(_option("stage", nargs="?", type=int, help="only this of several faults (all)"),),
+    ),
+    "flame": Verb(
+        "where its processor time goes, drawn as a flame graph",
+        lambda term, a: flame.flame(term, a.lab, a.seconds, load=not a.no_load),
+        (
+            "faultlab flame port-range",
+            "faultlab flame port-range --seconds 10",
+            "faultlab flame port-range --no-load --json",
+        ),
+        lab=True,
+        options=(
+            _option("--seconds", type=int, metavar="N", help="1 to 60 (as long as the lab's load)"),
+            _option("--no-load", action="store_true", help="you make the load (10 s)"),
+        ),
     ),
     "debrief": Verb(
         "the lesson",

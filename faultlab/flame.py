@@ -1,0 +1,212 @@
+"""Flame: where the processor time of a running lab goes, as one SVG that any browser opens.
+
+The picture is drawn by flamegraph.pl, the original, which Debian ships with Devel::NYTProf. What is
+missing from it is said, with the reason, because a picture looks complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shlex
+import tarfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from faultlab import engines, images, lock, paths, sampler
+from faultlab import lab as labs
+from faultlab.engine import Engine
+from faultlab.errors import BadInput, CannotRun
+from faultlab.probes.perf import KERNEL, Stacks
+from faultlab.run import Run, ensure_images, stack_name
+from faultlab.sampler import LONGEST, Recording
+from faultlab.terminal import Terminal
+
+_ALONE = 10  # seconds that a user gets who makes the load
+_TOP = 10
+_FOLDER = "/tmp"
+_DRAW = (
+    "cd {folder} && perl /usr/share/perl5/Devel/NYTProf/flamegraph.pl"
+    " --cp --title {title} --countname {unit} stacks"
+)
+
+
+def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool) -> None:
+    """Sample the machines of a lab that is up while its own load runs, and draw what was found.
+
+    Raises CannotRun when the lab is not up, perf may not record, or nothing ran.
+    """
+    if seconds is not None and not 1 <= seconds <= LONGEST:
+        raise BadInput(
+            f"--seconds takes 1 to {LONGEST}, not {seconds}.", f"faultlab flame {lab_id}"
+        )
+    lab = labs.load(lab_id)
+    with lock.hold(stack_name(lab.id), f"flame {lab.id}"):
+        run = Run.attach(engines.having(lab.id), lab)
+        recording = _record(term, run, seconds, load)
+        if not recording.stacks.samples:
+            raise CannotRun(
+                f"{_names(recording.machines)} used no processor time in "
+                f"{recording.seconds:.0f} s, so there is nothing to draw.",
+                f"faultlab flame {lab_id} --seconds {_longer(recording.seconds)}",
+            )
+        file = _free(run.record.folder)
+        with term.step("draw", "drawing it") as step:
+            title = f"{lab_id}: processor time of {_names(recording.machines)}"
+            file.write_text(draw(run.stack.name, recording.stacks, title, step.note))
+            file.with_suffix(".folded").write_text(recording.stacks.folded())
+            step.done(paths.show(file))
+        run.record.event("flame", file=file.name, samples=recording.stacks.samples)
+    _show(term, run, recording, file)
+
+
+def _record(term: Terminal, run: Run, seconds: int | None, load: bool) -> Recording:
+    doing = "sampling while the lab makes its load"
+    if not load:
+        seconds = seconds or _ALONE
+        doing = f"sampling for {seconds} s: make the load now"
+        term.say(f"Make the load now, for {seconds} s: make shell-{run.lab.id}")
+    with term.step("record", doing) as step:
+        act = _look(run, seconds) if load else lambda: time.sleep(seconds or _ALONE)
+        recording = sampler.during(run.stack, act, seconds)
+        step.done(f"{recording.stacks.samples} samples in {recording.seconds:.1f} s")
+    return recording
+
+
+def _look(run: Run, seconds: int | None) -> Callable[[], None]:
+    """What the check looks at, once; or over and over, until the seconds are over."""
+
+    def act() -> None:
+        end = time.monotonic() + (seconds or 0)
+        run.check.look(run.stack)
+        while time.monotonic() < end:
+            run.check.look(run.stack)
+
+    return act
+
+
+def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
+    stacks = recording.stacks
+    rows = stacks.functions()[:_TOP]
+    lacking = missing(recording, local=run.engine.kernel is None)
+    term.say()
+    term.table(
+        ("itself", "with callees", "function"),
+        [
+            (
+                _percent(row.own, stacks),
+                _percent(row.total, stacks),
+                row.function.removesuffix(KERNEL),
+            )
+            for row in rows
+        ],
+    )
+    term.say()
+    for line in lacking:
+        term.say(f"Not in it: {line}.")
+    term.say("Open it in a browser; click a frame to zoom, Search is at the top right.")
+    term.json(
+        {
+            "lab": run.lab.id,
+            "run": run.record.id,
+            "engine": run.engine.name,
+            "file": str(file),
+            "folded": str(file.with_suffix(".folded")),
+            "seconds": round(recording.seconds, 1),
+            "machines": list(recording.machines),
+            "samples": stacks.samples,
+            "lost": stacks.lost,
+            "kernel_share": round(stacks.kernel_share, 4),
+            "functions": [
+                {
+                    "function": row.function,
+                    "own": row.own,
+                    "total": row.total,
+                    "own_share": round(row.own / stacks.samples, 4),
+                    "total_share": round(row.total / stacks.samples, 4),
+                }
+                for row in rows
+            ],
+            "missing": lacking,
+        }
+    )
+
+
+def _percent(count: int, stacks: Stacks) -> str:
+    return f"{100 * count / stacks.samples:.1f}%"
+
+
+def _longer(seconds: float) -> int:
+    return min(LONGEST, 2 * int(seconds) + 10)
+
+
+def _names(names: Iterable[str]) -> str:
+    return " and ".join(names)
+
+
+def missing(recording: Recording, local: bool) -> list[str]:
+    """What the picture does not show, and why, one line each."""
+    stacks = recording.stacks
+    found = ["client, which makes the load"]
+    if local:
+        found.append("kernel threads and idle processors (with --engine vm they are)")
+    if not stacks.kernel_share:
+        found.append(f"the kernel: kernel.perf_event_paranoid={recording.paranoid}")
+    elif stacks.share("[kernel]"):
+        found.append(f"names in the kernel: kernel.kptr_restrict={recording.kptr_restrict}")
+    if stacks.nameless_share >= 0.01:
+        share = f"{100 * stacks.nameless_share:.0f}% of the samples"
+        found.append(f"the names of functions that Debian strips, in [brackets]: {share}")
+    if stacks.lost:
+        found.append(f"{stacks.lost} samples that perf could not write in time")
+    return found
+
+
+def _free(folder: Path) -> Path:
+    """The next file name: an earlier picture stays, to be compared with."""
+    numbers = range(1, len(list(folder.glob("flame*.svg"))) + 2)
+    names = (folder / (f"flame-{n}.svg" if n > 1 else "flame.svg") for n in numbers)
+    return next(name for name in names if not name.exists())
+
+
+def draw(
+    stack: str, stacks: Stacks, title: str, note: Callable[[str], None], unit: str = "samples"
+) -> str:
+    """The SVG of folded stacks: script, styles and all in one file. Raises CannotRun."""
+    engine = Engine()
+    ensure_images(engine, note)
+    command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
+    with engine.companion(images.tag("machine"), stack, 120) as helper:
+        with engine.errors():
+            helper.container.put_archive(
+                _FOLDER, _archive({"stacks": stacks.folded(), "palette.map": _palette(stacks)})
+            )
+        return helper.must(command, timeout=100)
+
+
+def _palette(stacks: Stacks) -> str:
+    """flamegraph.pl's `name->rgb(…)`: kernel orange, code without a name grey, the rest red."""
+    return "".join(f"{row.function}->{_colour(row.function)}\n" for row in stacks.functions())
+
+
+def _colour(function: str) -> str:
+    """A shade of its own, the same in every picture."""
+    shade = hashlib.sha256(function.encode()).digest()[0] % 56
+    if function.endswith(KERNEL):
+        return f"rgb({200 + shade},{130 + shade},40)"
+    if function.startswith("["):
+        return f"rgb({150 + shade},{150 + shade},{150 + shade})"
+    return f"rgb({200 + shade},{70 + shade},{70 + shade})"
+
+
+def _archive(files: dict[str, str]) -> bytes:
+    """A tar file, as Docker takes it to put files into a container."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, text in files.items():
+            data = text.encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
