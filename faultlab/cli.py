@@ -82,16 +82,20 @@ VERBS: dict[str, Verb] = {
         options=(_option("stage", nargs="?", type=int, help="only this of several faults (all)"),),
     ),
     "flame": Verb(
-        "where its processor time goes, drawn as a flame graph",
-        lambda term, a: flame.flame(term, a.lab, a.seconds, load=not a.no_load),
+        "where its time goes, drawn as a flame graph",
+        lambda term, a: flame.flame(
+            term, a.lab, a.seconds, load=not a.no_load, mode="off" if a.off_cpu else "on"
+        ),
         (
             "faultlab flame port-range",
             "faultlab flame port-range --seconds 10",
+            "faultlab flame port-range --off-cpu",
             "faultlab flame port-range --no-load --json",
         ),
         lab=True,
         options=(
             _option("--seconds", type=int, metavar="N", help="1 to 60 (as long as the lab's load)"),
+            _option("--off-cpu", action="store_true", help="where it waits instead"),
             _option("--no-load", action="store_true", help="you make the load (10 s)"),
         ),
     ),

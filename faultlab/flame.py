@@ -12,13 +12,14 @@ import shlex
 import tarfile
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 
 from faultlab import engines, images, lock, paths, sampler
 from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.errors import BadInput, CannotRun
-from faultlab.probes.perf import KERNEL, Stacks
+from faultlab.probes.perf import KERNEL, PREEMPTED, Mode, Stacks
 from faultlab.run import Run, ensure_images, stack_name
 from faultlab.sampler import LONGEST, Recording
 from faultlab.terminal import Terminal
@@ -26,14 +27,18 @@ from faultlab.terminal import Terminal
 _ALONE = 10  # seconds that a user gets who makes the load
 _TOP = 10
 _FOLDER = "/tmp"
+_UNITS: dict[Mode, str] = {"on": "samples", "off": "microseconds"}
+_TITLES: dict[Mode, str] = {"on": "processor time", "off": "waiting time"}
+_FILES: dict[Mode, str] = {"on": "flame", "off": "flame-off"}
+_NOTHING: dict[Mode, str] = {"on": "used no processor time", "off": "waited for nothing"}
 _DRAW = (
     "cd {folder} && perl /usr/share/perl5/Devel/NYTProf/flamegraph.pl"
     " --cp --title {title} --countname {unit} stacks"
 )
 
 
-def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool) -> None:
-    """Sample the machines of a lab that is up while its own load runs, and draw what was found.
+def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mode) -> None:
+    """Record the machines of a lab that is up while its own load runs, and draw what was found.
 
     Raises CannotRun when the lab is not up, perf may not record, or nothing ran.
     """
@@ -44,34 +49,39 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool) -> None:
     lab = labs.load(lab_id)
     with lock.hold(stack_name(lab.id), f"flame {lab.id}"):
         run = Run.attach(engines.having(lab.id), lab)
-        recording = _record(term, run, seconds, load)
-        if not recording.stacks.samples:
+        recording = _record(term, run, seconds, load, mode)
+        if not recording.stacks.total:
             raise CannotRun(
-                f"{_names(recording.machines)} used no processor time in "
-                f"{recording.seconds:.0f} s, so there is nothing to draw.",
+                f"{_names(recording.machines)} {_NOTHING[mode]} in {recording.seconds:.0f} s, "
+                "so there is nothing to draw.",
                 f"faultlab flame {lab_id} --seconds {_longer(recording.seconds)}",
             )
-        file = _free(run.record.folder)
+        file = _free(run.record.folder, _FILES[mode])
         with term.step("draw", "drawing it") as step:
-            title = f"{lab_id}: processor time of {_names(recording.machines)}"
-            file.write_text(draw(run.stack.name, recording.stacks, title, step.note))
+            title = f"{lab_id}: {_TITLES[mode]} of {_names(recording.machines)}"
+            file.write_text(draw(run.stack.name, recording, title, step.note))
             file.with_suffix(".folded").write_text(recording.stacks.folded())
             step.done(paths.show(file))
-        run.record.event("flame", file=file.name, samples=recording.stacks.samples)
+        run.record.event("flame", file=file.name, **{_UNITS[mode]: recording.stacks.total})
     _show(term, run, recording, file)
 
 
-def _record(term: Terminal, run: Run, seconds: int | None, load: bool) -> Recording:
-    doing = "sampling while the lab makes its load"
+def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mode) -> Recording:
+    doing = "while the lab makes its load"
     if not load:
         seconds = seconds or _ALONE
-        doing = f"sampling for {seconds} s: make the load now"
+        doing = f"for {seconds} s: make the load now"
         term.say(f"Make the load now, for {seconds} s: make shell-{run.lab.id}")
     with term.step("record", doing) as step:
         act = _look(run, seconds) if load else lambda: time.sleep(seconds or _ALONE)
-        recording = sampler.during(run.stack, act, seconds)
-        step.done(f"{recording.stacks.samples} samples in {recording.seconds:.1f} s")
+        recording = sampler.during(run.stack, act, seconds, mode)
+        step.done(f"{_amount(recording)} in {recording.seconds:.1f} s")
     return recording
+
+
+def _amount(recording: Recording) -> str:
+    total = recording.stacks.total
+    return f"{total} samples" if recording.mode == "on" else f"{total / 1e6:.3g} s of waiting"
 
 
 def _look(run: Run, seconds: int | None) -> Callable[[], None]:
@@ -115,7 +125,7 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
             "folded": str(file.with_suffix(".folded")),
             "seconds": round(recording.seconds, 1),
             "machines": list(recording.machines),
-            "samples": stacks.samples,
+            _UNITS[recording.mode]: stacks.total,
             "lost": stacks.lost,
             "kernel_share": round(stacks.kernel_share, 4),
             "functions": [
@@ -123,8 +133,8 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
                     "function": row.function,
                     "own": row.own,
                     "total": row.total,
-                    "own_share": round(row.own / stacks.samples, 4),
-                    "total_share": round(row.total / stacks.samples, 4),
+                    "own_share": round(row.own / stacks.total, 4),
+                    "total_share": round(row.total / stacks.total, 4),
                 }
                 for row in rows
             ],
@@ -134,7 +144,7 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
 
 
 def _percent(count: int, stacks: Stacks) -> str:
-    return f"{100 * count / stacks.samples:.1f}%"
+    return f"{100 * count / stacks.total:.1f}%"
 
 
 def _longer(seconds: float) -> int:
@@ -156,24 +166,22 @@ def missing(recording: Recording, local: bool) -> list[str]:
     elif stacks.share("[kernel]"):
         found.append(f"names in the kernel: kernel.kptr_restrict={recording.kptr_restrict}")
     if stacks.nameless_share >= 0.01:
-        share = f"{100 * stacks.nameless_share:.0f}% of the samples"
+        share = f"{100 * stacks.nameless_share:.0f}% of the time"
         found.append(f"the names of functions that Debian strips, in [brackets]: {share}")
     if stacks.lost:
-        found.append(f"{stacks.lost} samples that perf could not write in time")
+        found.append(f"{stacks.lost} records that perf could not write in time")
     return found
 
 
-def _free(folder: Path) -> Path:
+def _free(folder: Path, stem: str) -> Path:
     """The next file name: an earlier picture stays, to be compared with."""
-    numbers = range(1, len(list(folder.glob("flame*.svg"))) + 2)
-    names = (folder / (f"flame-{n}.svg" if n > 1 else "flame.svg") for n in numbers)
+    names = (folder / f"{stem}{f'-{n}' if n > 1 else ''}.svg" for n in count(1))
     return next(name for name in names if not name.exists())
 
 
-def draw(
-    stack: str, stacks: Stacks, title: str, note: Callable[[str], None], unit: str = "samples"
-) -> str:
-    """The SVG of folded stacks: script, styles and all in one file. Raises CannotRun."""
+def draw(stack: str, recording: Recording, title: str, note: Callable[[str], None]) -> str:
+    """The SVG of a recording: script, styles and all in one file. Raises CannotRun."""
+    stacks, unit = recording.stacks, _UNITS[recording.mode]
     engine = Engine()
     ensure_images(engine, note)
     command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
@@ -195,7 +203,7 @@ def _colour(function: str) -> str:
     shade = hashlib.sha256(function.encode()).digest()[0] % 56
     if function.endswith(KERNEL):
         return f"rgb({200 + shade},{130 + shade},40)"
-    if function.startswith("["):
+    if function.startswith("[") or function == PREEMPTED:
         return f"rgb({150 + shade},{150 + shade},{150 + shade})"
     return f"rgb({200 + shade},{70 + shade},{70 + shade})"
 

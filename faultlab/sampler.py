@@ -17,7 +17,7 @@ from faultlab import images
 from faultlab.compose import CLIENT
 from faultlab.engine import Machine, Shell
 from faultlab.probes import perf
-from faultlab.probes.perf import Stacks
+from faultlab.probes.perf import Mode, Root, Stacks
 from faultlab.stack import Stack, joins
 
 LONGEST = 60  # seconds of one recording
@@ -33,25 +33,26 @@ _OTHERS = """-p $(ps -eo pid=,mntns= | awk -v own="$(stat -Lc %i /proc/self/ns/m
 _PROCESSES = "ps -eo pid=,ppid=,pidns="
 _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restrict"
 
-Root = Callable[[int, str], str | None]
-
 
 @dataclass(frozen=True)
 class Recording:
-    """Stacks, for how many seconds they were sampled, where, and the kernel's say in it.
+    """Stacks, how many seconds they were recorded, where, and the kernel's say in it.
 
     `paranoid` and `kptr_restrict` are kernel.perf_event_paranoid and kernel.kptr_restrict.
     """
 
     stacks: Stacks
+    mode: Mode
     seconds: float
     machines: tuple[str, ...]
     paranoid: int
     kptr_restrict: int
 
 
-def during(at: Stack, act: Callable[[], object], seconds: int | None = None) -> Recording:
-    """Sample the machines of a stack while `act` runs, for at most so many seconds.
+def during(
+    at: Stack, act: Callable[[], object], seconds: int | None = None, mode: Mode = "on"
+) -> Recording:
+    """Record the machines of a stack while `act` runs, for at most so many seconds.
 
     Raises CannotRun when perf may not record here.
     """
@@ -59,13 +60,14 @@ def during(at: Stack, act: Callable[[], object], seconds: int | None = None) -> 
     with ExitStack() as clean:
         clocks = [clean.enter_context(clock) for clock in _clocks(at)]
         for clock in clocks:
-            perf.start(clock.at, clock.target, seconds or LONGEST, hertz)
+            perf.start(clock.at, clock.target, mode, seconds or LONGEST, hertz)
         began = time.monotonic()
         act()
         lasted = min(time.monotonic() - began, seconds or LONGEST)
         paranoid, restrict = clocks[0].at.must(_SETTINGS).split()
-        parts = [perf.parse(perf.stop(clock.at), clock.root()) for clock in clocks]
-    return Recording(_merged(parts), lasted, tuple(_machines(at)), int(paranoid), int(restrict))
+        parts = [perf.parse(perf.stop(clock.at), clock.root(), mode) for clock in clocks]
+    machines = tuple(_machines(at))
+    return Recording(_merged(parts), mode, lasted, machines, int(paranoid), int(restrict))
 
 
 def _merged(parts: list[Stacks]) -> Stacks:

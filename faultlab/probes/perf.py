@@ -1,52 +1,64 @@
-"""Probe: where processor time goes, by stacks of functions. Source: perf-record(1), perf-script(1).
+"""Probe: where the time of programs goes, by stacks of functions. Source: perf-record(1).
 
-A clock samples what runs; each sample is a stack, from the program's first function up to the one
-that ran. Kernel frames are walked by the kernel, user frames with the unwind tables that Debian
-keeps in its programs (they have no frame pointers). Names come from `.dynsym`: Debian strips the
-rest, so code without a name carries that of its file, as `[nginx]`. Kernel functions end in `_[k]`.
+On a processor: a clock samples what runs. Off it: every switch away from a processor is recorded
+with its stack, and the time until the thread is back. A stack goes from a program's first function
+up to the one that ran. Kernel frames are walked by the kernel, user frames with the unwind tables
+that Debian keeps in its programs (they have no frame pointers). Names come from `.dynsym`: Debian
+strips the rest, so code without a name carries that of its file, as `[nginx]`. Kernel functions end
+in `_[k]`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import dropwhile
+from typing import Literal
 
 from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
 KERNEL = "_[k]"
-_STACK_BYTES = 8192  # of user stack kept for a sample: main() of PHP alone takes more than 4096
-_MEGABYTES = 400  # of samples on the disk, after which perf ends the recording
-_FOLDER = "/tmp/flame"
+PREEMPTED = "(waits for a processor)"
+Mode = Literal["on", "off"]
+Root = Callable[[int, str], str | None]  # of pid and program: what to write below its stacks
 
-# The clock runs until the sleep ends or is killed; /tmp/flame/on tells that it runs.
+_STACK_BYTES = 8192  # of user stack kept for a sample: main() of PHP alone takes more than 4096
+_FOLDER = "/tmp/flame"
+_EVENTS = {
+    "on": "-e cpu-clock -F {hertz} --max-size 400M",
+    "off": "-e context-switches -c 1 --switch-events -m 8M --max-size 100M",  # ends a flood
+}
+# The recording goes on until the sleep ends or is killed; the file `on` tells that it has begun.
 _START = """
 mkdir -p {folder} && cd {folder} && rm -f on
-perf record -B -N -F {hertz} -e cpu-clock --call-graph dwarf,{bytes} --max-size {megabytes}M \
-  -o data {target} -- sh -c 'echo $$ >on; exec sleep {seconds}' >said 2>&1 </dev/null &
+perf record -B -N {events} --call-graph dwarf,{bytes} -o data {target} -- \
+  sh -c 'echo $$ >on; exec sleep {seconds}' >said 2>&1 </dev/null &
 echo $! >perf
 until [ -s on ]; do kill -0 $(cat perf) 2>/dev/null || {{ cat said >&2; exit 1; }}; sleep 0.05; done
 """
 _STOP = """
 cd {folder} && kill $(cat on) 2>/dev/null
 while kill -0 $(cat perf) 2>/dev/null; do sleep 0.05; done
-perf script -i data --no-inline --show-lost-events -F comm,pid,ip,sym,dso 2>errors ||
-  {{ cat said errors >&2; exit 1; }}
+perf script -i data --no-inline --show-lost-events --show-switch-events \
+  -F comm,pid,tid,time,ip,sym,dso 2>errors || {{ cat said errors >&2; exit 1; }}
 """
-_SAMPLE = re.compile(r"(?P<comm>\S.*?) +(?P<pid>\d+) *")
+_HEAD = re.compile(r"(?P<comm>\S.*?) +(?P<pid>\d+)/(?P<tid>\d+) +(?P<time>[\d.]+): *(?P<event>.*)")
 _FRAME = re.compile(r"\s+(?P<address>[0-9a-f]+) (?P<name>.+) \((?P<file>.*)\)")
-_LOST = re.compile(r"PERF_RECORD_LOST.*\blost:? *(\d+)")
+_LOST = re.compile(r"PERF_RECORD_LOST.*\blost\D*(\d+)")
+_SWITCH = re.compile(r"PERF_RECORD_SWITCH(?:_CPU_WIDE)? +(IN|OUT preempt|OUT)\b")
 _KERNEL_HALF = 1 << 63  # of the addresses
 _END = (1 << 64) - 1  # what the unwinder says where the kept piece of a stack ends
 _COMPILED = re.compile(r"perf-\d+\.map|//anon")  # code that a just-in-time compiler made
+_SCHEDULER = ("schedule", "__schedule", "preempt_schedule")  # on top of every wait
 _IDLE = re.compile(r"halt|idle")  # native_safe_halt, default_idle, acpi_idle_do_entry
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many samples hold a function, and in how many it is the one that ran."""
+    """How much of the time a function is on the stack, and how much it is its top itself."""
 
     function: str
     total: int
@@ -55,37 +67,40 @@ class Share:
 
 @dataclass(frozen=True)
 class Stacks:
-    """Samples by stack (`nginx;main;…;__sys_connect_[k]`), and how many samples were lost."""
+    """Time by stack (`web;nginx;main;…;__sys_connect_[k]`), and how many records were lost.
+
+    On a processor the unit is a sample, off it a microsecond.
+    """
 
     counts: Mapping[str, int]
     lost: int
 
     @property
-    def samples(self) -> int:
-        """All of them."""
+    def total(self) -> int:
+        """All samples, or microseconds."""
         return sum(self.counts.values())
 
     @property
     def kernel_share(self) -> float:
-        """The share of samples that were taken in the kernel."""
-        return self._share(lambda frames: frames[-1].endswith(KERNEL))
+        """The share of the time spent in the kernel."""
+        return self._share(lambda frames: any(frame.endswith(KERNEL) for frame in frames))
 
     @property
     def nameless_share(self) -> float:
-        """The share of samples that were taken in code without a name."""
+        """The share of the time spent in code without a name."""
         return self._share(lambda frames: frames[-1].startswith("["))
 
     def share(self, function: str) -> float:
-        """The share of samples in the function or in what it called; `_[k]` may be left out."""
+        """The share of the time in the function or in what it called; `_[k]` may be left out."""
         return self._share(lambda frames: function in (f.removesuffix(KERNEL) for f in frames))
 
     def own_share(self, function: str) -> float:
-        """The share of samples in the function itself."""
+        """The share of the time in the function itself."""
         return self._share(lambda frames: frames[-1].removesuffix(KERNEL) == function)
 
     def _share(self, counts: Callable[[list[str]], bool]) -> float:
         hits = sum(n for stack, n in self.counts.items() if counts(stack.split(";")))
-        return hits / self.samples if self.samples else 0.0
+        return hits / self.total if self.total else 0.0
 
     def functions(self) -> list[Share]:
         """Every function, the one that ran most often first."""
@@ -104,24 +119,23 @@ class Stacks:
         return "".join(f"{stack} {count}\n" for stack, count in sorted(self.counts.items()))
 
 
-def start(at: Shell, target: str, seconds: int, hertz: int) -> None:
-    """Have the clock run for so many seconds; `target` are perf's words for what is sampled.
+def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
+    """Begin to record for so many seconds; `target` are perf's words for whose time it is.
 
     Raises CannotRun.
     """
-    done = at.run(
-        _START.format(
-            folder=_FOLDER,
-            hertz=hertz,
-            bytes=_STACK_BYTES,
-            megabytes=_MEGABYTES,
-            target=target,
-            seconds=seconds,
-        ),
-        timeout=60,
+    script = _START.format(
+        folder=_FOLDER,
+        events=_EVENTS[mode].format(hertz=hertz),
+        bytes=_STACK_BYTES,
+        target=target,
+        seconds=seconds,
     )
+    done = at.run(script, timeout=60)
     if done.code != 0:
-        raise CannotRun(f"perf cannot record here: {_reason(done.err)}", "faultlab doctor")
+        raise CannotRun(
+            f"perf may not record here: {_reason(done.err)}", "sysctl kernel.perf_event_paranoid"
+        )
 
 
 def stop(at: Shell) -> str:
@@ -135,39 +149,94 @@ def _reason(said: str) -> str:
     return next((line for line in lines if not line.endswith(":")), "it gave no reason")
 
 
-def parse(out: str, root: Callable[[int, str], str | None]) -> Stacks:
-    """Read what `perf script` printed. `root` names the bottom of the stack for pid and program.
+@dataclass(frozen=True)
+class _Record:
+    """A sample, or with `event` something that happened to a thread. Time in seconds."""
 
-    It returns None for a process that does not belong in the picture. An idle processor never does.
-    """
+    comm: str
+    pid: int
+    tid: int
+    time: float
+    event: str
+    frames: list[str]
+
+    def waiting(self) -> _Record:
+        """Without the scheduler, so that what is waited for is on top."""
+        frames = list(dropwhile(lambda frame: frame.startswith(_SCHEDULER), self.frames))
+        return replace(self, frames=frames)
+
+    def stack(self, root: Root) -> str | None:
+        """The stack from its bottom up, None if it does not belong in the picture."""
+        bottom = root(self.pid, self.comm)
+        return None if bottom is None else ";".join([bottom, *reversed(self.frames)])
+
+
+def _records(out: str) -> Iterator[_Record]:
+    """Read what `perf script` printed: a line each, that of a sample with its stack below."""
+    record: _Record | None = None
+    for line in out.splitlines():
+        if record and line.startswith("\t"):
+            record.frames.extend(_frame(line))
+        elif found := _HEAD.fullmatch(line):
+            if record:
+                yield record
+            pid, tid, time = int(found["pid"]), int(found["tid"]), float(found["time"])
+            record = _Record(found["comm"], pid, tid, time, found["event"], [])
+    if record:
+        yield record
+
+
+def parse(out: str, root: Root, mode: Mode) -> Stacks:
+    """Read a recording. An idle processor is never in it."""
+    return _parse_samples(out, root) if mode == "on" else _parse_waits(out, root)
+
+
+def _parse_samples(out: str, root: Root) -> Stacks:
     counts: Counter[str] = Counter()
     lost = 0
-    for block in out.split("\n\n"):
-        lines = block.strip("\n").splitlines()
-        while lines and (found := _LOST.search(lines[0])):
-            lost += int(found[1])
-            lines = lines[1:]
-        head = _SAMPLE.fullmatch(lines[0]) if lines else None
-        if head is None:
-            continue
-        frames = [frame for line in lines[1:] if (frame := _frame(line))]
-        bottom = root(int(head["pid"]), head["comm"])
-        idle = head["pid"] == "0" and frames and _IDLE.search(frames[0])
-        if bottom is not None and not idle:
-            counts[";".join([bottom, *reversed(frames)])] += 1
+    for record in _records(out):
+        if gone := _LOST.match(record.event):
+            lost += int(gone[1])
+        idle = record.pid == 0 and record.frames and _IDLE.search(record.frames[0])
+        if not record.event and not idle and (stack := record.stack(root)):
+            counts[stack] += 1
     return Stacks(dict(counts), lost)
 
 
-def _frame(line: str) -> str:
+def _parse_waits(out: str, root: Root) -> Stacks:
+    """A wait begins with a sample and ends when its thread is switched in again.
+
+    Where records were lost nobody knows whether a thread has been back, so open waits are dropped.
+    """
+    counts: Counter[str] = Counter()
+    lost = 0
+    waits: dict[int, tuple[float, str]] = {}
+    for record in _records(out):
+        if gone := _LOST.match(record.event):
+            lost += int(gone[1])
+            waits.clear()
+        elif not record.event and record.pid and (stack := record.waiting().stack(root)):
+            waits[record.tid] = (record.time, stack)
+        elif (switch := _SWITCH.match(record.event)) and record.tid in waits:
+            began, stack = waits[record.tid]
+            if switch[1] == "IN":
+                counts[stack] += round(1e6 * (record.time - began))
+                del waits[record.tid]
+            elif switch[1] == "OUT preempt":
+                waits[record.tid] = (began, f"{stack};{PREEMPTED}")
+    return Stacks(dict(counts), lost)
+
+
+def _frame(line: str) -> list[str]:
     """`ffffffff8220176b _raw_spin_lock ([kernel.kallsyms])` is `_raw_spin_lock_[k]`."""
     found = _FRAME.fullmatch(line)
     if found is None:
-        return ""
+        return []
     address, name = int(found["address"], 16), found["name"].replace(";", ":")
     kernel = _KERNEL_HALF <= address < _END
     if name == "[unknown]":
         file = found["file"].rsplit("/", 1)[-1].strip("[]")
         if file == "unknown" and not kernel:
-            return ""
+            return []
         name = "[kernel]" if kernel else f"[{_COMPILED.sub('compiled', file)}]"
-    return name + KERNEL if kernel else name
+    return [name + KERNEL if kernel else name]
