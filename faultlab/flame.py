@@ -160,7 +160,7 @@ def missing(recording: Recording, local: bool) -> list[str]:
     stacks = recording.stacks
     found = ["client, which makes the load"]
     if local:
-        found.append("kernel threads and idle processors (with --engine vm they are)")
+        found.append("kernel threads, no part of a machine (started with --engine vm they are)")
     if not stacks.kernel_share:
         found.append(f"the kernel: kernel.perf_event_paranoid={recording.paranoid}")
     elif stacks.share("[kernel]"):
@@ -168,6 +168,8 @@ def missing(recording: Recording, local: bool) -> list[str]:
     if stacks.nameless_share >= 0.01:
         share = f"{100 * stacks.nameless_share:.0f}% of the time"
         found.append(f"the names of functions that Debian strips, in [brackets]: {share}")
+    if stacks.full:
+        found.append("the end: perf had recorded as much as it may")
     if stacks.lost:
         found.append(f"{stacks.lost} records that perf could not write in time")
     return found

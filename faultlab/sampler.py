@@ -22,8 +22,9 @@ from faultlab.stack import Stack, joins
 
 LONGEST = 60  # seconds of one recording
 _SAMPLES = 2000  # of each busy processor in one recording: 1% of them is still 20
-_USUAL = 10  # seconds that a look takes at most, for the rate
-_LIFE = LONGEST + 180  # seconds after which a helper is gone whatever became of us
+_USUAL = 10  # seconds, for the rate: most looks take fewer
+_FEWEST = 49  # samples a second, not in step with anything that ticks
+_LIFE = 600  # seconds after which a helper is gone whatever became of us
 _KERNEL = "kernel"
 # perf_event_open and other programs' files; kernel addresses; buffers beyond the user's share.
 _RIGHTS = ["SYS_ADMIN", "SYS_PTRACE", "SYSLOG", "IPC_LOCK"]
@@ -56,7 +57,7 @@ def during(
 
     Raises CannotRun when perf may not record here.
     """
-    hertz = _SAMPLES // max(seconds or _USUAL, _USUAL)
+    hertz = max(_FEWEST, round(_SAMPLES / max(seconds or 0, _USUAL) * at.pace.share))
     with ExitStack() as clean:
         clocks = [clean.enter_context(clock) for clock in _clocks(at)]
         for clock in clocks:
@@ -74,7 +75,7 @@ def _merged(parts: list[Stacks]) -> Stacks:
     counts: Counter[str] = Counter()
     for part in parts:
         counts.update(part.counts)
-    return Stacks(dict(counts), sum(part.lost for part in parts))
+    return Stacks(dict(counts), sum(p.lost for p in parts), any(p.full for p in parts))
 
 
 def _machines(at: Stack) -> dict[str, Machine]:

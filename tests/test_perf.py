@@ -102,6 +102,13 @@ def test_nothing_recorded() -> None:
     assert (got.total, got.share("main"), got.functions(), got.folded()) == (0, 0, [], "")
 
 
+def test_a_recording_that_had_to_end_early() -> None:
+    got = perf.parse(f"perf 0/0 0.0: {perf._FULL}\n", lambda _pid, comm: comm, "on")
+    assert got.full and not got.total
+    recording = Recording(got, "on", 3.0, ("web",), 2, 1)
+    assert any("the end" in line for line in flame.missing(recording, local=True))
+
+
 def test_whose_a_sample_is() -> None:
     """Of a machine, of the kernel, or of neither: Docker and the load."""
     root = sampler.owners(

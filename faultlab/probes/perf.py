@@ -27,6 +27,7 @@ Root = Callable[[int, str], str | None]  # of pid and program: what to write bel
 
 _STACK_BYTES = 8192  # of user stack kept for a sample: main() of PHP alone takes more than 4096
 _FOLDER = "/tmp/flame"
+_TRIES = 5  # perf gives up when a process that it was told of has just ended
 _EVENTS = {
     "on": "-e cpu-clock -F {hertz} --max-size 400M",
     "off": "-e context-switches -c 1 --switch-events -m 8M --max-size 100M",  # ends a flood
@@ -44,7 +45,9 @@ cd {folder} && kill $(cat on) 2>/dev/null
 while kill -0 $(cat perf) 2>/dev/null; do sleep 0.05; done
 perf script -i data --no-inline --show-lost-events --show-switch-events \
   -F comm,pid,tid,time,ip,sym,dso 2>errors || {{ cat said errors >&2; exit 1; }}
+! grep -q 'size limit' said || echo 'perf 0/0 0.0: {full}'
 """
+_FULL = "PERF_RECORD_FULL"  # our own word
 _HEAD = re.compile(r"(?P<comm>\S.*?) +(?P<pid>\d+)/(?P<tid>\d+) +(?P<time>[\d.]+): *(?P<event>.*)")
 _FRAME = re.compile(r"\s+(?P<address>[0-9a-f]+) (?P<name>.+) \((?P<file>.*)\)")
 _LOST = re.compile(r"PERF_RECORD_LOST.*\blost\D*(\d+)")
@@ -69,11 +72,13 @@ class Share:
 class Stacks:
     """Time by stack (`web;nginx;main;…;__sys_connect_[k]`), and how many records were lost.
 
-    On a processor the unit is a sample, off it a microsecond.
+    On a processor the unit is a sample, off it a microsecond. `full`: the recording ended early,
+    because it had become too large.
     """
 
     counts: Mapping[str, int]
     lost: int
+    full: bool = False
 
     @property
     def total(self) -> int:
@@ -131,16 +136,18 @@ def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
         target=target,
         seconds=seconds,
     )
-    done = at.run(script, timeout=60)
-    if done.code != 0:
-        raise CannotRun(
-            f"perf may not record here: {_reason(done.err)}", "sysctl kernel.perf_event_paranoid"
-        )
+    for _ in range(_TRIES):
+        done = at.run(script, timeout=60)
+        if done.code == 0:
+            return
+    raise CannotRun(
+        f"perf may not record here: {_reason(done.err)}", "sysctl kernel.perf_event_paranoid"
+    )
 
 
 def stop(at: Shell) -> str:
     """End the recording, if it has not ended by itself; return it as `perf script` prints it."""
-    return at.must(_STOP.format(folder=_FOLDER), timeout=120)
+    return at.must(_STOP.format(folder=_FOLDER, full=_FULL), timeout=120)
 
 
 def _reason(said: str) -> str:
@@ -159,6 +166,12 @@ class _Record:
     time: float
     event: str
     frames: list[str]
+
+    @property
+    def lost(self) -> int:
+        """How many records were lost here."""
+        found = _LOST.match(self.event)
+        return int(found[1]) if found else 0
 
     def waiting(self) -> _Record:
         """Without the scheduler, so that what is waited for is on top."""
@@ -188,32 +201,30 @@ def _records(out: str) -> Iterator[_Record]:
 
 def parse(out: str, root: Root, mode: Mode) -> Stacks:
     """Read a recording. An idle processor is never in it."""
-    return _parse_samples(out, root) if mode == "on" else _parse_waits(out, root)
+    records = list(_records(out))
+    counts = (_parse_samples if mode == "on" else _parse_waits)(records, root)
+    full = any(record.event == _FULL for record in records)
+    return Stacks(dict(counts), sum(record.lost for record in records), full)
 
 
-def _parse_samples(out: str, root: Root) -> Stacks:
+def _parse_samples(records: list[_Record], root: Root) -> Counter[str]:
     counts: Counter[str] = Counter()
-    lost = 0
-    for record in _records(out):
-        if gone := _LOST.match(record.event):
-            lost += int(gone[1])
+    for record in records:
         idle = record.pid == 0 and record.frames and _IDLE.search(record.frames[0])
         if not record.event and not idle and (stack := record.stack(root)):
             counts[stack] += 1
-    return Stacks(dict(counts), lost)
+    return counts
 
 
-def _parse_waits(out: str, root: Root) -> Stacks:
+def _parse_waits(records: list[_Record], root: Root) -> Counter[str]:
     """A wait begins with a sample and ends when its thread is switched in again.
 
     Where records were lost nobody knows whether a thread has been back, so open waits are dropped.
     """
     counts: Counter[str] = Counter()
-    lost = 0
     waits: dict[int, tuple[float, str]] = {}
-    for record in _records(out):
-        if gone := _LOST.match(record.event):
-            lost += int(gone[1])
+    for record in records:
+        if record.lost:
             waits.clear()
         elif not record.event and record.pid and (stack := record.waiting().stack(root)):
             waits[record.tid] = (record.time, stack)
@@ -224,7 +235,7 @@ def _parse_waits(out: str, root: Root) -> Stacks:
                 del waits[record.tid]
             elif switch[1] == "OUT preempt":
                 waits[record.tid] = (began, f"{stack};{PREEMPTED}")
-    return Stacks(dict(counts), lost)
+    return counts
 
 
 def _frame(line: str) -> list[str]:
