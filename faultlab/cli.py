@@ -94,9 +94,11 @@ VERBS: dict[str, Verb] = {
         ),
         lab=True,
         options=(
-            _option("--seconds", type=int, metavar="N", help="1 to 60 (as long as the lab's load)"),
+            _option(
+                "--seconds", type=int, metavar="N", help="at least so long, 1 to 60 (one look)"
+            ),
             _option("--off-cpu", action="store_true", help="where it waits instead"),
-            _option("--no-load", action="store_true", help="you make the load (10 s)"),
+            _option("--no-load", action="store_true", help="you make the load (for 10 s)"),
         ),
     ),
     "debrief": Verb(

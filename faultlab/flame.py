@@ -26,6 +26,7 @@ from faultlab.terminal import Terminal
 
 _ALONE = 10  # seconds that a user gets who makes the load
 _TOP = 10
+_FEW = 200  # samples: 10% of them is still 20
 _FOLDER = "/tmp"
 _UNITS: dict[Mode, str] = {"on": "samples", "off": "microseconds"}
 _TITLES: dict[Mode, str] = {"on": "processor time", "off": "waiting time"}
@@ -67,14 +68,19 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
 
 
 def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mode) -> Recording:
-    doing = "while the lab makes its load"
+    def look() -> None:
+        """One look of the lab's check, and more until the seconds are over; never half of one."""
+        end = time.monotonic() + (seconds or 0)
+        run.check.look(run.stack)
+        while time.monotonic() < end:
+            run.check.look(run.stack)
+
+    alone = seconds or _ALONE
     if not load:
-        seconds = seconds or _ALONE
-        doing = f"for {seconds} s: make the load now"
-        term.say(f"Make the load now, for {seconds} s: make shell-{run.lab.id}")
-    with term.step("record", doing) as step:
-        act = _look(run, seconds) if load else lambda: time.sleep(seconds or _ALONE)
-        recording = sampler.during(run.stack, act, seconds, mode)
+        term.say(f"Make the load now, for {alone} s: make shell-{run.lab.id}")
+    with term.step("record", "while the lab makes its load" if load else "your load") as step:
+        act = look if load else lambda: time.sleep(alone)
+        recording = sampler.during(run.stack, act, mode, alone)
         step.done(f"{_amount(recording)} in {recording.seconds:.1f} s")
     return recording
 
@@ -82,18 +88,6 @@ def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mod
 def _amount(recording: Recording) -> str:
     total = recording.stacks.total
     return f"{total} samples" if recording.mode == "on" else f"{total / 1e6:.3g} s of waiting"
-
-
-def _look(run: Run, seconds: int | None) -> Callable[[], None]:
-    """What the check looks at, once; or over and over, until the seconds are over."""
-
-    def act() -> None:
-        end = time.monotonic() + (seconds or 0)
-        run.check.look(run.stack)
-        while time.monotonic() < end:
-            run.check.look(run.stack)
-
-    return act
 
 
 def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
@@ -115,6 +109,8 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
     term.say()
     for line in lacking:
         term.say(f"Not in it: {line}.")
+    if recording.mode == "on" and stacks.total < _FEW:
+        term.say(f"{stacks.total} samples are few; more: --seconds {_longer(recording.seconds)}")
     term.say("Open it in a browser; click a frame to zoom, Search is at the top right.")
     term.json(
         {
@@ -158,9 +154,9 @@ def _names(names: Iterable[str]) -> str:
 def missing(recording: Recording, local: bool) -> list[str]:
     """What the picture does not show, and why, one line each."""
     stacks = recording.stacks
-    found = ["client, which makes the load"]
+    found = [f"{_names(recording.left_out)}, for the load"]
     if local:
-        found.append("kernel threads, no part of a machine (started with --engine vm they are)")
+        found.append("kernel threads (they are in it after faultlab start --engine vm)")
     if not stacks.kernel_share:
         found.append(f"the kernel: kernel.perf_event_paranoid={recording.paranoid}")
     elif stacks.share("[kernel]"):
@@ -170,6 +166,8 @@ def missing(recording: Recording, local: bool) -> list[str]:
         found.append(f"the names of functions that Debian strips, in [brackets]: {share}")
     if stacks.full:
         found.append("the end: perf had recorded as much as it may")
+    if recording.seconds >= LONGEST:
+        found.append(f"what came after {LONGEST} s, the longest recording")
     if stacks.lost:
         found.append(f"{stacks.lost} records that perf could not write in time")
     return found

@@ -1,6 +1,6 @@
 """Sampler: perf beside a running stack, in helper containers that end by themselves.
 
-Locally each machine but the client gets a helper in its PID namespace, and only what runs there is
+Locally each machine with daemons gets a helper in its PID namespace, and only what runs there is
 sampled. In the VM one helper sees the whole kernel: interrupts and kernel threads are sampled too,
 and what belongs neither to a machine nor to the kernel (Docker, the load) is left out.
 """
@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 from faultlab import images
-from faultlab.compose import CLIENT
 from faultlab.engine import Machine, Shell
 from faultlab.probes import perf
 from faultlab.probes.perf import Mode, Root, Stacks
@@ -22,7 +21,7 @@ from faultlab.stack import Stack, joins
 
 LONGEST = 60  # seconds of one recording
 _SAMPLES = 2000  # of each busy processor in one recording: 1% of them is still 20
-_USUAL = 10  # seconds, for the rate: most looks take fewer
+_USUAL = 10  # seconds: most looks take fewer
 _FEWEST = 49  # samples a second, not in step with anything that ticks
 _LIFE = 600  # seconds after which a helper is gone whatever became of us
 _KERNEL = "kernel"
@@ -37,38 +36,42 @@ _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_rest
 
 @dataclass(frozen=True)
 class Recording:
-    """Stacks, how many seconds they were recorded, where, and the kernel's say in it.
+    """Stacks, how many seconds they were recorded, of which machines, and the kernel's say in it.
 
-    `paranoid` and `kptr_restrict` are kernel.perf_event_paranoid and kernel.kptr_restrict.
+    `left_out`: machines without daemons, which make the load. `paranoid` and `kptr_restrict` are
+    kernel.perf_event_paranoid and kernel.kptr_restrict.
     """
 
     stacks: Stacks
     mode: Mode
     seconds: float
     machines: tuple[str, ...]
+    left_out: tuple[str, ...]
     paranoid: int
     kptr_restrict: int
 
 
 def during(
-    at: Stack, act: Callable[[], object], seconds: int | None = None, mode: Mode = "on"
+    at: Stack, act: Callable[[], object], mode: Mode = "on", expected: int = _USUAL
 ) -> Recording:
-    """Record the machines of a stack while `act` runs, for at most so many seconds.
+    """Record the machines of a stack while `act` runs, but not longer than LONGEST.
 
-    Raises CannotRun when perf may not record here.
+    `expected`: seconds that `act` may take; many mean fewer samples a second, so that their number
+    stays bounded. Raises CannotRun when perf may not record here.
     """
-    hertz = max(_FEWEST, round(_SAMPLES / max(seconds or 0, _USUAL) * at.pace.share))
+    hertz = max(_FEWEST, round(_SAMPLES / max(expected, _USUAL) * at.pace.share))
     with ExitStack() as clean:
         clocks = [clean.enter_context(clock) for clock in _clocks(at)]
         for clock in clocks:
-            perf.start(clock.at, clock.target, mode, seconds or LONGEST, hertz)
+            perf.start(clock.at, clock.target, mode, LONGEST, hertz)
         began = time.monotonic()
         act()
-        lasted = min(time.monotonic() - began, seconds or LONGEST)
+        lasted = min(time.monotonic() - began, LONGEST)
         paranoid, restrict = clocks[0].at.must(_SETTINGS).split()
         parts = [perf.parse(perf.stop(clock.at), clock.root(), mode) for clock in clocks]
-    machines = tuple(_machines(at))
-    return Recording(_merged(parts), mode, lasted, machines, int(paranoid), int(restrict))
+    ours = tuple(_machines(at))
+    rest = tuple(name for name, machine in at.items() if name not in ours and not joins(machine))
+    return Recording(_merged(parts), mode, lasted, ours, rest, int(paranoid), int(restrict))
 
 
 def _merged(parts: list[Stacks]) -> Stacks:
@@ -79,7 +82,9 @@ def _merged(parts: list[Stacks]) -> Stacks:
 
 
 def _machines(at: Stack) -> dict[str, Machine]:
-    return {name: m for name, m in at.items() if name != CLIENT and not joins(m)}
+    """Those with daemons; the others make the load."""
+    homes = {home for machine in at.values() if (home := joins(machine))}
+    return {name: machine for name, machine in at.items() if machine.container.id in homes}
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Stack(Mapping[str, Machine]):
             for container in self.engine.containers(stack=self.name)
             if (role := container.labels.get("com.docker.compose.service"))
         ]
-        found.sort(key=lambda machine: (joins(machine), machine.name))
+        found.sort(key=lambda machine: (bool(joins(machine)), machine.name))
         self._machines = {machine.name: machine for machine in found}
 
     def __getitem__(self, name: str) -> Machine:
@@ -204,9 +204,10 @@ def _make_machines(engine: Engine, stack: Stack) -> None:
     )
 
 
-def joins(machine: Machine) -> bool:
-    """Is it a daemon, in the namespaces of its machine?"""
-    return str(machine.container.attrs["HostConfig"]["NetworkMode"]).startswith("container:")
+def joins(machine: Machine) -> str:
+    """The id of the container whose namespaces a daemon has joined; empty for a machine."""
+    kind, _, where = str(machine.container.attrs["HostConfig"]["NetworkMode"]).partition(":")
+    return where if kind == "container" else ""
 
 
 def down(engine: Engine, name: str) -> None:

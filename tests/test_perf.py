@@ -26,7 +26,7 @@ def recorded(name: str, mode: perf.Mode = "on") -> Stacks:
 
 
 def made(counts: dict[str, int], lost: int = 0, mode: perf.Mode = "on") -> Recording:
-    return Recording(Stacks(counts, lost), mode, 3.0, ("web",), 2, 1)
+    return Recording(Stacks(counts, lost), mode, 3.0, ("web",), ("client",), 2, 1)
 
 
 def test_samples_by_stack() -> None:
@@ -105,7 +105,7 @@ def test_nothing_recorded() -> None:
 def test_a_recording_that_had_to_end_early() -> None:
     got = perf.parse(f"perf 0/0 0.0: {perf._FULL}\n", lambda _pid, comm: comm, "on")
     assert got.full and not got.total
-    recording = Recording(got, "on", 3.0, ("web",), 2, 1)
+    recording = Recording(got, "on", 3.0, ("web",), ("client",), 2, 1)
     assert any("the end" in line for line in flame.missing(recording, local=True))
 
 
@@ -164,7 +164,7 @@ def test_what_is_missing_is_said_with_the_reason(recording: Recording, said: str
 
 def test_a_whole_picture_says_only_what_never_is_in_it() -> None:
     recording = made({"web;nginx;main;vfs_read_[k]": 9})
-    assert flame.missing(recording, local=False) == ["client, which makes the load"]
+    assert flame.missing(recording, local=False) == ["client, for the load"]
 
 
 def test_colours_tell_kernel_from_user_and_from_code_without_a_name() -> None:
