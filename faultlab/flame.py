@@ -19,13 +19,14 @@ from faultlab import engines, images, lock, paths, sampler
 from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.errors import BadInput, CannotRun
-from faultlab.probes.perf import KERNEL, PREEMPTED, Mode, Stacks
+from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
 from faultlab.run import Run, ensure_images, stack_name
 from faultlab.sampler import LONGEST, Recording
 from faultlab.terminal import Terminal
 
 _ALONE = 10  # seconds that a user gets who makes the load
 _TOP = 10
+_NOTABLE = 0.01
 _FEW = 200  # samples: 10% of them is still 20
 _FOLDER = "/tmp"
 _UNITS: dict[Mode, str] = {"on": "samples", "off": "microseconds"}
@@ -161,9 +162,11 @@ def missing(recording: Recording, local: bool) -> list[str]:
         found.append(f"the kernel: kernel.perf_event_paranoid={recording.paranoid}")
     elif stacks.share("[kernel]"):
         found.append(f"names in the kernel: kernel.kptr_restrict={recording.kptr_restrict}")
-    if stacks.nameless_share >= 0.01:
-        share = f"{100 * stacks.nameless_share:.0f}% of the time"
-        found.append(f"the names of functions that Debian strips, in [brackets]: {share}")
+    compiled = stacks.own_share(COMPILED)
+    if (stripped := stacks.nameless_share - compiled) >= _NOTABLE:
+        found.append(f"names that Debian strips, in [brackets]: {stripped:.0%} of the time")
+    if compiled >= _NOTABLE:
+        found.append(f"names of what is compiled at run time: {compiled:.0%} of the time")
     if stacks.full:
         found.append("the end: perf had recorded as much as it may")
     if recording.seconds >= LONGEST:

@@ -21,6 +21,7 @@ from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
 KERNEL = "_[k]"
+COMPILED = "[compiled]"  # by a just-in-time compiler
 PREEMPTED = "(waits for a processor)"
 Mode = Literal["on", "off"]
 Root = Callable[[int, str], str | None]  # of pid and program: what to write below its stacks
@@ -54,7 +55,7 @@ _LOST = re.compile(r"PERF_RECORD_LOST.*\blost\D*(\d+)")
 _SWITCH = re.compile(r"PERF_RECORD_SWITCH(?:_CPU_WIDE)? +(IN|OUT preempt|OUT)\b")
 _KERNEL_HALF = 1 << 63  # of the addresses
 _END = (1 << 64) - 1  # what the unwinder says where the kept piece of a stack ends
-_COMPILED = re.compile(r"perf-\d+\.map|//anon")  # code that a just-in-time compiler made
+_NO_FILE = re.compile(r"/tmp/perf-\d+\.map|//anon")  # where a just-in-time compiler's code is
 _SCHEDULER = ("schedule", "__schedule", "preempt_schedule")  # on top of every wait
 _IDLE = re.compile(r"halt|idle")  # native_safe_halt, default_idle, acpi_idle_do_entry
 
@@ -243,11 +244,11 @@ def _frame(line: str) -> list[str]:
     found = _FRAME.fullmatch(line)
     if found is None:
         return []
-    address, name = int(found["address"], 16), found["name"].replace(";", ":")
-    kernel = _KERNEL_HALF <= address < _END
-    if name == "[unknown]":
-        file = found["file"].rsplit("/", 1)[-1].strip("[]")
-        if file == "unknown" and not kernel:
-            return []
-        name = "[kernel]" if kernel else f"[{_COMPILED.sub('compiled', file)}]"
-    return [name + KERNEL if kernel else name]
+    address, name, file = int(found["address"], 16), found["name"], found["file"]
+    if _KERNEL_HALF <= address < _END:
+        return [("[kernel]" if name == "[unknown]" else name) + KERNEL]
+    if name != "[unknown]":
+        return [name.replace(";", ":")]
+    if file == "[unknown]":
+        return []
+    return [COMPILED if _NO_FILE.fullmatch(file) else f"[{file.rsplit('/', 1)[-1].strip('[]')}]"]
