@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from commandline import finish, kill_9, spawn
 
-from faultlab import stack
+from faultlab import stack, vm
 from faultlab.engine import Engine
 from faultlab.probes.perf import PREEMPTED
 from faultlab.run import ensure_images, stack_name
@@ -38,6 +38,17 @@ def up() -> Iterator[None]:
     assert code == 0, said
     yield
     assert finish(spawn("sweep"))[0] == 0
+
+
+@pytest.fixture
+def up_in_the_vm() -> Iterator[None]:
+    """The same on the VM's kernel."""
+    if vm.state() != "running":
+        pytest.skip(f"the lab VM is {vm.state()}: make vm")
+    code, said = finish(spawn("start", LAB, "--engine", "vm"))
+    assert code == 0, said
+    yield
+    assert finish(spawn("down", LAB))[0] == 0
 
 
 def flame(*options: str) -> dict[str, Any]:
@@ -160,3 +171,16 @@ def test_of_a_lab_that_is_not_up() -> None:
     """Exit 3, and what to type."""
     code, said = finish(spawn("flame", "healthy", env={"FAULTLAB_NAMESPACE": f"n{os.getpid()}"}))
     assert code == 3 and "make lab-healthy" in said
+
+
+@pytest.mark.long
+def test_in_the_vm(up_in_the_vm: None) -> None:
+    """One clock for the whole kernel: its threads are in the picture, Docker and the load not."""
+    told = flame()
+    folded = Path(told["folded"]).read_text()
+    towers = {";".join(line.split(";")[:2]) for line in folded.splitlines()}
+    assert told["engine"] == "vm" and told["samples"] >= 100
+    assert share(folded, "nginx") + share(folded, "php-fpm8.2") >= 0.8
+    assert share(folded, "__inet_hash_connect_[k]") >= 0.01
+    assert {tower.split(";")[0] for tower in towers} == {"web", "kernel"}
+    assert not [tower for tower in towers if re.search("docker|containerd|wrk|perf|sshd", tower)]

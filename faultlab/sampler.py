@@ -68,7 +68,7 @@ def during(
         act()
         lasted = min(time.monotonic() - began, LONGEST)
         paranoid, restrict = clocks[0].at.must(_SETTINGS).split()
-        parts = [perf.parse(perf.stop(clock.at), clock.root(), mode) for clock in clocks]
+        parts = [perf.parse(perf.stop(clock.at), clock.root(mode), mode) for clock in clocks]
     ours = tuple(_machines(at))
     rest = tuple(name for name, machine in at.items() if name not in ours and not joins(machine))
     return Recording(_merged(parts), mode, lasted, ours, rest, int(paranoid), int(restrict))
@@ -93,7 +93,7 @@ class _Clock:
 
     at: Shell
     target: str
-    root: Callable[[], Root]
+    root: Callable[[Mode], Root]
 
 
 def _clocks(at: Stack) -> list[AbstractContextManager[_Clock]]:
@@ -105,28 +105,31 @@ def _clocks(at: Stack) -> list[AbstractContextManager[_Clock]]:
 @contextmanager
 def _of_machine(at: Stack, name: str, machine: Machine) -> Iterator[_Clock]:
     with _helper(at, f"container:{machine.container.id}") as helper:
-        yield _Clock(helper, _OTHERS, lambda: lambda _pid, comm: f"{name};{comm}")
+        yield _Clock(helper, _OTHERS, lambda _mode: lambda _pid, comm: f"{name};{comm}")
 
 
 @contextmanager
 def _of_kernel(at: Stack) -> Iterator[_Clock]:
     with _helper(at, "host") as helper:
         roots = {str(m.state["Pid"]): name for name, m in _machines(at).items()}
-        yield _Clock(helper, "-a", lambda: owners(helper.must(_PROCESSES), roots))
+        yield _Clock(helper, "-a", lambda mode: owners(helper.must(_PROCESSES), roots, mode))
 
 
-def owners(processes: str, machines: dict[str, str]) -> Root:
+def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
     """Whose a sample is, from pid, parent and PID namespace of every process.
 
-    `machines`: the name of each machine by the pid of its first process.
+    `machines`: the name of each machine by the pid of its first process. A kernel thread waits most
+    of the time, for work and for no user, so its waits are nobody's.
     """
     rows = [row.split() for row in processes.splitlines()]
     spaces = {space: machines[pid] for pid, _, space in rows if pid in machines}
     names = {int(pid): spaces[space] for pid, _, space in rows if space in spaces}
-    threads = {0, 2, *(int(pid) for pid, parent, _ in rows if parent == "2")}
+    if mode == "on":
+        threads = (0, 2, *(int(pid) for pid, parent, _ in rows if parent == "2"))
+        names |= dict.fromkeys(threads, _KERNEL)
 
     def root(pid: int, comm: str) -> str | None:
-        name = _KERNEL if pid in threads else names.get(pid)
+        name = names.get(pid)
         return f"{name};{comm}" if name else None
 
     return root

@@ -111,14 +111,15 @@ def test_a_recording_that_had_to_end_early() -> None:
 
 def test_whose_a_sample_is() -> None:
     """Of a machine, of the kernel, or of neither: Docker and the load."""
-    root = sampler.owners(
-        "1 0 10\n2 0 10\n15 2 10\n300 1 10\n400 399 20\n401 400 20\n500 499 30\n", {"400": "web"}
-    )
+    processes = "1 0 10\n2 0 10\n15 2 10\n300 1 10\n400 399 20\n401 400 20\n500 499 30\n"
+    root = sampler.owners(processes, {"400": "web"}, "on")
     assert root(400, "docker-init") == "web;docker-init"
     assert root(401, "nginx") == "web;nginx"
     assert root(15, "ksoftirqd/0") == "kernel;ksoftirqd/0"
     assert root(0, "swapper") == "kernel;swapper"
     assert root(300, "dockerd") is root(500, "wrk") is root(9999, "gone") is None
+    off = sampler.owners(processes, {"400": "web"}, "off")
+    assert (off(401, "nginx"), off(15, "ksoftirqd/0")) == ("web;nginx", None)
 
 
 class Refusing(Shell):
