@@ -35,6 +35,8 @@ check-%: ready ## is it fixed? measures it now
 	@$(FAULTLAB) check $*
 fix-%: ready ## apply the documented fix (STAGE=2: only that one)
 	@$(FAULTLAB) fix $* $(STAGE)
+flame-%: ready ## where its processor time goes: a flame graph
+	@$(FAULTLAB) flame $*
 debrief-%: ready ## the lesson
 	@$(FAULTLAB) debrief $*
 reset-%: ready ## back to the injected state

@@ -16,6 +16,7 @@ from faultlab import (
     __version__,
     catalogue,
     doctor,
+    flame,
     learner,
     matrix,
     origins,
@@ -103,6 +104,26 @@ VERBS: dict[str, Verb] = {
         ("faultlab fix mtu", "faultlab fix packet-loss 2"),
         lab=True,
         options=(_option("stage", nargs="?", type=int, help="only this of several faults (all)"),),
+    ),
+    "flame": Verb(
+        "where its time goes, drawn as a flame graph",
+        lambda term, a: flame.flame(
+            term, a.lab, a.seconds, load=not a.no_load, mode="off" if a.off_cpu else "on"
+        ),
+        (
+            "faultlab flame port-range",
+            "faultlab flame port-range --seconds 10",
+            "faultlab flame port-range --off-cpu",
+            "faultlab flame port-range --no-load --json",
+        ),
+        lab=True,
+        options=(
+            _option(
+                "--seconds", type=int, metavar="N", help="at least so long, 1 to 60 (one look)"
+            ),
+            _option("--off-cpu", action="store_true", help="where it waits instead"),
+            _option("--no-load", action="store_true", help="you make the load (for 10 s)"),
+        ),
     ),
     "debrief": Verb(
         "the lesson",
