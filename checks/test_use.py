@@ -11,11 +11,13 @@ import pytest
 from commandline import finish, spawn
 
 from faultlab import lab as labs
-from faultlab import limits, lock, use
-from faultlab.cells import Row
+from faultlab import lock
 from faultlab.engine import Engine
 from faultlab.probes import nstat
 from faultlab.run import Run, ensure_images, stack_name
+from faultlab.use import limits
+from faultlab.use import table as use
+from faultlab.use.cells import Row
 
 USERS = "wrk -t1 -c{} -d60s http://web/index.php"
 # What each lab is put under, the row of web that must be marked, and those that may be, too.

@@ -23,13 +23,13 @@ from faultlab import (
     plot,
     status,
     transcript,
-    use,
     verify,
     vm,
 )
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.terminal import Terminal
+from faultlab.use import table as use
 
 _EXITS = """\
 exit codes:

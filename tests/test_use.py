@@ -11,14 +11,16 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import engines, limits, namespace, rows, sections, transcript, use
-from faultlab.cells import Row, Value, blank, in_bytes, short
+from faultlab import engines, transcript
 from faultlab.engine import Done, Engine
 from faultlab.errors import CannotRun
 from faultlab.lab import KERNEL
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
-from faultlab.sections import NO_ANSWER, Looks, Pair, Section, Unread
 from faultlab.terminal import Terminal
+from faultlab.use import limits, namespace, rows, sections
+from faultlab.use import table as use
+from faultlab.use.cells import Row, Value, blank, in_bytes, short
+from faultlab.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
 from tests.conftest import REPO, Result, Run
 
 RECORDED = REPO / "tests/recorded"

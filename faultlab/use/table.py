@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab import compose, engines, namespace, rows
+from faultlab import compose, engines
 from faultlab import lab as labs
-from faultlab.cells import Row, Value
 from faultlab.engine import Machine, Shell
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import KERNEL, Lab
-from faultlab.limits import crossed
 from faultlab.probes import (
     cgroup,
     conntrack,
@@ -27,9 +25,12 @@ from faultlab.probes import (
     sockets,
 )
 from faultlab.run import stack_name
-from faultlab.sections import Looks, read
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
+from faultlab.use import namespace, rows
+from faultlab.use.cells import Row, Value
+from faultlab.use.limits import crossed
+from faultlab.use.sections import Looks, read
 
 _LONGEST = 300  # seconds that one reading may take
 _MARK = "LOOK"

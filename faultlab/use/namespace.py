@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultlab.cells import NOT_COUNTED, Cells, Row, Value, blank, count, of, row, short, unread
 from faultlab.probes import conntrack, descriptors, iptables, network, nstat, sockets
-from faultlab.sections import Looks, Pair, Unread
+from faultlab.use.cells import NOT_COUNTED, Cells, Row, Value, blank, count, of, row, short, unread
+from faultlab.use.sections import Looks, Pair, Unread
 
 
 def rows(at: str, looks: Looks) -> Iterator[Row]:

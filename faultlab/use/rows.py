@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultlab.cells import (
+from faultlab.probes import cgroup, fpm, host, mysql
+from faultlab.probes.cgroup import Cgroup
+from faultlab.use.cells import (
     NOT_COUNTED,
     Cells,
     Row,
@@ -22,9 +24,7 @@ from faultlab.cells import (
     short,
     unread,
 )
-from faultlab.probes import cgroup, fpm, host, mysql
-from faultlab.probes.cgroup import Cgroup
-from faultlab.sections import NO_ANSWER, Looks, Pair, Unread
+from faultlab.use.sections import NO_ANSWER, Looks, Pair, Unread
 
 
 def container(name: str, looks: Looks) -> Iterator[Row]:
