@@ -6,7 +6,7 @@ JOBS     ?= 1
 REPEAT   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready list doctor status clean vm vm-ssh vm-down verify test lint unit
+.PHONY: help setup ready matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -47,6 +47,11 @@ verify-%: ready ## the whole contract of one lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
 verify: ready ## the whole contract of every lab (JOBS=2)
 	@$(FAULTLAB) verify --all --jobs $(JOBS) --repeat $(REPEAT)
+
+matrix: ready ## look for the evidence of every lab in every other one
+	@$(FAULTLAB) matrix --all
+origins: ready ## measured figures beside those of the documents
+	@$(FAULTLAB) origins
 
 list: ready ## the catalogue
 	@$(FAULTLAB) list
