@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,
+    cgroup,
     conntrack,
     container,
     cpu,
@@ -23,13 +25,12 @@ from faultlab.probes import (
     interface,
     iptables,
     link,
-    mariadb,
     memcaslap,
+    mysql,
     nstat,
     ping,
     process,
     qdisc,
-    quota,
     ss,
     tls,
     vmstat,
@@ -44,7 +45,6 @@ from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
 from faultlab.probes.link import Link
 from faultlab.probes.qdisc import Qdisc
-from faultlab.probes.quota import Quota
 from faultlab.probes.ss import Listener, Summary
 from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
@@ -435,26 +435,23 @@ def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
     assert ("Accept-Encoding: gzip" in typed[0]) == gzip
 
 
-def test_mariadb_status() -> None:
-    assert mariadb.parse(recorded("mariadb/status")) == {"Com_insert": 375, "Com_select": 3016}
+def test_mysql_counters() -> None:
+    counted = mysql.parse_counters(recorded("mysql/counters"))
+    assert counted == {"Com_insert": 375, "Com_select": 3016}
+        "Com_insert": 375,
+        "Com_select": 3016,
+    }
 
 
-def test_quota() -> None:
-    """Once a quota is set the kernel counts its periods."""
-    free = quota.parse(recorded("quota/free"))
-    assert free == Quota(0, 0, 0)
-    throttled = quota.parse(recorded("quota/throttled"))
-    assert throttled == Quota(31, 2, 0.057518666)
-    assert throttled.throttled_percent_since(free) == pytest.approx(100 * 2 / 31)
-    assert free.throttled_percent_since(free) == 0
-
-
-def test_quota_with_cgroup_v2() -> None:
-    """In the form that the kernel's document on cgroup v2 gives."""
-    used = "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\n"
-    periods = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\n"
-    assert quota.parse(used + periods) == Quota(40, 30, 1.5)
-    assert quota.parse(used) == Quota(0, 0, 0)
+def test_a_quota_that_is_used_up() -> None:
+    tight = cgroup.parse(recorded("cgroup/quota"))
+    assert tight.periods and tight.throttled
+    share = 100 * tight.throttled / tight.periods
+    free = dataclasses.replace(tight, periods=0, throttled=0)
+    assert tight.throttled_percent_since(free) == pytest.approx(share)
+    assert tight.throttled_percent_since(tight) == 0
+    none = dataclasses.replace(tight, periods=None, throttled=None)
+    assert none.throttled_percent_since(none) == 0
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,11 @@ class Cgroup:
     cpu_wait: float | None
     memory_wait: float | None
 
+    def throttled_percent_since(self, before: Cgroup) -> float:
+        """Percent of the periods of 100 ms since then in which the quota was used up."""
+        periods = (self.periods or 0) - (before.periods or 0)
+        return 100 * ((self.throttled or 0) - (before.throttled or 0)) / periods if periods else 0.0
+
 
 def read(machine: Shell) -> Cgroup:
     """Read it now."""

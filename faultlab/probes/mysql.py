@@ -5,6 +5,7 @@ Read as the user root of the daemon's container, whom the server knows by his so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from faultlab.engine import Shell
@@ -39,6 +40,19 @@ class Status:
 def read(machine: Shell) -> Status:
     """Read them now."""
     return parse(machine.must(COMMAND))
+
+
+def counters(machine: Shell, names: Sequence[str]) -> dict[str, int]:
+    """Counters since the server started, by name (`Com_select`, `Handler_read_next`, …)."""
+    wanted = ", ".join(f"'{name}'" for name in names)
+    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({wanted})"
+    return parse_counters(machine.must(f'mysql -BNe "{sql}"'))
+
+
+def parse_counters(out: str) -> dict[str, int]:
+    """Read the lines `Com_select<tab>1234`."""
+    rows = (line.split("\t") for line in out.splitlines())
+    return {name: int(value) for name, value in rows}
 
 
 def parse(out: str) -> Status:
