@@ -438,9 +438,6 @@ def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
 def test_mysql_counters() -> None:
     counted = mysql.parse_counters(recorded("mysql/counters"))
     assert counted == {"Com_insert": 375, "Com_select": 3016}
-        "Com_insert": 375,
-        "Com_select": 3016,
-    }
 
 
 def test_a_quota_that_is_used_up() -> None:
