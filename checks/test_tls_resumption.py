@@ -7,16 +7,28 @@ from faultlab.contract import Contract
 from faultlab.probes import process, tls
 from faultlab.stack import Stack
 
-VISITORS = 8
-
 
 @dataclass(frozen=True)
 class Look:
-    """Visitors who come back with a new connection for each page; `cpu`: seconds of nginx."""
+    """Visitors who come back with a new connection for each page.
 
-    older: tls.Visits
+    `older`: rounds of visitors with TLS 1.2; `newer`: with TLS 1.3, for whom nginx used so many
+    seconds of processor time (`cpu`).
+    """
+
+    older: list[tls.Visits]
     newer: tls.Visits
     cpu: float
+
+    @property
+    def per_second(self) -> float:
+        """Visits a second in the best round: whatever else a host does only makes it worse."""
+        return max(visits.per_second for visits in self.older)
+
+    @property
+    def gave_up(self) -> int:
+        """Visitors who could not connect, in all rounds."""
+        return sum(visits.gave_up for visits in [*self.older, self.newer])
 
     @property
     def milliseconds(self) -> float:
@@ -32,11 +44,15 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two seconds of visitors with TLS 1.2, and two with TLS 1.3."""
-    seconds = at.pace.seconds(2)
-    older = tls.visits(at["client"], "web", "tls1_2", visitors=VISITORS, seconds=seconds)
+    """Three rounds of visitors with TLS 1.2, then some with TLS 1.3."""
+
+    def visits(version: tls.Version, seconds: int) -> tls.Visits:
+        seconds = at.pace.seconds(seconds)
+        return tls.visits(at["client"], "web", version, visitors=8, seconds=seconds)
+
+    older = [visits("tls1_2", 1) for _ in range(3)]
     before = process.cpu(at["web"], "nginx")
-    newer = tls.visits(at["client"], "web", "tls1_3", visitors=VISITORS, seconds=seconds)
+    newer = visits("tls1_3", 2)
     return Look(older, newer, process.cpu(at["web"], "nginx") - before)
 
 
@@ -51,7 +67,7 @@ CHECK = Check(
     symptom=(
         Measure(
             "visits with TLS 1.2",
-            lambda r: r.older.per_second,
+            lambda r: r.per_second,
             at_least_times(0.5),
             at_most_times(0.25),
             "/s",
@@ -65,7 +81,7 @@ CHECK = Check(
         ),
         Measure(
             "visitors who give up",
-            lambda r: r.older.gave_up + r.newer.gave_up,
+            lambda r: r.gave_up,
             exactly(0),
             exactly(0),
         ),
