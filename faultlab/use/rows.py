@@ -55,9 +55,7 @@ def _cpu(pair: Pair[Cgroup]) -> Cells:
         return used, waits or blank("no quota, and cgroup v1 counts no waiting"), errors
     if None in (before.periods, after.periods, before.throttled, after.throttled):
         return used, blank("this kernel does not count throttled periods"), errors
-    periods = (after.periods or 0) - (before.periods or 0)
-    throttled = (after.throttled or 0) - (before.throttled or 0)
-    percent = 100 * throttled / periods if periods else 0.0
+    percent = after.throttled_percent_since(before)
     return used, Value(percent, "%", f"{percent:.0f}% throttled"), errors
 
 
