@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
-from faultlab.probes import mariadb, wrk
+from faultlab.probes import mysql, wrk
 from faultlab.stack import Stack
 
 ASKED, BOOKED = "Com_select", "Com_insert"
@@ -40,7 +40,7 @@ def look(at: Stack) -> Look:
 
 def watch(at: Stack) -> Watch:
     """Read the counters of the statements."""
-    return Watch(mariadb.status(at["db"], [ASKED, BOOKED]))
+    return Watch(mysql.counters(at["db"], [ASKED, BOOKED]))
 
 
 def selects_a_booking(before: Watch, after: Watch) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
-from faultlab.probes import quota, wrk
+from faultlab.probes import cgroup, wrk
 from faultlab.stack import Stack
 
 
@@ -19,7 +19,7 @@ class Look:
 class Watch:
     """The CPU quota of PHP on web."""
 
-    php: quota.Quota
+    php: cgroup.Cgroup
 
 
 def look(at: Stack) -> Look:
@@ -44,7 +44,7 @@ def _orders(at: Stack, seconds: int) -> wrk.Load:
 
 def watch(at: Stack) -> Watch:
     """Read the counters of its container."""
-    return Watch(quota.read(at["php-fpm"]))
+    return Watch(cgroup.read(at["php-fpm"]))
 
 
 STEADY = at_most(1)
@@ -69,7 +69,7 @@ CHECK = Check(
             lambda before, after: after.php.throttled_percent_since(before.php),
             at_least(50),
             at="php-fpm",
-            command=quota.COMMAND,
+            command="cat /sys/fs/cgroup/cpu/cpu.stat 2>/dev/null || cat /sys/fs/cgroup/cpu.stat",
             unit="%",
         ),
     ),

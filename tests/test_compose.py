@@ -68,17 +68,27 @@ def test_the_network_is_shut_and_addressed(project: Project) -> None:
 def test_an_overlay_adds_a_machine_and_its_daemon(project: Project) -> None:
     overlay = """
 services:
-  cache: {image: machine, hostname: cache}
-  memcached: {image: nginx, network_mode: "service:cache", pid: "service:cache"}
-  idle: {image: machine}
+  queue: {image: machine, hostname: queue}
+  broker: {image: nginx, network_mode: "service:queue", pid: "service:queue"}
+  unused: {image: nginx, network_mode: "service:queue", pid: "service:queue"}
   nginx: {environment: {A: b}}
 """
-    stack, added = documents(project, overlay, "nginx", "memcached")
+    stack, added = documents(project, overlay, "nginx", "broker")
     assert list(stack["services"]) == ["client", "web", "nginx"]
-    assert list(added["services"]) == ["cache", "nginx", "memcached"]
+    assert list(added["services"]) == ["queue", "nginx", "broker"]
     assert added["services"]["nginx"]["environment"] == {"A": "b"}
     assert "image" not in added["services"]["nginx"]
     assert "container_name" in added["services"]["nginx"]
+
+
+def test_an_overlay_adds_a_machine_without_a_daemon(project: Project) -> None:
+    """A second client runs nothing, so no daemon asks for it; the lab that brings it does."""
+    overlay = "services: {crowd: {image: machine, hostname: crowd}, web: {cpus: 1}}"
+    stack, added = documents(project, overlay)
+    assert list(stack["services"]) == ["client", "web", "nginx"]
+    assert list(added["services"]) == ["web", "crowd"]
+    assert added["services"]["crowd"]["container_name"] == "faultlab-x-crowd"
+    assert added["services"]["crowd"]["labels"] == LABELS
 
 
 def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
@@ -107,6 +117,7 @@ def test_needed_puts_machines_before_daemons() -> None:
     ]
 
 
+IMAGES = ", ".join(sorted(images.names()))
 MISTAKES = {
     "services: [a\n": "not valid YAML: line 2: expected ',' or ']', but got '<stream end>'",
     "- a\n": "expected services, got ['a']",
@@ -114,13 +125,12 @@ MISTAKES = {
     "services: [a]\n": "services: expected a table, got ['a']",
     "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
     "services: {web: {image: mysqld}}\n": (
-        "services.web.image: expected one of"
-        " base, machine, mysql, nginx, php-fpm, tomcat, got 'mysqld'"
+        f"services.web.image: expected one of {IMAGES}, got 'mysqld'"
     ),
     "services: {web: {image: [nginx]}}\n": (
-        "services.web.image: expected one of"
-        " base, machine, mysql, nginx, php-fpm, tomcat, got ['nginx']"
+        f"services.web.image: expected one of {IMAGES}, got ['nginx']"
     ),
+    "services: {wbe: {cpus: 1}}\n": "services.wbe.image: missing key",
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
         "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"
     ),

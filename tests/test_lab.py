@@ -6,13 +6,14 @@ import shutil
 
 import pytest
 
-from faultlab import cli
+from faultlab import cli, compose
 from faultlab import lab as labs
 from tests.conftest import Project, Result, Run
 
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"
 PLACES = "client, nginx, php-fpm, web"
+DAEMONS = ", ".join(sorted(compose.read(None).daemons))
 INJECT = 'run = "ip link set dev eth0 mtu 100"'
 FIX = '[[fix]]\nat  = "web"\nrun = "ip link set dev eth0 mtu 1500"\n'
 MINUTES = "minutes    = 15"
@@ -98,12 +99,13 @@ MISTAKES = {
     "bad daemon": (
         '"php-fpm"',
         '"php-fmp"',
-        "daemons[1]: expected one of mysql, nginx, php-fpm, tomcat, got 'php-fmp'",
+        f"daemons[1]: expected one of {DAEMONS}, got 'php-fmp'",
     ),
     "bad ability": (
         MINUTES,
         f'{MINUTES}\nrequires = ["netm"]',
-        "requires[0]: expected one of iptables-statistic, net-sysctl, netem, tbf, got 'netm'",
+        "requires[0]: expected one of iptables-hashlimit, iptables-statistic, net-sysctl, netem,"
+        " tbf, got 'netm'",
     ),
     "two actions in a step": (
         INJECT,

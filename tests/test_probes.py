@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,30 +15,36 @@ from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,
+    cgroup,
     conntrack,
     container,
+    cpu,
     curl,
     fpm,
     hping3,
     interface,
     iptables,
-    mariadb,
+    link,
+    memcaslap,
+    mysql,
     nstat,
     ping,
+    process,
     qdisc,
-    quota,
     ss,
+    tls,
     vmstat,
     wrk,
 )
 from faultlab.probes.ab import Visits
 from faultlab.probes.container import State
+from faultlab.probes.cpu import Cpu
 from faultlab.probes.curl import Page
-from faultlab.probes.hping3 import Handshakes
+from faultlab.probes.hping3 import Flood, Handshakes
 from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
+from faultlab.probes.link import Link
 from faultlab.probes.qdisc import Qdisc
-from faultlab.probes.quota import Quota
 from faultlab.probes.ss import Listener, Summary
 from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
@@ -150,6 +157,26 @@ def test_hping3_that_sent_nothing() -> None:
         hping3.parse("")
 
 
+def test_flood() -> None:
+    assert hping3.parse_flood(recorded("hping3/flood")) == Flood(sent=1349, received=49)
+    with pytest.raises(CannotRun, match="hping3 sent nothing: Unable to resolve 'nowhere'"):
+        hping3.parse_flood(recorded("hping3/unknown-host"))
+
+
+@pytest.mark.parametrize(
+    "way", ["203.0.113.7 via 198.18.0.1 dev eth0 src 198.18.0.4", "local 127.0.0.1 dev lo"]
+)
+def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
+    def must(command: str) -> str:
+        return way if command.startswith("ip route get") else "203.0.113.7\n"
+
+    machine = cast(
+        "Machine", SimpleNamespace(name="crowd", must=must)
+    )  # without run: it would fail
+    with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
+        hping3.flood(machine, "web", seconds=1)
+
+
 def test_interface() -> None:
     assert interface.parse(recorded("interface/healthy")) == Interface(1500, 40714, 0, 40547, 0)
     assert interface.parse(recorded("interface/mtu")) == Interface(100, 57869, 6, 57630, 0)
@@ -196,10 +223,10 @@ def test_nstat_reads_what_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("name", "root"),
     [
-        ("none", Qdisc("noqueue", 0, 0, 0)),
-        ("no-device", Qdisc("none", 0, 0, 0)),
-        ("tbf", Qdisc("tbf", 649, 0, 1788)),
-        ("htb", Qdisc("htb", 614, 121, 590)),  # the root, not the tbf below it
+        ("none", Qdisc("noqueue", 0, 0, 0, 0, 0, 0)),
+        ("no-device", Qdisc("none", 0, 0, 0, 0, 0, 0)),
+        ("tbf", Qdisc("tbf", 649, 0, 1788, 268848, 1761, 1_000_000)),
+        ("htb", Qdisc("htb", 614, 121, 590, 255192, 0, 0)),  # the root, not the tbf below it
     ],
 )
 def test_qdisc(name: str, root: Qdisc) -> None:
@@ -360,23 +387,137 @@ def test_vmstat() -> None:
     assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
 
 
-def test_mariadb_status() -> None:
-    assert mariadb.parse(recorded("mariadb/status")) == {"Com_insert": 375, "Com_select": 3016}
+@pytest.mark.parametrize(
+    ("name", "seconds", "visits", "resumed", "gave_up"),
+    [
+        ("healthy", 3.4798, 113, 113, 0),
+        ("faulty", 2.4674, 105, 0, 0),
+        ("refused", 0.0175, 0, 0, 2),
+    ],
+)
+def test_tls_visits(name: str, seconds: float, visits: int, resumed: int, gave_up: int) -> None:
+    got = tls.parse(recorded(f"tls/visits-{name}"), 2)
+    assert got.seconds == pytest.approx(seconds, abs=1e-4)
+    assert (got.visits, got.resumed, got.gave_up) == (visits, resumed, gave_up)
+    assert got.per_second == pytest.approx(visits / seconds, rel=1e-3)
 
 
-def test_quota() -> None:
-    """Once a quota is set the kernel counts its periods."""
-    free = quota.parse(recorded("quota/free"))
-    assert free == Quota(0, 0, 0)
-    throttled = quota.parse(recorded("quota/throttled"))
-    assert throttled == Quota(31, 2, 0.057518666)
-    assert throttled.throttled_percent_since(free) == pytest.approx(100 * 2 / 31)
-    assert free.throttled_percent_since(free) == 0
+def test_tls_visits_without_a_clock() -> None:
+    with pytest.raises(CannotRun, match="openssl s_time gave no result: nothing"):
+        tls.parse("", 2)
 
 
-def test_quota_with_cgroup_v2() -> None:
-    """In the form that the kernel's document on cgroup v2 gives."""
-    used = "usage_usec 5000000\nuser_usec 3000000\nsystem_usec 2000000\n"
-    periods = "nr_periods 40\nnr_throttled 30\nthrottled_usec 1500000\n"
-    assert quota.parse(used + periods) == Quota(40, 30, 1.5)
-    assert quota.parse(used) == Quota(0, 0, 0)
+@pytest.mark.parametrize(("name", "reused"), [("healthy", 5), ("faulty", 0)])
+def test_tls_sessions_reused(name: str, reused: int) -> None:
+    assert tls.parse_reused(recorded(f"tls/reconnects-{name}")) == reused
+
+
+def test_tls_sessions_without_a_handshake() -> None:
+    with pytest.raises(CannotRun, match=r"openssl s_client: .*Connection refused"):
+        tls.parse_reused(recorded("tls/reconnects-refused"))
+
+
+def test_the_processor_time_of_processes() -> None:
+    """Of a child that has ended only its parent's fields 16 and 17 tell, which do not count."""
+    assert process.parse(recorded("process/nginx")) == pytest.approx(0.05)
+    assert process.parse(recorded("process/none")) == 0
+
+
+@pytest.mark.parametrize("gzip", [True, False])
+def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
+    typed: list[str] = []
+
+    def run(command: str, timeout: float) -> SimpleNamespace:
+        typed.append(command)
+        return SimpleNamespace(out=recorded("curl/healthy"))
+
+    curl.get(cast("Machine", SimpleNamespace(run=run)), "http://web/", gzip=gzip)
+    assert ("Accept-Encoding: gzip" in typed[0]) == gzip
+
+
+def test_mysql_counters() -> None:
+    counted = mysql.parse_counters(recorded("mysql/counters"))
+    assert counted == {"Com_insert": 375, "Com_select": 3016}
+
+
+def test_a_quota_that_is_used_up() -> None:
+    tight = cgroup.parse(recorded("cgroup/quota"))
+    assert tight.periods and tight.throttled
+    share = 100 * tight.throttled / tight.periods
+    free = dataclasses.replace(tight, periods=0, throttled=0)
+    assert tight.throttled_percent_since(free) == pytest.approx(share)
+    assert tight.throttled_percent_since(tight) == 0
+    none = dataclasses.replace(tight, periods=None, throttled=None)
+    assert none.throttled_percent_since(none) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "counted", "times"),
+    [
+        ("healthy", (10436, 26493, 0), (2**10, 2**16)),
+        ("link", (685, 2247, 0), (2**15, 2**21)),
+        ("memory", (13994, 28819, 20205), (2**16, 2**20)),
+        ("turned-away", (0, 22149, 51), (2**7, 2**15)),  # half of the crowd was not let in
+        ("refused", (0, 0, 0), (0, 0)),
+    ],
+)
+def test_memcaslap(name: str, counted: tuple[int, ...], times: tuple[int, ...]) -> None:
+    """Speeds are of the last second; times are powers of two, in microseconds."""
+    got = memcaslap.parse(recorded(f"memcaslap/{name}"), 64)
+    per_second, operations, errors = counted
+    assert (got.connections, got.operations_per_second) == (64, per_second)
+    assert (got.operations, got.misses, got.errors) == (operations, 0, errors)
+    assert got.failed_share == (errors / operations if operations else 1)
+    assert [round(1e6 * seconds) for seconds in (got.p50, got.p99)] == list(times)
+
+
+def test_memcaslap_counts_bytes() -> None:
+    """24 bytes of key and 8192 of value in each operation; it rounds to 0.1 MB."""
+    got = memcaslap.parse(recorded("memcaslap/healthy"), 64)
+    assert got.bytes_per_second == pytest.approx(10436 * (24 + 8192), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("out", "last"),
+    [
+        (recorded("memcaslap/unknown-host"), "getaddrinfo.*Temporary failure"),
+        ("sh: 1: memcaslap: not found\nerrors: 0\n", "sh: 1: memcaslap: not found"),
+        ("errors: 0\n", "nothing"),
+        ("", "nothing"),
+    ],
+)
+def test_memcaslap_without_a_result(out: str, last: str) -> None:
+    with pytest.raises(CannotRun, match=f"memcaslap gave no result: {last}"):
+        memcaslap.parse(out, 64)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("plain", Link(1795204844.638732960, 111470866, 10e9)),  # the interface's own speed
+        ("tbf", Link(1795204853.531258453, 9465022, 100e6)),
+    ],
+)
+def test_link(name: str, found: Link) -> None:
+    assert link.parse(recorded(f"link/{name}")) == found
+
+
+def test_how_full_a_link_is() -> None:
+    """Half a second, 6.25 MB: 100 Mbit/s of 1 Gbit/s."""
+    assert Link(1.5, 6_250_000, 1e9).used_percent_since(Link(1.0, 0, 1e9)) == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("v1", Cpu(1795204853.953469061, 0.471994448, 2)),
+        ("v2", Cpu(1795204853.985288189, 28102.055797, 2)),
+    ],
+)
+def test_cpu(name: str, found: Cpu) -> None:
+    assert cpu.parse(recorded(f"cpu/{name}")) == found
+
+
+def test_how_busy_a_daemon_keeps_the_processors() -> None:
+    """One of four, all the time."""
+    assert Cpu(12.0, 7.0, 4).busy_percent_since(Cpu(10.0, 5.0, 4)) == 25

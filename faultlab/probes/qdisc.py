@@ -11,12 +11,18 @@ from faultlab.engine import Shell
 
 @dataclass(frozen=True)
 class Qdisc:
-    """Kind of the root qdisc (`noqueue`, `netem`, `tbf`, …); counters in packets."""
+    """Kind of the root qdisc (`noqueue`, `netem`, `tbf`, …); counters in packets.
+
+    `bytes` sent; `backlog`: bytes that wait now; `rate` of a tbf in bits a second, else 0.
+    """
 
     kind: str
     sent: int
     dropped: int
     overlimits: int
+    bytes: int
+    backlog: int
+    rate: int
 
 
 def read(machine: Shell, device: str = "eth0") -> Qdisc:
@@ -32,4 +38,7 @@ def parse(out: str) -> Qdisc:
         sent=root.get("packets", 0),
         dropped=root.get("drops", 0),
         overlimits=root.get("overlimits", 0),
+        bytes=root.get("bytes", 0),
+        backlog=root.get("backlog", 0),
+        rate=8 * root.get("options", {}).get("rate", 0),
     )

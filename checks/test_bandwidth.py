@@ -1,0 +1,150 @@
+"""bandwidth: the way out of memcached's machine is shaped to 200 Mbit/s."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import cpu, link, memcaslap, qdisc
+from faultlab.run import FAULTY, Run
+from faultlab.stack import Stack
+
+CROWDS = (16, 64, 256, 768)  # connections, as in the document of origin
+
+
+@dataclass(frozen=True)
+class Point:
+    """What so many connections achieved, and how busy the link out of cache and memcached were.
+
+    In percent of the link's rate, and of all processors of cache.
+    """
+
+    connections: int
+    operations_per_second: float
+    link_used_percent: float
+    cpu_used_percent: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """Crowds of more and more connections, half of whose operations are sets."""
+
+    sweep: list[Point]
+    crowds: list[memcaslap.Load]
+
+    @property
+    def few(self) -> float:
+        """Operations a second with the smallest crowd."""
+        return self.sweep[0].operations_per_second
+
+    @property
+    def best(self) -> float:
+        """Operations a second, at whatever number of connections there were most."""
+        return max(point.operations_per_second for point in self.sweep)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """An engineer beside one crowd, who then reads what the queue has counted so far."""
+
+    point: Point
+    root: qdisc.Qdisc
+
+    @property
+    def link_per_cpu(self) -> float:
+        """How many times as busy as the processors the link is."""
+        return self.point.link_used_percent / max(self.point.cpu_used_percent, 0.01)
+
+
+def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
+    """Let a crowd come for two seconds, and read link and CPU twice while it is there."""
+    client, cache, daemon = at["client"], at["cache"], at["memcached"]
+    seconds = at.pace.seconds(2)
+    with ThreadPoolExecutor(1) as pool:
+        crowd = pool.submit(
+            memcaslap.load, client, "cache", connections=connections, seconds=seconds
+        )
+        link.wait(cache)  # memcaslap makes its values first, and connects
+        cache.must(f"sleep {0.2 * seconds}")
+        link_before, cpu_before = link.read(cache), cpu.read(daemon)
+        cache.must(f"sleep {0.3 * seconds}")
+        link_after, cpu_after = link.read(cache), cpu.read(daemon)
+        load = crowd.result()
+    point = Point(
+        connections=connections,
+        operations_per_second=load.operations_per_second,
+        link_used_percent=link_after.used_percent_since(link_before),
+        cpu_used_percent=cpu_after.busy_percent_since(cpu_before),
+    )
+    return point, load
+
+
+def look(at: Stack) -> Look:
+    """Measure each crowd."""
+    found = [come(at, connections) for connections in CROWDS]
+    return Look([point for point, _ in found], [load for _, load in found])
+
+
+def watch(at: Stack) -> Watch:
+    """Stand beside a crowd of 64."""
+    return Watch(come(at, 64)[0], qdisc.read(at["cache"]))
+
+
+FEW = at_most(1)  # whoever is served is served well
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "operations, best of 16 to 768 connections",
+            lambda r: r.best,
+            at_least_times(0.5),
+            at_most_times(0.33),
+            "/s",
+        ),
+        Measure(
+            "operations that fail",
+            lambda r: 100 * max(load.failed_share for load in r.crowds),
+            FEW,
+            FEW,
+            "%",
+        ),
+    ),
+    evidence=(
+        Sign(
+            "link out of cache, of its rate",
+            lambda before, after: after.point.link_used_percent,
+            at_least(90),
+            at="cache",
+            command="sar -n DEV 1 1; tc qdisc show dev eth0",
+            unit="%",
+        ),
+        Sign(
+            "the link is busier than memcached's processors",
+            lambda before, after: after.link_per_cpu,
+            at_least(2),
+            at="cache",
+            command="pidstat -C memcached 1 1",
+            unit="x",
+        ),
+        Sign(
+            "packets that had to wait for the link",
+            lambda before, after: after.root.overlimits - before.root.overlimits,
+            at_least(1000),
+            at="cache",
+            command="tc -s qdisc show dev eth0",
+        ),
+    ),
+)
+
+
+class TestBandwidth(Contract):
+    """The contract of every lab, with the limits above; and the plateau of the origin."""
+
+    def test_more_connections_do_not_help(self, run: Run) -> None:
+        """From 16 to 768 connections operations hardly grow, the link is full, the CPU is idle."""
+        sweep: list[Point] = run.reading(FAULTY).look.sweep
+        assert sweep[-1].operations_per_second <= 1.3 * sweep[0].operations_per_second
+        assert [p.connections for p in sweep if p.link_used_percent < 90] == []
+        assert [p.connections for p in sweep if p.cpu_used_percent > 50] == []

@@ -1,0 +1,182 @@
+"""Plot: the sweep of a run as a picture, one self-contained SVG, drawn by matplotlib.
+
+A sweep is what a lab's look holds under the name `sweep`: a list of points, all of them numbers,
+the first of which is the load. Each other number becomes a panel, and each phase of the run a line
+in it, so that a lab that measures a sweep has its picture without another word.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from faultlab import lab as labs
+from faultlab import paths
+from faultlab.errors import BadInput
+from faultlab.record import Record
+from faultlab.terminal import Terminal
+
+FILE = "sweep.svg"
+_BEFORE = ", before"  # the faulty phase once more, on the fresh stack of an alternative
+_INK = "#24292f"
+# The reader's browser says whether it is dark around the picture; the background stays open.
+_STYLE = (
+    "<style>svg {{ color: {ink} }}"
+    " @media (prefers-color-scheme: dark) {{ svg {{ color: #e6edf3 }} }}</style>"
+)
+# Told apart by colour and by shape; each colour can be read on white and on black.
+_LINES = (("#1a9a6c", "o-"), ("#d9602b", "s-"), ("#3d85d1", "^--"), ("#a05cc0", "D:"))
+_PERCENT = "_percent"
+_UNITS = (("_per_second", "/s"), (_PERCENT, " (%)"), ("_seconds", " (s)"), ("_", " "))
+
+Points = list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the phases of a run measured under a growing load."""
+
+    run: str
+    lab: str
+    phases: dict[str, Points]
+
+    @property
+    def load(self) -> str:
+        """The number that grows from point to point."""
+        return next(iter(self._first))
+
+    @property
+    def panels(self) -> list[str]:
+        """The numbers that depend on it; one that is 0 everywhere has nothing to show."""
+        points = [point for phase in self.phases.values() for point in phase]
+        return [n for n in self._first if n != self.load and any(point[n] for point in points)]
+
+    @property
+    def loads(self) -> list[float]:
+        """Where it was measured."""
+        return sorted({p[self.load] for phase in self.phases.values() for p in phase})
+
+    @property
+    def _first(self) -> dict[str, float]:
+        return next(iter(self.phases.values()))[0]
+
+
+def draw(term: Terminal, what: str, to: str | None) -> None:
+    """Draw the sweep of a run, or of the newest run of a lab that has one.
+
+    Raises BadInput when there is no such run or lab, when it holds no sweep, or is damaged.
+    """
+    sweep = find(what)
+    file = Path(to) if to else paths.runs() / sweep.run / FILE
+    if not file.parent.is_dir():
+        raise BadInput(f"There is no folder {file.parent}.", f"mkdir -p {file.parent}")
+    with term.step("plot", f"drawing {sweep.run}") as step:
+        file.write_text(svg(sweep))
+        step.done(paths.show(file))
+    term.json({"run": sweep.run, "file": str(file), "phases": list(sweep.phases)})
+
+
+def find(what: str) -> Sweep:
+    """The sweep of a run by its id, or the newest one of a lab. Raises BadInput."""
+    folder = paths.runs()
+    runs = sorted((p.name for p in folder.iterdir()), reverse=True) if folder.is_dir() else []
+    if what in runs:
+        return _of_run(what)
+    if what not in labs.ids():
+        raise BadInput(f"There is no run and no lab called {what!r}.", "ls runs; faultlab list")
+    for run in runs:
+        record = Record.open(run)
+        if record and record.facts.get("lab") == what and _phases(record):
+            return _of_run(run)
+    raise BadInput(f"No run of {what} holds a sweep.", f"make lab-{what}, if its check has one")
+
+
+def _of_run(run: str) -> Sweep:
+    record = Record.open(run)
+    if record is None:
+        raise _damaged(run)
+    try:
+        phases = TypeAdapter(dict[str, Points]).validate_python(_phases(record))
+        sweep = Sweep(run, str(record.facts["lab"]), phases)
+        names = {tuple(point) for points in phases.values() for point in points}
+    except (ValidationError, KeyError) as error:
+        raise _damaged(run) from error
+    if not phases:
+        raise BadInput(f"The run {run} holds no sweep.", f"faultlab plot {sweep.lab}")
+    if not all(phases.values()) or len(names) != 1 or not sweep.panels:
+        raise _damaged(run)
+    return sweep
+
+
+def _phases(record: Record) -> dict[str, Any]:
+    """What stands under `sweep` in the looks of a record, whatever it is."""
+    readings = record.facts.get("readings")
+    looks = {
+        phase: reading.get("look")
+        for phase, reading in (readings.items() if isinstance(readings, dict) else ())
+        if isinstance(reading, dict) and not phase.endswith(_BEFORE)
+    }
+    return {
+        phase: look["sweep"]
+        for phase, look in looks.items()
+        if isinstance(look, dict) and "sweep" in look
+    }
+
+
+def _damaged(run: str) -> BadInput:
+    return BadInput(f"The record of the run {run} is damaged.", f"less runs/{run}/run.json")
+
+
+def svg(sweep: Sweep) -> str:
+    """The picture: a panel below the other, text as text, readable where it is light or dark."""
+    from matplotlib import rc_context, ticker
+    from matplotlib.figure import Figure
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    inked = "text.color axes.edgecolor axes.labelcolor grid.color xtick.color ytick.color"
+    settings: Any = dict.fromkeys(inked.split(), _INK)
+    settings |= {"svg.fonttype": "none", "svg.hashsalt": "faultlab", "font.family": "sans-serif"}
+    with rc_context(settings):
+        figure = Figure(figsize=(7, 0.9 + 1.7 * len(sweep.panels)), layout="constrained")
+        axes = figure.subplots(len(sweep.panels), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, name in zip(axes, sweep.panels, strict=True):
+            for i, (phase, points) in enumerate(sweep.phases.items()):
+                colour, line = _LINES[i % len(_LINES)]
+                loads = [point[sweep.load] for point in points]
+                values = [point[name] for point in points]
+                axis.plot(loads, values, line, color=colour, label=phase)
+            axis.set_title(words(name), loc="left", fontsize="medium")
+            axis.set_ylim(bottom=0, top=105 if name.endswith(_PERCENT) else None)
+            axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+            axis.grid(alpha=0.2)
+            axis.spines[["top", "right"]].set_visible(False)
+        if sweep.loads[0] > 0:
+            axes[-1].set_xscale("log", base=2)
+        axes[-1].set_xticks(sweep.loads)
+        axes[-1].xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+        axes[-1].set_xlabel(f"{words(sweep.load)}   (run {sweep.run})")
+        lines, labels = axes[0].get_legend_handles_labels()
+        figure.legend(lines, labels, loc="outside upper left", ncols=4, frameon=False)
+        drawn = StringIO()
+        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
+    return _open(drawn.getvalue(), f"{sweep.lab}: {', '.join(map(words, sweep.panels))}")
+
+
+def words(name: str) -> str:
+    """`operations_per_second` as a person writes it: `operations/s`."""
+    for short, text in _UNITS:
+        name = name.replace(short, text)
+    return name
+
+
+def _open(drawn: str, title: str) -> str:
+    """Name it for those who cannot see it, and let its ink follow the reader's colours."""
+    head = drawn.index(">", drawn.index("<svg")) + 1
+    named = f"\n <title>{escape(title)}</title>\n {_STYLE.format(ink=_INK)}"
+    return drawn[:head] + named + drawn[head:].replace(_INK, "currentColor")
