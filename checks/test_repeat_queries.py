@@ -58,14 +58,14 @@ CHECK = Check(
         Measure(
             "bookings",
             lambda r: r.load.good_per_second,
-            at_least_times(0.7),
+            at_least_times(0.6),
             at_most_times(0.4),
             "/s",
         ),
         Measure(
             "median time of a booking",
             lambda r: r.load.p50,
-            at_most_times(1.5),
+            at_most_times(1.7),
             at_least_times(2.5),
             "s",
         ),

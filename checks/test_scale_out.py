@@ -56,11 +56,13 @@ CHECK = Check(
         Measure(
             "bookings",
             lambda r: r.load.good_per_second,
-            at_least_times(0.65),
-            at_most_times(0.38),
+            at_least_times(0.6),
+            at_most_times(0.35),
             "/s",
         ),
-        Measure("p99 of a booking", lambda r: r.load.p99, at_most_times(4), at_least_times(6), "s"),
+        Measure(
+            "p99 of a booking", lambda r: r.load.p99, at_most_times(6), at_least_times(10), "s"
+        ),
         Measure("requests that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
     ),
     evidence=(
