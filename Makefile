@@ -6,7 +6,7 @@ JOBS     ?= 1
 REPEAT   ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready list doctor status clean vm vm-ssh vm-down verify test lint unit
+.PHONY: help setup ready matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -27,12 +27,16 @@ lab-%: ready ## start a lab: fault proven, ticket printed
 	@$(FAULTLAB) start $*
 shell-%: ready ## log in to a machine of it (AT=web; default client)
 	@$(FAULTLAB) shell $* $(AT)
+use-%: ready ## utilisation, saturation, errors, read now (AT=web: only it)
+	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
 hint-%: ready ## the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## is it fixed? measures it now
 	@$(FAULTLAB) check $*
 fix-%: ready ## apply the documented fix (STAGE=2: only that one)
 	@$(FAULTLAB) fix $* $(STAGE)
+flame-%: ready ## where its processor time goes: a flame graph
+	@$(FAULTLAB) flame $*
 debrief-%: ready ## the lesson
 	@$(FAULTLAB) debrief $*
 reset-%: ready ## back to the injected state
@@ -43,6 +47,11 @@ verify-%: ready ## the whole contract of one lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
 verify: ready ## the whole contract of every lab (JOBS=2)
 	@$(FAULTLAB) verify --all --jobs $(JOBS) --repeat $(REPEAT)
+
+matrix: ready ## look for the evidence of every lab in every other one
+	@$(FAULTLAB) matrix --all
+origins: ready ## measured figures beside those of the documents
+	@$(FAULTLAB) origins
 
 list: ready ## the catalogue
 	@$(FAULTLAB) list
@@ -62,7 +71,8 @@ vm-down: ready ## remove the lab VM
 lint: export FAULTLAB_TESTS = 1
 lint: ready ## ruff, mypy, shellcheck
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@shellcheck $$(git ls-files '*.sh') .ci/run images/php-fpm/health images/memcached/health images/tomcat/warm
+	@shellcheck $$(git ls-files '*.sh') .ci/run images/memcached/health images/mysql/fill \
+	  images/php-fpm/health images/tomcat/warm
 unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q tests
 test: export FAULTLAB_LONG = $(LONG)

@@ -33,6 +33,11 @@ class Look:
     crowds: list[memcaslap.Load]
 
     @property
+    def few(self) -> float:
+        """Operations a second with the smallest crowd."""
+        return self.sweep[0].operations_per_second
+
+    @property
     def best(self) -> float:
         """Operations a second, at whatever number of connections there were most."""
         return max(point.operations_per_second for point in self.sweep)

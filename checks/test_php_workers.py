@@ -59,7 +59,7 @@ CHECK = Check(
     evidence=(
         Sign(
             "the log says that the pool is full",
-            lambda before, after: after.complaints,
+            lambda before, after: after.complaints - before.complaints,
             at_least(1),
             at="web",
             command="grep 'reached pm.max_children' /var/log/php/fpm.log",

@@ -14,6 +14,10 @@ ABILITIES: dict[str, str] = {
     "iptables-statistic": (
         "iptables -A INPUT -m statistic --mode random --probability 0.5 -p sctp -j DROP"
     ),
+    "iptables-hashlimit": (
+        "iptables -A INPUT -p sctp -m hashlimit"
+        " --hashlimit-name try --hashlimit-above 1/second -j DROP"
+    ),
     "netem": "tc qdisc add dev lo root netem loss 1%",
     "tbf": "tc qdisc add dev lo root tbf rate 100mbit burst 64kb latency 50ms",
 }

@@ -16,6 +16,7 @@ from faultlab import (
     __version__,
     catalogue,
     doctor,
+    flame,
     learner,
     matrix,
     origins,
@@ -28,6 +29,7 @@ from faultlab import (
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.terminal import Terminal
+from faultlab.use import table as use
 
 _EXITS = """\
 exit codes:
@@ -74,6 +76,16 @@ VERBS: dict[str, Verb] = {
             _option("machine", nargs="?", default="client", help="machine or daemon (client)"),
         ),
     ),
+    "use": Verb(
+        "utilisation, saturation and errors of its resources, read now",
+        lambda term, a: use.show(term, a.lab, a.machine, a.seconds),
+        ("faultlab use mtu", "faultlab use mtu web --seconds 5", "faultlab use mtu --json"),
+        lab=True,
+        options=(
+            _option("machine", nargs="?", metavar="MACHINE", help="only this machine (all)"),
+            _option("--seconds", type=float, default=2.0, metavar="N", help="to watch (2)"),
+        ),
+    ),
     "hint": Verb(
         "the next rung of the hint ladder",
         lambda term, a: learner.hint(term, a.lab),
@@ -92,6 +104,26 @@ VERBS: dict[str, Verb] = {
         ("faultlab fix mtu", "faultlab fix packet-loss 2"),
         lab=True,
         options=(_option("stage", nargs="?", type=int, help="only this of several faults (all)"),),
+    ),
+    "flame": Verb(
+        "where its time goes, drawn as a flame graph",
+        lambda term, a: flame.flame(
+            term, a.lab, a.seconds, load=not a.no_load, mode="off" if a.off_cpu else "on"
+        ),
+        (
+            "faultlab flame port-range",
+            "faultlab flame port-range --seconds 10",
+            "faultlab flame port-range --off-cpu",
+            "faultlab flame port-range --no-load --json",
+        ),
+        lab=True,
+        options=(
+            _option(
+                "--seconds", type=int, metavar="N", help="at least so long, 1 to 60 (one look)"
+            ),
+            _option("--off-cpu", action="store_true", help="where it waits instead"),
+            _option("--no-load", action="store_true", help="you make the load (for 10 s)"),
+        ),
     ),
     "debrief": Verb(
         "the lesson",

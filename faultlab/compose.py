@@ -52,10 +52,17 @@ class Plan:
             if str(service.get("network_mode", "")).startswith(_JOIN)
         }
 
+    @property
+    def added(self) -> list[str]:
+        """The machines that an overlay brings: its lab needs them, with daemons or without."""
+        stack, *overlays = self.parts
+        old = {*(stack.get("services") or {}), *self.daemons}
+        return [name for part in overlays for name in part.get("services") or {} if name not in old]
+
     def needed(self, daemons: Iterable[str]) -> list[str]:
-        """The client, the machines that these daemons run on, then the daemons."""
+        """The client, the machines that these daemons run on or an overlay adds, the daemons."""
         wanted = list(daemons)
-        machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted)])
+        machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted), *self.added])
         return [*machines, *wanted]
 
     def images(self, daemons: Iterable[str]) -> list[str]:
@@ -99,6 +106,10 @@ def read(overlay: Path | None) -> Plan:
                 f" got {_JOIN + machine!r}",
                 f"edit {where}",
             )
+    for name in plan.added:
+        if "image" not in plan.services[name]:
+            where = paths.show(files[-1])
+            raise BadInput(f"{where}: services.{name}.image: missing key", f"edit {where}")
     return plan
 
 

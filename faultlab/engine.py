@@ -10,7 +10,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from docker.context import ContextAPI
 from docker.models.containers import Container
 from docker.utils import parse_bytes
 
+from faultlab.command import uninterrupted
 from faultlab.errors import BadInput, CannotRun
 
 STACK_LABEL = "faultlab.stack"
@@ -251,6 +252,28 @@ class Engine:
                     f"A helper container failed: {text or error}", "faultlab doctor"
                 ) from error
         return out.decode(errors="replace")
+
+    @contextmanager
+    def companion(self, image: str, stack: str, seconds: int, **options: Any) -> Iterator[Machine]:
+        """A helper container that stays while the body runs commands in it.
+
+        Docker itself ends and removes it after so many seconds, should we be killed before.
+        """
+        with self.errors():
+            container = self.client.containers.run(
+                image,
+                ["sleep", str(seconds)],
+                network_mode="none",
+                labels={STACK_LABEL: stack},
+                auto_remove=True,
+                detach=True,
+                **options,
+            )
+        try:
+            yield Machine("a helper container", container, self)
+        finally:
+            with self.errors(), uninterrupted(), suppress(docker.errors.APIError):
+                container.remove(force=True)
 
 
 def _filters(labels: dict[str, str]) -> list[str]:

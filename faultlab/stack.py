@@ -73,7 +73,7 @@ class Stack(Mapping[str, Machine]):
             for container in self.engine.containers(stack=self.name)
             if (role := container.labels.get("com.docker.compose.service"))
         ]
-        found.sort(key=lambda machine: (_joins(machine), machine.name))
+        found.sort(key=lambda machine: (bool(joins(machine)), machine.name))
         self._machines = {machine.name: machine for machine in found}
 
     def __getitem__(self, name: str) -> Machine:
@@ -186,7 +186,7 @@ def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
 
 
 def _make_machines(engine: Engine, stack: Stack) -> None:
-    machines = [m for m in stack.values() if not _joins(m)]
+    machines = [m for m in stack.values() if not joins(m)]
     pids = [str(m.container.attrs["State"]["Pid"]) for m in machines]
     if "0" in pids:
         pids = [str(m.state["Pid"]) for m in machines]
@@ -204,8 +204,10 @@ def _make_machines(engine: Engine, stack: Stack) -> None:
     )
 
 
-def _joins(machine: Machine) -> bool:
-    return str(machine.container.attrs["HostConfig"]["NetworkMode"]).startswith("container:")
+def joins(machine: Machine) -> str:
+    """The id of the container whose namespaces a daemon has joined; empty for a machine."""
+    kind, _, where = str(machine.container.attrs["HostConfig"]["NetworkMode"]).partition(":")
+    return where if kind == "container" else ""
 
 
 def down(engine: Engine, name: str) -> None:

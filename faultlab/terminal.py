@@ -7,7 +7,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -148,13 +148,19 @@ class Terminal:
             )
         self.console.print(table)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A plain table."""
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        strong: Collection[int] = (),
+    ) -> None:
+        """A plain table; the rows `strong` (from 0) stand out where there is colour."""
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
         for column in columns:
             table.add_column(Text(column))
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+        for i, row in enumerate(rows):
+            cells = (Text(cell) for cell in row)
+            table.add_row(*cells, style="bold red" if i in strong else None)
         self.console.print(table)
 
     def problem(self, problem: Problem) -> None:

@@ -19,8 +19,13 @@ packages_probe() {
     has mmdebstrap || like mmdebstrap
     [[ -e $SYSROOT/usr/share/keyrings/debian-archive-keyring.gpg ]] ||
         like debian-archive-keyring
-    [[ ${FAULTLAB_TESTS-} != 1 ]] || has shellcheck || like shellcheck
+    [[ ${FAULTLAB_TESTS-} == 1 ]] || return 0
+    has shellcheck || like shellcheck
+    has chromium || ! on_debian || like chromium
 }
+
+# Elsewhere chromium is no package, or one that only calls for a snap.
+on_debian() { grep -qsx ID=debian "$SYSROOT/etc/os-release"; }
 
 like() {
     [[ -e $WITHOUT && $(<"$WITHOUT") == *" $1 "* ]] || LIKE+=("$1")
@@ -40,7 +45,7 @@ packages_resolve() {
         case $name in
             docker* | iptables) why=${REASONS[0]} ;;
             python*) why=${REASONS[1]} ;;
-            shellcheck) why=${REASONS[3]} ;;
+            shellcheck | chromium) why=${REASONS[3]} ;;
             *) why=${REASONS[2]} ;;
         esac
         [[ " ${WHY[$why]-} " == *" $name "* ]] ||

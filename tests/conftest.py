@@ -45,6 +45,7 @@ Run = Callable[..., Result]
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No Docker, no locks of other people, no cache and no signal handler of another test."""
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+    monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("FAULTLAB_ROOT", "FAULTLAB_NAMESPACE", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)

@@ -70,7 +70,7 @@ def test_an_overlay_adds_a_machine_and_its_daemon(project: Project) -> None:
 services:
   queue: {image: machine, hostname: queue}
   broker: {image: nginx, network_mode: "service:queue", pid: "service:queue"}
-  idle: {image: machine}
+  unused: {image: nginx, network_mode: "service:queue", pid: "service:queue"}
   nginx: {environment: {A: b}}
 """
     stack, added = documents(project, overlay, "nginx", "broker")
@@ -79,6 +79,16 @@ services:
     assert added["services"]["nginx"]["environment"] == {"A": "b"}
     assert "image" not in added["services"]["nginx"]
     assert "container_name" in added["services"]["nginx"]
+
+
+def test_an_overlay_adds_a_machine_without_a_daemon(project: Project) -> None:
+    """A second client runs nothing, so no daemon asks for it; the lab that brings it does."""
+    overlay = "services: {crowd: {image: machine, hostname: crowd}, web: {cpus: 1}}"
+    stack, added = documents(project, overlay)
+    assert list(stack["services"]) == ["client", "web", "nginx"]
+    assert list(added["services"]) == ["web", "crowd"]
+    assert added["services"]["crowd"]["container_name"] == "faultlab-x-crowd"
+    assert added["services"]["crowd"]["labels"] == LABELS
 
 
 def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
@@ -120,6 +130,7 @@ MISTAKES = {
     "services: {web: {image: [nginx]}}\n": (
         f"services.web.image: expected one of {IMAGES}, got ['nginx']"
     ),
+    "services: {wbe: {cpus: 1}}\n": "services.wbe.image: missing key",
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
         "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"
     ),

@@ -25,7 +25,7 @@ NOWHERE = "unix:///nonexistent.sock"
 NEED_DOCKER = [
     *(
         (verb, "mtu")
-        for verb in ("start", "shell", "hint", "check", "fix", "reset", "down", "transcript")
+        for verb in ("start", "shell", "use", "hint", "check", "fix", "reset", "down", "transcript")
     ),
     ("verify", "mtu"),
     ("verify", "--all"),
@@ -148,7 +148,7 @@ class NothingUp:
         return []
 
 
-@pytest.mark.parametrize("verb", ["shell", "check", "hint", "fix"])
+@pytest.mark.parametrize("verb", ["shell", "use", "check", "hint", "fix"])
 def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "Engine", NothingUp)
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)

@@ -104,7 +104,8 @@ MISTAKES = {
     "bad ability": (
         MINUTES,
         f'{MINUTES}\nrequires = ["netm"]',
-        "requires[0]: expected one of iptables-statistic, net-sysctl, netem, tbf, got 'netm'",
+        "requires[0]: expected one of iptables-hashlimit, iptables-statistic, net-sysctl, netem,"
+        " tbf, got 'netm'",
     ),
     "two actions in a step": (
         INJECT,

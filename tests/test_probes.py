@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,
+    cgroup,
     conntrack,
     container,
     cpu,
@@ -24,10 +26,13 @@ from faultlab.probes import (
     iptables,
     link,
     memcaslap,
+    mysql,
     nstat,
     ping,
+    process,
     qdisc,
     ss,
+    tls,
     vmstat,
     wrk,
 )
@@ -35,7 +40,7 @@ from faultlab.probes.ab import Visits
 from faultlab.probes.container import State
 from faultlab.probes.cpu import Cpu
 from faultlab.probes.curl import Page
-from faultlab.probes.hping3 import Handshakes
+from faultlab.probes.hping3 import Flood, Handshakes
 from faultlab.probes.interface import Interface
 from faultlab.probes.iptables import Rule
 from faultlab.probes.link import Link
@@ -152,6 +157,26 @@ def test_hping3_that_sent_nothing() -> None:
         hping3.parse("")
 
 
+def test_flood() -> None:
+    assert hping3.parse_flood(recorded("hping3/flood")) == Flood(sent=1349, received=49)
+    with pytest.raises(CannotRun, match="hping3 sent nothing: Unable to resolve 'nowhere'"):
+        hping3.parse_flood(recorded("hping3/unknown-host"))
+
+
+@pytest.mark.parametrize(
+    "way", ["203.0.113.7 via 198.18.0.1 dev eth0 src 198.18.0.4", "local 127.0.0.1 dev lo"]
+)
+def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
+    def must(command: str) -> str:
+        return way if command.startswith("ip route get") else "203.0.113.7\n"
+
+    machine = cast(
+        "Machine", SimpleNamespace(name="crowd", must=must)
+    )  # without run: it would fail
+    with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
+        hping3.flood(machine, "web", seconds=1)
+
+
 def test_interface() -> None:
     assert interface.parse(recorded("interface/healthy")) == Interface(1500, 40714, 0, 40547, 0)
     assert interface.parse(recorded("interface/mtu")) == Interface(100, 57869, 6, 57630, 0)
@@ -262,6 +287,30 @@ def test_wrk(name: str, load: Load, failed: float) -> None:
     assert got.failed_share == pytest.approx(failed)
 
 
+def test_wrk_that_books_counts_what_is_taken_apart() -> None:
+    """A table that is taken already is neither a booking nor a failure."""
+    got = wrk.parse(recorded("wrk/booking"), 8)
+    assert (got.requests, got.refused, got.non_2xx) == (368, 1, 0)
+    assert got.good_per_second == pytest.approx(367 / 3.098508)
+    assert got.failed_share == 0
+
+
+def test_wrk_has_no_more_threads_than_connections() -> None:
+    typed: list[str] = []
+
+    def run(command: str, timeout: float) -> SimpleNamespace:
+        typed.append(command)
+        return SimpleNamespace(out=recorded("wrk/booking"))
+
+    machine = cast("Machine", SimpleNamespace(run=run))
+    wrk.load(machine, "http://web", connections=1, seconds=4, script="booking")
+    wrk.load(machine, "http://web/", connections=8, seconds=4)
+    assert typed == [
+        "wrk -t1 -c1 -d4s --timeout 2s -s /usr/local/share/wrk/booking.lua http://web 2>&1",
+        "wrk -t2 -c8 -d4s --timeout 2s -s /usr/local/share/wrk/json.lua http://web/ 2>&1",
+    ]
+
+
 def test_wrk_counts_good_answers() -> None:
     """With 51 ports the requests a second double; those that were answered well do not."""
     healthy = wrk.parse(recorded("wrk/healthy"), 20)
@@ -336,6 +385,70 @@ def test_vmstat() -> None:
     )
     assert healthy.available_percent == pytest.approx(41.7, abs=0.1)
     assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "visits", "resumed", "gave_up"),
+    [
+        ("healthy", 3.4798, 113, 113, 0),
+        ("faulty", 2.4674, 105, 0, 0),
+        ("refused", 0.0175, 0, 0, 2),
+    ],
+)
+def test_tls_visits(name: str, seconds: float, visits: int, resumed: int, gave_up: int) -> None:
+    got = tls.parse(recorded(f"tls/visits-{name}"), 2)
+    assert got.seconds == pytest.approx(seconds, abs=1e-4)
+    assert (got.visits, got.resumed, got.gave_up) == (visits, resumed, gave_up)
+    assert got.per_second == pytest.approx(visits / seconds, rel=1e-3)
+
+
+def test_tls_visits_without_a_clock() -> None:
+    with pytest.raises(CannotRun, match="openssl s_time gave no result: nothing"):
+        tls.parse("", 2)
+
+
+@pytest.mark.parametrize(("name", "reused"), [("healthy", 5), ("faulty", 0)])
+def test_tls_sessions_reused(name: str, reused: int) -> None:
+    assert tls.parse_reused(recorded(f"tls/reconnects-{name}")) == reused
+
+
+def test_tls_sessions_without_a_handshake() -> None:
+    with pytest.raises(CannotRun, match=r"openssl s_client: .*Connection refused"):
+        tls.parse_reused(recorded("tls/reconnects-refused"))
+
+
+def test_the_processor_time_of_processes() -> None:
+    """Of a child that has ended only its parent's fields 16 and 17 tell, which do not count."""
+    assert process.parse(recorded("process/nginx")) == pytest.approx(0.05)
+    assert process.parse(recorded("process/none")) == 0
+
+
+@pytest.mark.parametrize("gzip", [True, False])
+def test_curl_takes_gzip_only_when_asked(gzip: bool) -> None:
+    typed: list[str] = []
+
+    def run(command: str, timeout: float) -> SimpleNamespace:
+        typed.append(command)
+        return SimpleNamespace(out=recorded("curl/healthy"))
+
+    curl.get(cast("Machine", SimpleNamespace(run=run)), "http://web/", gzip=gzip)
+    assert ("Accept-Encoding: gzip" in typed[0]) == gzip
+
+
+def test_mysql_counters() -> None:
+    counted = mysql.parse_counters(recorded("mysql/counters"))
+    assert counted == {"Com_insert": 375, "Com_select": 3016}
+
+
+def test_a_quota_that_is_used_up() -> None:
+    tight = cgroup.parse(recorded("cgroup/quota"))
+    assert tight.periods and tight.throttled
+    share = 100 * tight.throttled / tight.periods
+    free = dataclasses.replace(tight, periods=0, throttled=0)
+    assert tight.throttled_percent_since(free) == pytest.approx(share)
+    assert tight.throttled_percent_since(tight) == 0
+    none = dataclasses.replace(tight, periods=None, throttled=None)
+    assert none.throttled_percent_since(none) == 0
 
 
 @pytest.mark.parametrize(

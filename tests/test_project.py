@@ -29,8 +29,9 @@ HEADINGS = ["Symptom", "Diagnose", "Cause", "Fix", "Caveats"]
 HARMLESS = {
     *("set", "dev", "add", "del", "root", "link", "eth0", "tcp", "net", "core", "ipv4", "sed"),
     *("dport", "sport", "mode", "random", "probability", "input", "output", "etc", "conf"),
+    *("var", "www", "html", "php", "booking"),
 }
-MAKE = ["lab", "shell", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
+MAKE = ["lab", "shell", "use", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
 LABS = labs.ids()
 each_lab = pytest.mark.parametrize("lab_id", LABS)
 each_verb = pytest.mark.parametrize("verb", cli.VERBS)

@@ -270,15 +270,17 @@ APT = "apt-get -y -o DPkg::Lock::Timeout=300"
 
 def test_install_on_debian_12(machine: Machine) -> None:
     keep(machine, "docker", "dockerd", "docker-compose", "mmdebstrap")
+    (machine.root / "sys/etc").mkdir()
+    (machine.root / "sys/etc/os-release").write_text('PRETTY_NAME="Debian"\nID=debian\n')
     told = """\
 Packages are missing; updating apt's index first.
 Installing to run the stacks: docker.io docker-compose
 Installing to make the base image: mmdebstrap
-Installing for make test: shellcheck
+Installing for make test: shellcheck chromium
   installed in N s
 """
     assert machine.run(FAULTLAB_TESTS="1") == Result(0, "", told + MADE)
-    packages = "docker.io docker-compose mmdebstrap shellcheck"
+    packages = "docker.io docker-compose mmdebstrap shellcheck chromium"
     assert machine.calls("apt-get") == [
         f"{APT} update",
         f"{APT} install --no-install-recommends --no-remove {packages}",

@@ -34,3 +34,22 @@ def peak(machine: Shell, seconds: int) -> int:
     """The most entries seen in so many seconds, in samples 0.2 s apart."""
     loop = f"while ((SECONDS < {seconds})); do read -r n <{_COUNT}; echo $n; sleep 0.2; done"
     return int(machine.must(f"bash -c '{loop}' | sort -n | tail -1", timeout=seconds + 30))
+
+
+USE = "cd /proc/sys/net/netfilter && cat nf_conntrack_count nf_conntrack_max && conntrack -S"
+_LOST = re.compile(r"\b(?:early_)?drop=(\d+)")
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Entries now and at most, and what found no place: packets, and entries that had to go."""
+
+    entries: int
+    most: int
+    lost: int
+
+
+def fill(out: str) -> Fill:
+    """Read what USE printed: the count, the limit, then a line of counters for each processor."""
+    entries, most, counters = out.split("\n", 2)
+    return Fill(int(entries), int(most), sum(map(int, _LOST.findall(counters))))

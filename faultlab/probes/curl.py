@@ -20,9 +20,13 @@ class Page:
     total: float
 
 
-def get(machine: Shell, url: str, max_time: float = 3) -> Page:
-    """Fetch a page from a machine and wait at most `max_time` seconds for it."""
-    command = f"curl -sS -o /dev/null --max-time {max_time:g} -w '%{{json}}' {url}"
+def get(machine: Shell, url: str, max_time: float = 3, *, gzip: bool = False) -> Page:
+    """Fetch a page from a machine and wait at most `max_time` seconds for it.
+
+    With `gzip` it may come compressed, and `bytes` are those that came.
+    """
+    accept = "-H 'Accept-Encoding: gzip' " if gzip else ""
+    command = f"curl -sS -o /dev/null --max-time {max_time:g} -w '%{{json}}' {accept}{url}"
     return parse(machine.run(command, timeout=max_time + 10).out)
 
 

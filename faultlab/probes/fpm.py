@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
+FASTCGI_SECONDS = 5  # without an answer in that time no worker was free
+
+# Over FastCGI itself: nginx may be the one that is stuck, or have no local port left.
+FASTCGI = (
+    "SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING=json REQUEST_METHOD=GET"
+    f" timeout {FASTCGI_SECONDS} cgi-fcgi -bind"
+    " -connect $(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.conf)"
+)
+
 
 @dataclass(frozen=True)
 class Status:
@@ -46,3 +55,8 @@ def parse(out: str) -> Status:
         max_children_reached=facts["max children reached"],
         slow_requests=facts["slow requests"],
     )
+
+
+def parse_fastcgi(out: str) -> Status:
+    """Read the same behind the headers, as FASTCGI in the daemon's own container prints it."""
+    return parse(out[out.find("{") :])

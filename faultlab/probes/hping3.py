@@ -1,4 +1,4 @@
-"""Probe: the first SYN of a connection, many times, by hping3.
+"""Probe: the first SYN of a connection, many times, by hping3; or far too many times.
 
 Each SYN goes out once: the client's kernel does not know of it and never repeats it, so a late
 answer is the server's own repeat of its SYN-ACK, one second later. Source: hping3(8).
@@ -49,12 +49,45 @@ def syn(machine: Shell, host: str, port: int = 80, count: int = 5, gap: float = 
     return parse(machine.run(command, timeout=count * gap + 15).out)
 
 
-def parse(out: str) -> Handshakes:
-    """Read hping3's lines and its statistic. Raises CannotRun when it did not send."""
-    sent = _SENT.search(out)
-    if not sent or int(sent[1]) == 0:
+@dataclass(frozen=True)
+class Flood:
+    """SYNs that were sent as fast as asked for, and the packets that came back."""
+
+    sent: int
+    received: int
+
+
+def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float = 0.0001) -> Flood:
+    """Send SYNs `gap` seconds apart for so many seconds, and to a neighbour only.
+
+    Raises CannotRun, before anything is sent, when the way to `host` leads through a router.
+    """
+    address = machine.must(f"getent ahostsv4 {host} | awk 'NR == 1 {{ print $1 }}'").strip()
+    way = machine.must(f"ip route get {address}")
+    if " via " in way or " dev eth0 " not in way:
+        raise CannotRun(f"{host} is no neighbour of {machine.name}: {way.splitlines()[0].strip()}")
+    syns = f"hping3 -q -S -p {port} -i u{int(gap * 1_000_000)} -c {int(seconds / gap)} {address}"
+    done = machine.run(f"timeout -s INT {seconds} {syns} 2>&1", timeout=seconds + 10)
+    return parse_flood(done.out)
+
+
+def parse_flood(out: str) -> Flood:
+    """Read hping3's statistic. Raises CannotRun when it did not send."""
+    sent, received = _statistic(out)
+    return Flood(sent, received)
+
+
+def _statistic(out: str) -> tuple[int, int]:
+    found = _SENT.search(out)
+    if not found or int(found[1]) == 0:
         tail = out.strip().splitlines()[-1:] or ["nothing"]
         raise CannotRun(f"hping3 sent nothing: {tail[0]}")
+    return int(found[1]), int(found[2])
+
+
+def parse(out: str) -> Handshakes:
+    """Read hping3's lines and its statistic. Raises CannotRun when it did not send."""
+    sent, received = _statistic(out)
     first: dict[int, float] = {}
     for seq, rtt in _ANSWER.findall(out):
         if float(rtt):  # 0.0: it answers no SYN of this run
@@ -62,7 +95,7 @@ def parse(out: str) -> Handshakes:
     times = sorted(first.values())
     prompt = sum(rtt < _LATE for rtt in times)
     return Handshakes(
-        sent=_judged(int(sent[1]), int(sent[2]), first),
+        sent=_judged(sent, received, first),
         prompt=prompt,
         late=len(times) - prompt,
         rtt_median=times[len(times) // 2] if times else 0.0,

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from faultlab.engine import Shell
+from faultlab.errors import CannotRun
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,17 @@ class Interface:
 def read(machine: Shell, device: str = "eth0") -> Interface:
     """Read one interface."""
     return parse(machine.must(f"ip -json -statistics link show dev {device}"))
+
+
+def wait_sent(machine: Shell, packets: int, seconds: int, device: str = "eth0") -> None:
+    """Wait until so many more packets have left. Raises CannotRun when they do not in time."""
+    read = f"read -r n </sys/class/net/{device}/statistics/tx_packets"
+    loop = (
+        f"{read}; want=$((n + {packets})); until ((n >= want)); do "
+        f"((SECONDS < {seconds})) || exit 1; sleep 0.05; {read}; done"
+    )
+    if machine.run(f"bash -c '{loop}'", timeout=seconds + 10).code != 0:
+        raise CannotRun(f"{machine.name} did not send {packets} packets within {seconds} s.")
 
 
 def parse(out: str) -> Interface:

@@ -36,6 +36,11 @@ def backlog(found: list[Listener], port: int) -> int:
     return next((listener.backlog for listener in found if listener.port == port), 0)
 
 
+def half_open(machine: Shell, port: int) -> int:
+    """Connections to a port that were answered with a SYN-ACK and not yet confirmed."""
+    return len(machine.must(f"ss -Htn state syn-recv sport = :{port}").splitlines())
+
+
 @dataclass(frozen=True)
 class Summary:
     """TCP sockets of a machine by state, as `ss -s` counts them."""

@@ -1,5 +1,6 @@
-"""Probe: load from wrk, whose script `json.lua` prints the result as JSON. Source: wrk's SCRIPTING.
+"""Probe: load from wrk, whose script prints the result as JSON. Source: wrk's SCRIPTING.
 
+Scripts: `json` asks for one page again and again; `booking` books a table with each request.
 A request that takes longer than `timeout` counts as a time-out and not in the percentiles.
 """
 
@@ -11,12 +12,15 @@ from dataclasses import dataclass
 from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
-_SCRIPT = "/usr/local/share/wrk/json.lua"
+_SCRIPTS = "/usr/local/share/wrk"
 
 
 @dataclass(frozen=True)
 class Load:
-    """What the users of a bounded load met. Latencies in seconds."""
+    """What the users of a bounded load met. Latencies in seconds.
+
+    `refused`: answers that say no as they should, such as 409 for a table that is taken.
+    """
 
     seconds: float
     requests: int
@@ -26,11 +30,12 @@ class Load:
     p50: float
     p99: float
     max: float
+    refused: int = 0
 
     @property
     def good_per_second(self) -> float:
         """Requests a second that were answered with a success."""
-        return (self.requests - self.non_2xx) / self.seconds
+        return (self.requests - self.non_2xx - self.refused) / self.seconds
 
     @property
     def all_per_second(self) -> float:
@@ -52,9 +57,13 @@ def load(
     connections: int,
     seconds: int,
     timeout: int = 2,
+    script: str = "json",
 ) -> Load:
-    """Send requests over `connections` for `seconds`."""
-    command = f"wrk -t2 -c{connections} -d{seconds}s --timeout {timeout}s -s {_SCRIPT} {url} 2>&1"
+    """Send the requests of a script over `connections` for `seconds`."""
+    command = (
+        f"wrk -t{min(2, connections)} -c{connections} -d{seconds}s --timeout {timeout}s"
+        f" -s {_SCRIPTS}/{script}.lua {url} 2>&1"
+    )
     return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
 
 
@@ -79,4 +88,5 @@ def parse(out: str, connections: int) -> Load:
         p50=facts["p50"] / 1e6,
         p99=facts["p99"] / 1e6,
         max=facts["max"] / 1e6,
+        refused=facts.get("refused", 0),
     )

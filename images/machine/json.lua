@@ -1,11 +1,12 @@
 -- wrk script: print the result as one line of JSON, so that no table is scraped.
--- Latencies in microseconds, as wrk counts them.
+-- Latencies in microseconds, as wrk counts them. "refused": see booking.lua.
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
     '{"microseconds":%d,"requests":%d,"bytes":%d,"connect":%d,"read":%d,' ..
-    '"write":%d,"status":%d,"timeout":%d,"p50":%d,"p90":%d,"p99":%d,"max":%d}\n',
+    '"write":%d,"status":%d,"refused":%d,"timeout":%d,' ..
+    '"p50":%d,"p90":%d,"p99":%d,"max":%d}\n',
     summary.duration, summary.requests, summary.bytes, e.connect, e.read,
-    e.write, e.status, e.timeout, latency:percentile(50),
+    e.write, e.status, summary.refused or 0, e.timeout, latency:percentile(50),
     latency:percentile(90), latency:percentile(99), latency.max))
 end

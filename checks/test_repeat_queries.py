@@ -1,0 +1,87 @@
+"""repeat-queries: the page asks for token, restaurant and settings again for each table."""
+
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import mysql, wrk
+from faultlab.stack import Stack
+
+ASKED, BOOKED = "Com_select", "Com_insert"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Eight partners that book tables."""
+
+    load: wrk.Load
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the database was asked."""
+
+    counters: dict[str, int]
+
+
+def look(at: Stack) -> Look:
+    """Four seconds of orders."""
+    return Look(
+        wrk.load(
+            at["client"],
+            "http://web",
+            connections=8,
+            seconds=at.pace.seconds(4),
+            timeout=10,
+            script="booking",
+        )
+    )
+
+
+def watch(at: Stack) -> Watch:
+    """Read the counters of the statements."""
+    return Watch(mysql.counters(at["db"], [ASKED, BOOKED]))
+
+
+def selects_a_booking(before: Watch, after: Watch) -> float:
+    """Queries for each order that was kept; the few that are refused ask, too."""
+    asked, booked = (after.counters[name] - before.counters[name] for name in (ASKED, BOOKED))
+    return asked / booked if booked else 0.0
+
+
+STEADY = at_most(1)
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "bookings",
+            lambda r: r.load.good_per_second,
+            at_least_times(0.7),
+            at_most_times(0.4),
+            "/s",
+        ),
+        Measure(
+            "median time of a booking",
+            lambda r: r.load.p50,
+            at_most_times(1.5),
+            at_least_times(2.5),
+            "s",
+        ),
+        Measure("requests that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
+    ),
+    evidence=(
+        Sign(
+            "SELECTs for each booking",
+            selects_a_booking,
+            at_least(40),
+            at="db",
+            command="mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\"",
+        ),
+    ),
+)
+
+
+class TestRepeatQueries(Contract):
+    """The contract of every lab, with the limits above."""

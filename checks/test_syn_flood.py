@@ -1,0 +1,96 @@
+"""syn-flood: a crowd knocks and never comes in, and web keeps a seat for each until none is left.
+
+The crowd comes in every phase and at every `faultlab check`: it is part of the look, as the load of
+other labs is. A flood in the background would end some day, and the lab would be well by itself.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most
+from faultlab.contract import Contract
+from faultlab.probes import curl, hping3, interface, nstat, ss
+from faultlab.run import FAULTY, FIXED, HEALTHY, Run
+from faultlab.stack import Stack
+
+PAGES = 12
+SEATS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is for peers that are proven
+DROPS = "TcpExtListenDrops"
+OVERFLOWS = "TcpExtListenOverflows"
+REPEATS = "TcpExtTCPSynRetrans"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Visitors while the crowd knocks, what the crowd sent, and the connections left half open."""
+
+    pages: int
+    half_open: int
+    crowd: hping3.Flood
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The kernel's counters of both sides."""
+
+    web: dict[str, int]
+    client: dict[str, int]
+
+
+def look(at: Stack) -> Look:
+    """Let the crowd come for five seconds, and twelve visitors in the middle of it."""
+    seconds = at.pace.seconds(5)
+    with ThreadPoolExecutor() as pool:
+        crowd = pool.submit(hping3.flood, at["crowd"], "web", seconds=seconds)
+        interface.wait_sent(at["crowd"], packets=1500, seconds=seconds)
+        pages = curl.arriving(at["client"], "http://web/", tries=PAGES, max_time=3)
+        half_open = ss.half_open(at["web"], 80)
+        return Look(pages, half_open, crowd.result())
+
+
+def watch(at: Stack) -> Watch:
+    """Count what web dropped, and how often a user's kernel had to knock again."""
+    return Watch(nstat.read(at["web"], [DROPS, OVERFLOWS]), nstat.read(at["client"], [REPEATS]))
+
+
+def turned_away(counters: dict[str, int]) -> int:
+    """SYNs dropped although the accept queue had room (else both counters count them)."""
+    return counters[DROPS] - counters[OVERFLOWS]
+
+
+STEADY = at_least_times(0.3)  # the crowd comes all the same
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(f"pages of {PAGES} that come", lambda r: r.pages, at_least(8), at_most(4)),
+        Measure("knocks of the crowd", lambda r: r.crowd.sent, STEADY, STEADY),
+    ),
+    evidence=(
+        Sign(
+            "SYNs dropped before the accept queue",
+            lambda before, after: turned_away(after.web) - turned_away(before.web),
+            at_least(500),
+            at="web",
+            command=f"nstat -az {DROPS} {OVERFLOWS}",
+        ),
+        Sign(
+            "users who knock again",
+            lambda before, after: after.client[REPEATS] - before.client[REPEATS],
+            at_least(PAGES),
+            at="client",
+            command=f"nstat -az {REPEATS}",
+        ),
+    ),
+)
+
+
+class TestSynFlood(Contract):
+    """The contract of every lab, with the limits above."""
+
+    def test_the_crowd_holds_its_seats_also_when_it_is_fixed(self, run: Run) -> None:
+        """The fix works against the flood: it is still there, and the seats are still taken."""
+        assert run.reading(HEALTHY).look.half_open < SEATS / 2  # it says goodbye there
+        assert run.reading(FAULTY).look.half_open >= SEATS
+        assert run.reading(FIXED).look.half_open >= SEATS

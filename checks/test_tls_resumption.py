@@ -1,0 +1,102 @@
+"""tls-resumption: nginx remembers no TLS session, so each visit is a full handshake."""
+
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least_times, at_most_times, exactly
+from faultlab.contract import Contract
+from faultlab.probes import process, tls
+from faultlab.stack import Stack
+
+
+@dataclass(frozen=True)
+class Look:
+    """Visitors who come back with a new connection for each page.
+
+    `older`: rounds of visitors with TLS 1.2; `newer`: with TLS 1.3, for whom nginx used so many
+    seconds of processor time (`cpu`).
+    """
+
+    older: list[tls.Visits]
+    newer: tls.Visits
+    cpu: float
+
+    @property
+    def per_second(self) -> float:
+        """Visits a second in the best round: whatever else a host does only makes it worse."""
+        return max(visits.per_second for visits in self.older)
+
+    @property
+    def gave_up(self) -> int:
+        """Visitors who could not connect, in all rounds."""
+        return sum(visits.gave_up for visits in [*self.older, self.newer])
+
+    @property
+    def milliseconds(self) -> float:
+        """What a visit of today's browsers costs nginx, in milliseconds of processor time."""
+        return 1000 * self.cpu / self.newer.visits if self.newer.visits else 1000.0
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How many of five reconnects found their session again."""
+
+    reused: int
+
+
+def look(at: Stack) -> Look:
+    """Three rounds of visitors with TLS 1.2, then some with TLS 1.3."""
+
+    def visits(version: tls.Version, seconds: int) -> tls.Visits:
+        seconds = at.pace.seconds(seconds)
+        return tls.visits(at["client"], "web", version, visitors=8, seconds=seconds)
+
+    older = [visits("tls1_2", 1) for _ in range(3)]
+    before = process.cpu(at["web"], "nginx")
+    newer = visits("tls1_3", 2)
+    return Look(older, newer, process.cpu(at["web"], "nginx") - before)
+
+
+def watch(at: Stack) -> Watch:
+    """Reconnect."""
+    return Watch(tls.reused(at["client"], "web"))
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "visits with TLS 1.2",
+            lambda r: r.per_second,
+            at_least_times(0.5),
+            at_most_times(0.25),
+            "/s",
+        ),
+        Measure(
+            "processor time of a visit with TLS 1.3",
+            lambda r: r.milliseconds,
+            at_most_times(2),
+            at_least_times(4),
+            "ms",
+        ),
+        Measure(
+            "visitors who give up",
+            lambda r: r.gave_up,
+            exactly(0),
+            exactly(0),
+        ),
+    ),
+    evidence=(
+        Sign(
+            "sessions reused in five reconnects",
+            lambda before, after: after.reused,  # before: workers from before a reload still answer
+            exactly(0),
+            at="client",
+            command="openssl s_client -connect web:443 -tls1_2 -reconnect",
+        ),
+    ),
+)
+
+
+class TestTlsResumption(Contract):
+    """The contract of every lab, with the limits above."""
