@@ -9,7 +9,9 @@ from faultlab.probes import cpu, link, memcaslap, qdisc
 from faultlab.run import FAULTY, Run
 from faultlab.stack import Stack
 
-CROWDS = (16, 64, 256, 768)  # connections, as in the document of origin
+# Connections: 16 to 768 as in the document of origin, and before them one. With that the wide link
+# still leaves room to grow, on two processors; there 16 did, and waited for the other machine.
+CROWDS = (1, 16, 64, 256, 768)
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,6 @@ class Look:
 
     sweep: list[Point]
     crowds: list[memcaslap.Load]
-
-    @property
-    def few(self) -> float:
-        """Operations a second with the smallest crowd."""
-        return self.sweep[0].operations_per_second
 
     @property
     def best(self) -> float:
@@ -97,7 +94,7 @@ CHECK = Check(
     watch=watch,
     symptom=(
         Measure(
-            "operations, best of 16 to 768 connections",
+            "operations, best of 1 to 768 connections",
             lambda r: r.best,
             at_least_times(0.5),
             at_most_times(0.33),
@@ -144,7 +141,7 @@ class TestBandwidth(Contract):
 
     def test_more_connections_do_not_help(self, run: Run) -> None:
         """From 16 to 768 connections operations hardly grow, the link is full, the CPU is idle."""
-        sweep: list[Point] = run.reading(FAULTY).look.sweep
+        sweep: list[Point] = run.reading(FAULTY).look.sweep[1:]
         assert sweep[-1].operations_per_second <= 1.3 * sweep[0].operations_per_second
         assert [p.connections for p in sweep if p.link_used_percent < 90] == []
         assert [p.connections for p in sweep if p.cpu_used_percent > 50] == []

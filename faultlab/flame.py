@@ -93,7 +93,7 @@ def _amount(recording: Recording) -> str:
 
 def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
     stacks = recording.stacks
-    rows = stacks.functions()[:_TOP]
+    rows = [row for row in stacks.functions() if row.own][:_TOP]
     lacking = missing(recording, local=run.engine.kernel is None)
     term.say()
     term.table(

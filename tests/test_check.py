@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,8 @@ def make(kind: Any, number: int = 3, known: dict[type, Callable[[], Any]] | None
         return build(
             **{n: make(hint, number + i, known) for i, (n, hint) in enumerate(hints.items())}
         )
+    if isinstance(kind, types.UnionType):  # int | None
+        return make(typing.get_args(kind)[0], number, known)
     if typing.get_origin(kind) is list:
         return [make(typing.get_args(kind)[0], number + i, known) for i in range(2)]
     if typing.get_origin(kind) is dict:

@@ -59,6 +59,22 @@ def test_waits_last_until_the_thread_is_back() -> None:
     assert by_top == {"do_epoll_wait_[k]": 4164, perf.PREEMPTED: 11464}
 
 
+def test_an_idle_processor_is_not_in_it() -> None:
+    """In the VM all processors are recorded, also while they do nothing: five samples of ten."""
+    text = (RECORDED / "vm-on.txt").read_text()
+    assert text.count("swapper") == 5
+    got = recorded("vm-on")
+    assert got.total == 5 and "swapper" not in got.folded()
+
+
+def test_waits_on_all_processors_of_the_vm() -> None:
+    """The lines of switches name the other thread too; that one is not meant."""
+    text = (RECORDED / "vm-off.txt").read_text()
+    got = perf.parse(text, lambda _pid, comm: comm if comm == "nginx" else None, "off")
+    tops = {stack.rsplit(";", 1)[1]: count for stack, count in got.counts.items()}
+    assert tops == {perf.PREEMPTED: 252, "do_epoll_wait_[k]": 739}
+
+
 def test_a_wait_that_is_not_over_counts_for_nothing() -> None:
     assert "php-fpm" not in recorded("off", "off").folded()
 

@@ -46,14 +46,14 @@ class Load:
 
 
 def load(machine: Shell, server: str, *, connections: int, seconds: int) -> Load:
-    """Set and get over so many connections for so many seconds, two at least.
+    """Set and get over `connections` (one, or an even number) for so many seconds, two at least.
 
     Lengths and shares are in the machine's own file `CONFIG`.
     """
     # One key a connection is set again and again (-o 1), so that nothing is ever pushed out.
     command = (
-        f"memcaslap -s {server}:11211 -T 2 -c {connections} -t {seconds}s -S 1s -o 1 -F {CONFIG}"
-        f" 2>&1 | {_COUNT_ERRORS}"
+        f"memcaslap -s {server}:11211 -T {min(2, connections)} -c {connections} -t {seconds}s"
+        f" -S 1s -o 1 -F {CONFIG} 2>&1 | {_COUNT_ERRORS}"
     )
     return parse(machine.run(command, timeout=seconds + 30).out, connections)
 
