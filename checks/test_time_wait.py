@@ -60,7 +60,7 @@ CHECK = Check(
             at_most_times(0.2),
             "/s",
         ),
-        Measure("p99", lambda r: r.load.p99, at_most_times(2.5), at_least_times(5), "s"),
+        Measure("median latency", lambda r: r.load.p50, at_most_times(2.5), at_least_times(5), "s"),
     ),
     evidence=(
         Sign(
