@@ -7,7 +7,7 @@ from faultlab.contract import Contract
 from faultlab.probes import curl, qdisc, wrk
 from faultlab.stack import Stack
 
-PAGE = "http://web/restaurants.html"
+PAGE = "http://web/list/restaurants.html"
 ACCEPT = "-H 'Accept-Encoding: gzip'"
 
 
