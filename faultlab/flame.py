@@ -156,7 +156,9 @@ def missing(recording: Recording, local: bool) -> list[str]:
     """What the picture does not show, and why, one line each."""
     stacks = recording.stacks
     found = [f"{_names(recording.left_out)}, for the load"]
-    if local:
+    if recording.mode == "off":
+        found.append("kernel threads, which wait for work")
+    elif local:
         found.append("kernel threads (they are in it after faultlab start --engine vm)")
     if not stacks.kernel_share:
         found.append(f"the kernel: kernel.perf_event_paranoid={recording.paranoid}")

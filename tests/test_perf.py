@@ -172,6 +172,8 @@ def test_a_lab_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
         (made({"web;nginx;main": 9}), "the kernel: kernel.perf_event_paranoid=2"),
         (made({"web;nginx;[kernel]_[k]": 9}), "names in the kernel: kernel.kptr_restrict=1"),
         (made({"web;nginx;[nginx]": 1, "web;nginx;main": 3}), "in [brackets]: 25% of the time"),
+        (made({"web;nginx;vfs_read_[k]": 1}), "after faultlab start --engine vm"),
+        (made({"web;nginx;vfs_read_[k]": 1}, mode="off"), "kernel threads, which wait"),
         (made({"app;java;[compiled]": 1}), "compiled at run time: 100% of the time"),
         (made({"web;nginx;main": 1}, lost=5), "5 records that perf could not write in time"),
     ],
