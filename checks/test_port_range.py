@@ -44,7 +44,7 @@ CHECK = Check(
     watch=watch,
     symptom=(
         Measure(
-            "requests that fail", lambda r: 100 * r.load.failed_share, at_most(1), at_least(50), "%"
+            "requests that fail", lambda r: 100 * r.load.failed_share, at_most(1), at_least(40), "%"
         ),
         Measure(
             "good requests",

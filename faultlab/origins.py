@@ -146,15 +146,15 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
 
 
 def newest(lab_id: str, judge: Check[Any, Any]) -> Record | None:
-    """The newest run of a lab that came to its fixed phase and that its check can still read."""
+    """The newest run that came to its fixed phase, with traces, and that its check can read."""
     for folder in sorted(paths.runs().glob(f"*-{lab_id}-????"), reverse=True):
         record = Record.open(folder.name)
         if record is None or record.facts["lab"] != lab_id:
             continue
         with suppress(BadInput, CannotRun):
-            for phase in (HEALTHY, FAULTY, FIXED):
-                _reading(judge, record, phase)
-            return record
+            phases = [_reading(judge, record, phase) for phase in (HEALTHY, FAULTY, FIXED)]
+            if all(reading.before is not None for reading in phases):
+                return record
     return None
 
 
