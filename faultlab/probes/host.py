@@ -36,12 +36,12 @@ class Cpu:
 def cpu(out: str) -> Cpu:
     """Read /proc/stat, then the pressure if the kernel keeps it."""
     lines = out.splitlines()
-    ticks = [int(word) for word in lines[0].split()[1:9]]  # guest time is in user time
-    idle = ticks[3] + ticks[4]
+    ticks = vmstat.parse_processors(lines[0])
     running = next(line for line in lines if line.startswith("procs_running"))
     some = next((line for line in lines if line.startswith("some ")), None)
     processors = sum(re.match(r"cpu\d", line) is not None for line in lines)
-    return Cpu(processors, sum(ticks) - idle, sum(ticks), int(running.split()[1]), waited(some))
+    all_ticks = ticks.busy + ticks.idle
+    return Cpu(processors, ticks.busy, all_ticks, int(running.split()[1]), waited(some))
 
 
 @dataclass(frozen=True)

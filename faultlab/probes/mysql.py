@@ -37,11 +37,6 @@ class Status:
     lock_waiting: int
 
 
-def read(machine: Shell) -> Status:
-    """Read them now."""
-    return parse(machine.must(COMMAND))
-
-
 def counters(machine: Shell, names: Sequence[str]) -> dict[str, int]:
     """Counters since the server started, by name (`Com_select`, `Handler_read_next`, …)."""
     wanted = ", ".join(f"'{name}'" for name in names)

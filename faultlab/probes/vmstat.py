@@ -63,7 +63,7 @@ def processors(machine: Shell) -> Processors:
 
 
 def parse_processors(out: str) -> Processors:
-    """Read the line `cpu  user nice system idle iowait irq softirq steal …`."""
+    """Read the line `cpu  user nice system idle iowait irq softirq steal …`; user holds guests."""
     user, nice, system, idle, iowait, irq, softirq, steal = map(int, out.split()[1:9])
     return Processors(user + nice + system + irq + softirq + steal, idle + iowait)
 
