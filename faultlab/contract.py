@@ -59,9 +59,9 @@ def walk(run: Run) -> None:
 
 
 def _peel(run: Run) -> None:
-    """Fix stage by stage in each order of `orders`, and measure after each stage."""
+    """Fix stage by stage in each order, and measure after each stage."""
     first = run.lab.stages
-    for order in orders(first):
+    for order in run.lab.orders:
         if order != first:
             run.again()
         # Where every order ends is measured in the first one.
@@ -70,16 +70,17 @@ def _peel(run: Run) -> None:
             run.measure(fixed_only(run.lab, order[:count]))
 
 
-def orders(stages: list[int]) -> list[list[int]]:
-    """Orders in which every stage is once the first to be fixed, and once the last one left."""
-    return [stages[i:] + stages[:i] for i in range(len(stages))]
-
-
 def fixed_only(lab: Lab, stages: list[int]) -> str:
     """The phase in which these of several faults are fixed."""
     if set(stages) == set(lab.stages):
         return FIXED
     return "fixed " + ", ".join(str(stage) for stage in sorted(stages))
+
+
+def ill_in(lab: Lab, stage: int | None) -> str:
+    """The phase that shows a fault: what hides it is fixed there."""
+    hidden_by = lab.stages[: (stage or 1) - 1] if lab.ordered else []
+    return fixed_only(lab, hidden_by) if hidden_by else FAULTY
 
 
 def _all(found: Iterable[Finding]) -> bool:
@@ -109,7 +110,9 @@ class Contract:
         if run.lab.control:
             self._silent(run, FAULTY)
         else:
-            _hold(run.check.signs(run.reading(FAULTY)), "the evidence is missing")
+            shows = [None, *run.lab.showing()]
+            signs = run.check.signs(run.reading(FAULTY))
+            _hold([s for s in signs if s.stage in shows], "the evidence is missing")
         self._silent(run, FIXED)
 
     def test_fix(self, run: Run) -> None:
@@ -117,15 +120,16 @@ class Contract:
         _hold(run.good(FIXED), "the fix does not help")
 
     def test_stages(self, run: Run) -> None:
-        """Of several faults each goes with its own fix and no other, in whatever order."""
-        for order in orders(run.lab.stages):
+        """Of several faults each goes with its own fix and no other, and leaves the next to see."""
+        for order in run.lab.orders:
             for count in range(1, len(order)):
                 phase = fixed_only(run.lab, order[:count])
                 gone = set(order[:count])
                 _hold([f for f in run.good(phase) if f.stage in gone], f"{phase}: not gone")
-                _hold([f for f in run.bad(phase) if f.stage not in gone], f"{phase}: not there")
+                _hold(run.ill(phase, gone), f"{phase}: not there")
                 signs = run.check.signs(run.reading(phase))
-                _hold([s for s in signs if s.stage not in gone], f"{phase}: evidence is missing")
+                shows = run.lab.showing(gone)
+                _hold([s for s in signs if s.stage in shows], f"{phase}: evidence is missing")
                 loud = [s.words for s in signs if s.stage in gone and s.holds]
                 assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
 
@@ -149,8 +153,10 @@ class Contract:
             return  # a control has no faulty phase; its cheat is the opposite
         names = {measure.name for measure in run.check.symptom if not measure.steady}
         assert names, "no measure tells the phases apart"
+        shows = {ill_in(run.lab, measure.stage) for measure in run.check.symptom}
+        while_ill = [f for p in shows for f in run.good(p) if ill_in(run.lab, f.stage) == p]
         for found, phase in (
-            (run.good(FAULTY), "well in the faulty phase"),
+            (while_ill, "well in the faulty phase"),
             (run.bad(HEALTHY), "ill in the healthy phase"),
             (run.bad(FIXED), "ill in the fixed phase"),
         ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -118,6 +119,7 @@ class Lab(_Strict):
     minutes: Annotated[int, Field(gt=0)]
     difficulty: Annotated[int, Field(ge=1, le=5)]
     twins: list[str] = []
+    ordered: bool = False
     truth: Truth
     inject: list[Step] = []
     fix: list[FixStep] = []
@@ -136,6 +138,8 @@ class Lab(_Strict):
     def _stages_are_counted(self) -> Lab:
         if self.stages and self.stages != list(range(1, len(self.stages) + 1)):
             raise ValueError("fix: expected stages 1, 2, … in order, in every step or in none")
+        if self.ordered and not self.stages:
+            raise ValueError("ordered: expected a stage in every step of the fix")
         return self
 
     @property
@@ -147,6 +151,17 @@ class Lab(_Strict):
     def fix_of(self, stage: int) -> list[FixStep]:
         """What removes one of several faults."""
         return [step for step in self.fix if step.stage == stage]
+
+    def showing(self, gone: Collection[int] = ()) -> list[int]:
+        """The stages that show when these are fixed: all others, or if `ordered` the next one."""
+        left = [stage for stage in self.stages if stage not in gone]
+        return left[:1] if self.ordered else left
+
+    @property
+    def orders(self) -> list[list[int]]:
+        """Orders to fix it in: each stage is once the first and once the last, unless `ordered`."""
+        turns = range(1 if self.ordered else len(self.stages))
+        return [self.stages[i:] + self.stages[:i] for i in turns]
 
     @property
     def control(self) -> bool:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 
 from faultlab import compose, engines, inject, lock, stack, vm
 from faultlab import lab as labs
@@ -156,17 +157,23 @@ def check(term: Terminal, lab_id: str) -> None:
     verdict = "pass" if fixed else "fail"
     term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})
     if not fixed:
-        raise SaidNo(f"{lab_id} is not fixed yet{_progress(found)}.", f"make hint-{lab_id}")
+        raise SaidNo(
+            f"{lab_id} is not fixed yet{_progress(run.lab, found)}.", f"make hint-{lab_id}"
+        )
     term.say(f"{lab_id}: yes, it is well. Next: make debrief-{lab_id}")
 
 
-def _progress(found: Iterable[Finding]) -> str:
-    """How many of several faults are gone; it does not say which, that is for the learner."""
+def _progress(lab: Lab, found: Iterable[Finding]) -> str:
+    """How many of several faults are gone; it does not say which, that is for the learner.
+
+    Where one hides the next, what comes after the first that is there says nothing.
+    """
     by_stage: dict[int, list[bool]] = {}
     for finding in found:
         if finding.stage is not None:
             by_stage.setdefault(finding.stage, []).append(finding.holds)
-    gone = sum(all(holds) for holds in by_stage.values())
+    well = [all(by_stage[stage]) for stage in sorted(by_stage)]
+    gone = len(list(takewhile(bool, well))) if lab.ordered else sum(well)
     return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
 
 

@@ -112,7 +112,8 @@ def _signs(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
 
 
 def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
-    fires = bool(signs) and all(sign.holds for sign in signs)
+    shows = [None, *other.showing()]
+    fires = bool(signs) and all(sign.holds for sign in signs if sign.stage in shows)
     return Cell(lab.id, other.id, mark(lab, other, fires, bool(signs)), signs)
 
 

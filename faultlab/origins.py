@@ -15,6 +15,7 @@ from typing import Any
 from faultlab import check, paths
 from faultlab import lab as labs
 from faultlab.check import Check, Measure, Reading, number
+from faultlab.contract import ill_in
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Figure, Lab
 from faultlab.record import Record
@@ -117,7 +118,7 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
             without.append(lab.id)
             continue
         figures += [_compare(lab, judge, record, figure) for figure in lab.figure]
-        limits += [_limit(judge, record, measure) for measure in _telling(judge)]
+        limits += [_limit(lab, judge, record, measure) for measure in _telling(judge)]
     if not (figures or limits):
         raise CannotRun("No lab has a whole run yet.", "faultlab verify --all")
     if markdown:
@@ -206,14 +207,15 @@ def _reading(judge: Check[Any, Any], record: Record, phase: str) -> Reading[Any,
     return judge.load(stored)
 
 
-def _limit(judge: Check[Any, Any], record: Record, measure: Measure[Any]) -> Limited:
+def _limit(lab: Lab, judge: Check[Any, Any], record: Record, measure: Measure[Any]) -> Limited:
+    phases = (HEALTHY, ill_in(lab, measure.stage), FIXED)
     healthy, faulty, fixed = (
-        float(measure.of(_reading(judge, record, phase).look)) for phase in (HEALTHY, FAULTY, FIXED)
+        float(measure.of(_reading(judge, record, phase).look)) for phase in phases
     )
     assert measure.bad is not None
     good, bad = measure.good.threshold(healthy), measure.bad.threshold(healthy)
     return Limited(
-        lab=record.facts["lab"],
+        lab=lab.id,
         run=record.id,
         what=measure.name,
         unit=measure.unit,

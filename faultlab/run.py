@@ -5,7 +5,7 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -199,9 +199,14 @@ class Run:
         """Findings that all hold when the phase shows the symptom."""
         return self.check.bad(self.reading(phase).look, self.reading(HEALTHY).look)
 
+    def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
+        """Those of them that must hold while, of several faults, these are gone."""
+        shows = [None, *self.lab.showing(gone)]
+        return [finding for finding in self.bad(phase) if finding.stage in shows]
+
     def expected(self, phase: str) -> list[Finding]:
         """What must hold after inject: the symptom, or for a control that all is well."""
-        return self.good(phase) if self.lab.control else self.bad(phase)
+        return self.good(phase) if self.lab.control else self.ill(phase)
 
     def gate(self, phase: str = FAULTY) -> list[Finding]:
         """Measure, and let a fault count only if its symptom shows. Raises SaidNo."""

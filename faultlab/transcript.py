@@ -1,6 +1,7 @@
 """Transcript: the terminal sessions in the documents, recorded by a run and never typed by hand.
 
-A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed) or
+A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed;
+`fixed2` when the first two of several faults are) or
 `<!-- transcript: host -->` (in a document of the project), then a fenced `console` block. Lines
 that begin with a prompt (`web# …`, `$ …`) are run; what stands below them is replaced. A document
 of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab in the VM.
@@ -61,13 +62,18 @@ def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
     name = stack_name(lab.id)
     run = Run.begin(engine, lab, name)
     try:
-        for phase in (HEALTHY, FAULTY, FIXED):
+        for phase in phases(lab):
             step.note(phase)
             _reach(run, phase)
             _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
     finally:
         run.down()
     step.done(str(file.relative_to(root())))
+
+
+def phases(lab: Lab) -> list[str]:
+    """What a lesson may show, in this order."""
+    return [HEALTHY, FAULTY, *(f"{FIXED}{stage}" for stage in lab.stages[:-1]), FIXED]
 
 
 def _reach(run: Run, phase: str) -> None:
@@ -78,8 +84,11 @@ def _reach(run: Run, phase: str) -> None:
         run.inject()
         run.gate()
     else:
-        run.apply("fix", run.lab.fix)
-        run.measure(FIXED)
+        stages = run.lab.stages
+        stage = int(phase.removeprefix(FIXED) or len(stages))
+        run.apply("fix", run.lab.fix_of(stage) if stages else run.lab.fix)
+        if phase == FIXED:
+            run.measure(FIXED)
 
 
 def blocks(text: str) -> list[tuple[str, str, str]]:

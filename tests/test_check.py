@@ -224,8 +224,11 @@ def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], 
     assert not all(found.holds for found in judge.good(dead, dead))
 
 
-def test_every_stage_is_once_the_first_to_be_fixed_and_once_the_last_one_left() -> None:
-    found = contract.orders([1, 2, 3])
-    assert found == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
-    subsets = {frozenset(order[:count]) for order in found for count in range(4)}
-    assert len(subsets) == 2**3
+@pytest.mark.parametrize(
+    ("ordered", "phases"),
+    [(False, ["faulty"] * 3), (True, ["faulty", "fixed 1", "fixed 1, 2"])],
+)
+def test_the_phase_in_which_a_fault_shows(ordered: bool, phases: list[str]) -> None:
+    lab = labs.load("packet-loss").model_copy(update={"ordered": ordered})
+    assert [contract.ill_in(lab, stage) for stage in lab.stages] == phases
+    assert contract.ill_in(lab, None) == contract.ill_in(labs.load("mtu"), None) == "faulty"

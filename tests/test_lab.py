@@ -83,6 +83,11 @@ MISTAKES = {
         'run = "ip link set dev eth0 mtu 1500"\nstage = 2',
         "fix: expected stages 1, 2, … in order, in every step or in none",
     ),
+    "an order of one fault": (
+        MINUTES,
+        f"{MINUTES}\nordered = true",
+        "ordered: expected a stage in every step of the fix",
+    ),
     "a stage of an inject": (INJECT, f"{INJECT}\nstage = 1", "inject[0].stage: unknown key"),
     "no cheat": ("[[cheat]]", "[[alternative]]", "cheat: missing key"),
     "bad at": ('at  = "web"', 'at = "wbe"', f"inject[0].at: expected one of {PLACES}, got 'wbe'"),
@@ -139,6 +144,28 @@ MISTAKES = {
     ),
     "an id": ("title ", 'id = "mtu"\ntitle ', "id: unknown key (the folder's name is the id)"),
 }
+
+
+def of_stages(ordered: bool) -> labs.Lab:
+    """A lab of three faults."""
+    lab = labs.load("packet-loss")
+    assert lab.stages == [1, 2, 3]
+    return lab.model_copy(update={"ordered": ordered})
+
+
+def test_every_stage_is_once_the_first_to_be_fixed_and_once_the_last_one_left() -> None:
+    lab = of_stages(ordered=False)
+    assert lab.orders == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+    subsets = {frozenset(order[:count]) for order in lab.orders for count in range(4)}
+    assert len(subsets) == 2**3
+    assert lab.showing() == [1, 2, 3]
+    assert lab.showing({2}) == [1, 3]
+
+
+def test_faults_that_hide_each_other_are_fixed_in_one_order_and_show_one_at_a_time() -> None:
+    lab = of_stages(ordered=True)
+    assert lab.orders == [[1, 2, 3]]
+    assert [lab.showing(range(1, n)) for n in (1, 2, 3, 4)] == [[1], [2], [3], []]
 
 
 def said(problem: str, hint: str, code: int = 2) -> Result:

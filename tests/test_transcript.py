@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from faultlab import lab as labs
 from faultlab import transcript
 
 LESSON = """\
@@ -45,6 +46,19 @@ def test_blocks_are_found() -> None:
         ("healthy", "", "client# curl -sI web\nold output\n$ docker ps\n"),
         ("faulty", "20260101-000000-mtu-abcd", "web# ip link | grep mtu\n2: eth0: mtu 100\n"),
     ]
+
+
+def test_of_several_faults_each_is_shown_when_those_before_it_are_gone() -> None:
+    expected = ["healthy", "faulty", "fixed1", "fixed2", "fixed"]
+    assert transcript.phases(labs.load("packet-loss")) == expected
+    assert transcript.phases(labs.load("mtu")) == ["healthy", "faulty", "fixed"]
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_a_lesson_shows_phases_that_its_lab_has(lab_id: str) -> None:
+    lab = labs.load(lab_id)
+    shown = {phase for phase, _run, _body in transcript.blocks(lab.lesson)}
+    assert shown <= set(transcript.phases(lab))
 
 
 def test_a_phase_is_rewritten_and_nothing_else(lesson: Path) -> None:
