@@ -356,7 +356,7 @@ faultlab setup: Docker Engine does not run, and starting it needs root
 def test_service_that_fails_falls_through_to_dockerd(ready: Machine) -> None:
     ready.engine("silent")
     ready.stub("service", "echo 'ulimit: not permitted' >&2; exit 1")
-    ready.stub("dockerd", STARTS)
+    ready.stub("dockerd", f"{STARTS}\nsleep 3")  # it stays, as the real one does
     told = "Starting Docker Engine (service).\nStarting Docker Engine (dockerd).\n"
     assert ready.run() == Result(0, "", told)
     assert ready.calls("service", "dockerd") == ["service docker start", "dockerd "]
