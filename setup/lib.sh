@@ -29,12 +29,12 @@ can_root() {
 
 as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# The seconds gone and the last line of the log, every two seconds. It ends by
-# itself when the script is gone, so a killed setup leaves no ticker behind.
+# The seconds gone and the last line of the log, every two seconds, until the
+# other end of its stdin is closed: so a killed setup leaves no ticker behind,
+# and nobody has to kill one, which runs the traps of the script if it is young.
 ticker() {
-    local log=$1 last idle began=$SECONDS
-    exec {idle}<> <(:) # a pipe nobody writes to: read -t waits without a child
-    while read -rt 2 -u "$idle" || [[ -d /proc/$$ ]]; do
+    local log=$1 last began=$SECONDS
+    while read -rt 2; (($? > 128)); do # more than 128: nothing came for two seconds
         last=$(tail -n 1 "$log" | tr -cd '[:print:]' | cut -c 1-68)
         printf '  %3d s  %s\n' $((SECONDS - began)) "${last:-working}" >&2
     done
@@ -43,13 +43,14 @@ ticker() {
 # logged LOG COMMAND...: run it with its output in LOG and a ticker beside it.
 # The command stays in the foreground: Ctrl-C reaches it, not only this script.
 logged() {
-    local log=$1 status=0 pid
+    local log=$1 status=0 on pid
     shift
     printf '+ %s\n' "$*" >>"$log"
-    ticker "$log" 9<&- &
+    exec {on}> >(ticker "$log" 9<&-)
     pid=$!
-    "$@" </dev/null >>"$log" 2>&1 9<&- || status=$?
-    { kill "$pid" && wait "$pid"; } 2>/dev/null || true # 143: ended by kill
+    "$@" </dev/null >>"$log" 2>&1 9<&- {on}>&- || status=$?
+    exec {on}>&-
+    wait "$pid" || true
     return "$status"
 }
 
