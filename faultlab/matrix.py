@@ -112,8 +112,8 @@ def _signs(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
 
 
 def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
-    shows = [None, *other.showing()]
-    fires = bool(signs) and all(sign.holds for sign in signs if sign.stage in shows)
+    telling = [sign.holds for sign in signs if sign.stage in (None, *other.showing())]
+    fires = bool(telling) and all(telling)
     return Cell(lab.id, other.id, mark(lab, other, fires, bool(signs)), signs)
 
 

@@ -32,6 +32,7 @@ _PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
 _LINES = 24  # of output that a lesson shows of one command
 _SECONDS = 180  # a tool that compiles itself takes a minute in a VM without KVM
 _PAGE = 60  # and of output that a document of the project shows
+_HOUR = 3600  # `matrix --all` takes a quarter of it without KVM
 
 Execute = Callable[[str, str], str]
 
@@ -138,5 +139,5 @@ def _on_machine(run: Run, place: str, command: str) -> str:
 def _on_host(place: str, command: str) -> str:
     if place != "$":
         raise BadInput(f"A document of the project runs commands on the host only, not {place}")
-    done = run_command(["sh", "-c", f"cd {root()} && {{ {command}\n}} 2>&1"], timeout=600)
+    done = run_command(["sh", "-c", f"cd {root()} && {{ {command}\n}} 2>&1"], timeout=_HOUR)
     return done.stdout

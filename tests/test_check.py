@@ -232,3 +232,10 @@ def test_the_phase_in_which_a_fault_shows(ordered: bool, phases: list[str]) -> N
     lab = labs.load("packet-loss").model_copy(update={"ordered": ordered})
     assert [contract.ill_in(lab, stage) for stage in lab.stages] == phases
     assert contract.ill_in(lab, None) == contract.ill_in(labs.load("mtu"), None) == "faulty"
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_each_of_several_faults_has_a_measure_and_a_sign(lab_id: str) -> None:
+    lab, judge = labs.load(lab_id), check.load(lab_id)
+    for told in (judge.symptom, judge.evidence):
+        assert {thing.stage for thing in told} - {None} == set(lab.stages)

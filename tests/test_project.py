@@ -29,7 +29,7 @@ HEADINGS = ["Symptom", "Diagnose", "Cause", "Fix", "Caveats"]
 HARMLESS = {
     *("set", "dev", "add", "del", "root", "link", "eth0", "tcp", "net", "core", "ipv4", "sed"),
     *("dport", "sport", "mode", "random", "probability", "input", "output", "etc", "conf"),
-    *("var", "www", "html", "php", "booking"),
+    *("var", "www", "html", "php", "booking", "web"),
 }
 MAKE = ["lab", "shell", "use", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
 LABS = labs.ids()

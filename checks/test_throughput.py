@@ -1,0 +1,210 @@
+"""throughput: five faults, each of which hides the next.
+
+A full table keeps everybody out; then five PHP workers serve two dozen guests; then a queue of ten
+lets visitors knock again; then 51 ports are too few for a crowd; then closed connections keep all
+ports for a minute.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
+from faultlab.run import FAULTY, HEALTHY, Run
+from faultlab.stack import Stack
+
+FULL = "table full, dropping packet"
+MAX = 200
+OVERFLOWS = "TcpExtListenOverflows"
+REUSED = "TcpExtTWRecycled"
+GUESTS = 24  # as many as the healthy pool has workers
+PATIENCE = 60  # seconds that a guest waits
+CROWD = 200
+VISITS = 3000
+NOBODY = wrk.Load(1.0, 0, 0, 0, 0, 0.0, 0.0, 0.0)  # got in
+_SETTLED = """timeout 70 bash -c '
+while (($(ss -Htan state time-wait dport = :9000 | wc -l) > 10)); do sleep 1; done'"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Visitors of the start page; guests who ask for a table; a crowd; a load that goes on.
+
+    `peak`: the most connections that web remembered meanwhile.
+    """
+
+    visits: ab.Visits
+    peak: int
+    guests: ab.Visits
+    crowd: ab.Visits
+    load: wrk.Load
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the kernel, PHP-FPM and nginx complain about, the queues and the ports of web."""
+
+    full: int
+    workers: int
+    counters: dict[str, int]
+    listeners: list[ss.Listener]
+    ports: int
+    waiting: int
+
+
+def look(at: Stack) -> Look:
+    """By ab and by address, as in conntrack: a connection for each request, and no name to ask for.
+
+    It begins when the ports of the look before are free again. A guest's page waits for 3 s, so
+    that rounds of the pool tell more than a knock that is repeated after a second. The visitors are
+    counted, and the load keeps its connections: web keeps 8,192 closed ones at most
+    (tcp_max_tw_buckets), and with those of too many visitors it would keep none to PHP-FPM.
+    """
+    client, web = at["client"], at["web"]
+    web.run(_SETTLED, timeout=90)
+    url = f"http://{web.must('hostname -i').strip()}"
+    seconds = at.pace.seconds(3)
+    with ThreadPoolExecutor() as pool:
+        peak = pool.submit(conntrack.peak, web, seconds)
+        visits = ab.visits(client, f"{url}/", visitors=400, seconds=seconds, most=VISITS)
+    asked = f"{url}/availability.php?restaurants=60"
+    guests = ab.visits(client, asked, visitors=GUESTS, seconds=PATIENCE, most=GUESTS)
+    page = f"{url}/index.php"
+    crowd = ab.visits(client, page, visitors=50, seconds=at.pace.seconds(5), most=CROWD)
+    if not crowd.requests:  # wrk would wait for its first connection, for two minutes
+        return Look(visits, peak.result(), guests, crowd, NOBODY)
+    wrk.load(client, page, connections=200, seconds=at.pace.seconds(6))
+    load = wrk.load(client, page, connections=200, seconds=at.pace.seconds(2))
+    return Look(visits, peak.result(), guests, crowd, load)
+
+
+def watch(at: Stack) -> Watch:
+    """Read logs, counters and sockets."""
+    web = at["web"]
+    return Watch(
+        full=log.kernel_count(at.place("kernel"), FULL),
+        workers=log.count(web, log.PHP_FPM, "reached pm.max_children"),
+        counters=nstat.read(web, [OVERFLOWS, REUSED]),
+        listeners=ss.listeners(web),
+        ports=ss.local_ports(web),
+        waiting=ss.time_wait(web, 9000),
+    )
+
+
+def lost(before: Watch, after: Watch) -> float:
+    """Ports in TIME_WAIT in percent of all, as long as none of them is used again."""
+    reused = after.counters[REUSED] - before.counters[REUSED]
+    return 0 if reused else 100 * after.waiting / after.ports
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            f"visits answered, of {VISITS}",  # a rate would be that of the last to knock again
+            lambda r: r.visits.requests - r.visits.failed,
+            at_least_times(0.6),
+            at_most_times(0.2),
+            stage=1,
+        ),
+        Measure(
+            f"{GUESTS} guests at once, the last one served after",
+            lambda r: r.guests.max if r.guests.requests == GUESTS else PATIENCE,
+            at_most_times(2.2),
+            at_least_times(3.5),
+            "s",
+            stage=2,
+        ),
+        Measure(
+            "slowest 1% of visits, mean",
+            lambda r: r.visits.slowest_percent,
+            at_most_times(3.5),
+            at_least_times(5),
+            "s",
+            stage=3,
+        ),
+        Measure(
+            "visits of a crowd that fail",
+            lambda r: 100 * (1 - (r.crowd.requests - r.crowd.failed) / CROWD),
+            at_most(1),
+            at_least(30),
+            "%",
+            stage=4,
+        ),
+        Measure(
+            "good requests after seconds of load",
+            lambda r: r.load.good_per_second,
+            at_least_times(0.3),
+            at_most_times(0.1),
+            "/s",
+            stage=5,
+        ),
+    ),
+    evidence=(
+        Sign(
+            "the kernel's log says that the table is full",
+            lambda before, after: after.full - before.full,
+            at_least(1),
+            at="kernel",
+            command=f"dmesg | grep -c '{FULL}'",
+            unit="lines",
+            stage=1,
+        ),
+        Sign(
+            "the log says that the pool is full",
+            lambda before, after: after.workers - before.workers,
+            at_least(1),
+            at="web",
+            command="grep 'reached pm.max_children' /var/log/php/fpm.log",
+            unit="lines",
+            stage=2,
+        ),
+        Sign(
+            "accept queues overflow",
+            lambda before, after: after.counters[OVERFLOWS] - before.counters[OVERFLOWS],
+            at_least(100),
+            at="web",
+            command="nstat -az TcpExtListenOverflows",
+            stage=3,
+        ),
+        Sign(
+            "backlog of port 80",
+            lambda before, after: ss.backlog(after.listeners, 80),
+            at_most(10),
+            at="web",
+            command="ss -ltn",
+            stage=3,
+        ),
+        Sign(
+            "ports that connect() may choose from",
+            lambda before, after: after.ports,
+            at_most(100),
+            at="web",
+            command="sysctl net.ipv4.ip_local_port_range",
+            stage=4,
+        ),
+        Sign(
+            "ports in TIME_WAIT, not used again",
+            lost,
+            at_least(50),
+            at="web",
+            command="ss -Htan state time-wait dport = :9000 | wc -l",
+            unit="%",
+            stage=5,
+        ),
+    ),
+)
+
+
+@pytest.mark.long
+class TestThroughput(Contract):
+    """The contract of every lab, with the limits above, stage by stage."""
+
+    def test_the_table_is_full_and_never_fuller(self, run: Run) -> None:
+        """While the limit is there the count stays within it; without, it goes far above."""
+        assert run.reading(FAULTY).look.peak <= MAX
+        assert run.reading(HEALTHY).look.peak > MAX
