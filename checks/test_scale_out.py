@@ -63,7 +63,7 @@ CHECK = Check(
         Measure(
             "bookings",
             lambda r: r.load.good_per_second,
-            at_least_times(0.82),
+            at_least_times(0.78),
             at_most_times(0.62),
             "/s",
         ),
