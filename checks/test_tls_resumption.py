@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least_times, at_most_times, exactly
 from faultlab.contract import Contract
-from faultlab.probes import process, tls
+from faultlab.probes import cgroup, tls
 from faultlab.stack import Stack
 
 
@@ -51,9 +51,9 @@ def look(at: Stack) -> Look:
         return tls.visits(at["client"], "web", version, visitors=8, seconds=seconds)
 
     older = [visits("tls1_2", 1) for _ in range(3)]
-    before = process.cpu(at["web"], "nginx")
+    before = cgroup.read(at["nginx"]).cpu
     newer = visits("tls1_3", 2)
-    return Look(older, newer, process.cpu(at["web"], "nginx") - before)
+    return Look(older, newer, cgroup.read(at["nginx"]).cpu - before)
 
 
 def watch(at: Stack) -> Watch:

@@ -29,7 +29,6 @@ from faultlab.probes import (
     mysql,
     nstat,
     ping,
-    process,
     qdisc,
     ss,
     tls,
@@ -415,12 +414,6 @@ def test_tls_sessions_reused(name: str, reused: int) -> None:
 def test_tls_sessions_without_a_handshake() -> None:
     with pytest.raises(CannotRun, match=r"openssl s_client: .*Connection refused"):
         tls.parse_reused(recorded("tls/reconnects-refused"))
-
-
-def test_the_processor_time_of_processes() -> None:
-    """Of a child that has ended only its parent's fields 16 and 17 tell, which do not count."""
-    assert process.parse(recorded("process/nginx")) == pytest.approx(0.05)
-    assert process.parse(recorded("process/none")) == 0
 
 
 @pytest.mark.parametrize("gzip", [True, False])
