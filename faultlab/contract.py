@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from faultlab import stack
 from faultlab.check import Finding
 from faultlab.lab import Lab
-from faultlab.run import FAULTY, FIXED, HEALTHY, Run
+from faultlab.run import FAULTY, FIXED, HEALTHY, Run, showing
 
 
 def alternative(number: int) -> str:
@@ -110,9 +110,8 @@ class Contract:
         if run.lab.control:
             self._silent(run, FAULTY)
         else:
-            shows = [None, *run.lab.showing()]
             signs = run.check.signs(run.reading(FAULTY))
-            _hold([s for s in signs if s.stage in shows], "the evidence is missing")
+            _hold(showing(run.lab, signs), "the evidence is missing")
         self._silent(run, FIXED)
 
     def test_fix(self, run: Run) -> None:
@@ -128,8 +127,7 @@ class Contract:
                 _hold([f for f in run.good(phase) if f.stage in gone], f"{phase}: not gone")
                 _hold(run.ill(phase, gone), f"{phase}: not there")
                 signs = run.check.signs(run.reading(phase))
-                shows = run.lab.showing(gone)
-                _hold([s for s in signs if s.stage in shows], f"{phase}: evidence is missing")
+                _hold(showing(run.lab, signs, gone), f"{phase}: evidence is missing")
                 loud = [s.words for s in signs if s.stage in gone and s.holds]
                 assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
 
@@ -153,8 +151,8 @@ class Contract:
             return  # a control has no faulty phase; its cheat is the opposite
         names = {measure.name for measure in run.check.symptom if not measure.steady}
         assert names, "no measure tells the phases apart"
-        shows = {ill_in(run.lab, measure.stage) for measure in run.check.symptom}
-        while_ill = [f for p in shows for f in run.good(p) if ill_in(run.lab, f.stage) == p]
+        phases = {ill_in(run.lab, measure.stage) for measure in run.check.symptom}
+        while_ill = [f for p in phases for f in run.good(p) if ill_in(run.lab, f.stage) == p]
         for found, phase in (
             (while_ill, "well in the faulty phase"),
             (run.bad(HEALTHY), "ill in the healthy phase"),

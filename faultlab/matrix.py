@@ -19,7 +19,7 @@ from faultlab.engine import Engine
 from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
-from faultlab.run import FAULTY, Run, stack_name
+from faultlab.run import FAULTY, Run, showing, stack_name
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 
@@ -112,8 +112,8 @@ def _signs(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
 
 
 def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
-    telling = [sign.holds for sign in signs if sign.stage in (None, *other.showing())]
-    fires = bool(telling) and all(telling)
+    telling = showing(other, signs)
+    fires = bool(telling) and all(sign.holds for sign in telling)
     return Cell(lab.id, other.id, mark(lab, other, fires, bool(signs)), signs)
 
 

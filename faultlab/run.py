@@ -5,7 +5,7 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -32,6 +32,12 @@ Say = Callable[[str], None]
 def stack_name(lab_id: str) -> str:
     """The name of a lab's stack. Verify has a namespace of its own, so it disturbs no learner."""
     return stack.prefix() + lab_id
+
+
+def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:
+    """Of these findings those of the faults that show while some are gone, and of no fault."""
+    stages = [None, *lab.showing(gone)]
+    return [finding for finding in found if finding.stage in stages]
 
 
 def ensure_images(engine: Engine, say: Say, lab: Lab | None = None) -> None:
@@ -201,8 +207,7 @@ class Run:
 
     def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
         """Those of them that must hold while, of several faults, these are gone."""
-        shows = [None, *self.lab.showing(gone)]
-        return [finding for finding in self.bad(phase) if finding.stage in shows]
+        return showing(self.lab, self.bad(phase), gone)
 
     def expected(self, phase: str) -> list[Finding]:
         """What must hold after inject: the symptom, or for a control that all is well."""
