@@ -9,7 +9,6 @@ from faultlab.probes import ab, conntrack, log
 from faultlab.run import FAULTY, HEALTHY, Run
 from faultlab.stack import Stack
 
-FULL = "table full, dropping packet"
 MAX = 200
 
 
@@ -45,7 +44,7 @@ def look(at: Stack) -> Look:
 
 def watch(at: Stack) -> Watch:
     """Count the lines of the kernel's log, and the client's drops."""
-    return Watch(log.kernel_count(at.place("kernel"), FULL), conntrack.read(at["client"]))
+    return Watch(log.kernel_count(at.place("kernel"), conntrack.FULL), conntrack.read(at["client"]))
 
 
 CHECK = Check(
@@ -66,7 +65,7 @@ CHECK = Check(
             lambda before, after: after.full - before.full,
             at_least(1),
             at="kernel",
-            command=f"dmesg | grep -c '{FULL}'",
+            command=f"dmesg | grep -c '{conntrack.FULL}'",
             unit="lines",
         ),
         Sign(

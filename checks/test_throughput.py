@@ -16,7 +16,6 @@ from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
 from faultlab.run import FAULTY, HEALTHY, Run
 from faultlab.stack import Stack
 
-FULL = "table full, dropping packet"
 MAX = 200
 OVERFLOWS = "TcpExtListenOverflows"
 REUSED = "TcpExtTWRecycled"
@@ -85,7 +84,7 @@ def watch(at: Stack) -> Watch:
     """Read logs, counters and sockets."""
     web = at["web"]
     return Watch(
-        full=log.kernel_count(at.place("kernel"), FULL),
+        full=log.kernel_count(at.place("kernel"), conntrack.FULL),
         workers=log.count(web, log.PHP_FPM, "reached pm.max_children"),
         counters=nstat.read(web, [OVERFLOWS, REUSED]),
         listeners=ss.listeners(web),
@@ -150,7 +149,7 @@ CHECK = Check(
             lambda before, after: after.full - before.full,
             at_least(1),
             at="kernel",
-            command=f"dmesg | grep -c '{FULL}'",
+            command=f"dmesg | grep -c '{conntrack.FULL}'",
             unit="lines",
             stage=1,
         ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from faultlab.engine import Shell
 
+FULL = "table full, dropping packet"  # what the kernel's log says then
 _COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 _DROP = re.compile(r"\bdrop=(\d+)")
 
