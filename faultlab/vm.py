@@ -275,7 +275,20 @@ def _forget_old_boxes(note: Say) -> None:
         if volume.startswith(_BOX_VOLUME) and volume not in used:
             note(f"removing the old box {volume}")
             _virsh("vol-delete", "--pool", _POOL, volume)
-    _vagrant("box", "prune", "--name", "faultlab", "--force", "--keep-active-boxes", note=note)
+    for version in _old_versions():
+        box = ["faultlab", "--provider", "libvirt", "--box-version", version]
+        _vagrant("box", "remove", *box, "--force", note=note)
+
+
+def _old_versions() -> list[str]:
+    """Vagrant's copies of boxes that are not this folder's; each folder still has its own in .vm.
+
+    Not left to `vagrant box prune`: it counts the newest as the current one, and fails in the
+    plugin when the VM was made from another, as it is where two folders have built a box.
+    """
+    done = run(["vagrant", "box", "list", "--machine-readable"], timeout=60, env=_cwd())
+    listed = re.findall(r",box-name,faultlab\n.*\n.*,box-version,(\S+)", done.stdout)
+    return [version for version in listed if version != (_folder() / "version").read_text().strip()]
 
 
 def _based_on(volume: str) -> list[str]:
@@ -345,5 +358,8 @@ def status(term: Terminal) -> None:
 
 
 def _vagrant(*words: str, note: Say, env: Mapping[str, str] | None = None) -> None:
-    where = {"VAGRANT_CWD": str(paths.root()), **(env or {})}
-    stream(["vagrant", *words, "--no-color"], note, where)
+    stream(["vagrant", *words, "--no-color"], note, {**_cwd(), **(env or {})})
+
+
+def _cwd() -> dict[str, str]:
+    return {"VAGRANT_CWD": str(paths.root())}

@@ -111,3 +111,29 @@ def test_what_a_volume_is_based_on(virsh: Virsh) -> None:
     assert vm._based_on("faultlab.img") == ["faultlab_vagrant_box_image_0.1_box.img"]
     virsh("echo '<volume><target><path>/pool/x.img</path></target></volume>'")
     assert vm._based_on("x.img") == []
+
+
+def test_boxes_of_other_builds(virsh: Virsh, tmp_path: Path) -> None:
+    """Two folders of the project on one machine: the other one's box can be the newer one."""
+    virsh("exit 1")
+    (tmp_path / ".vm/version").write_text("0.20261121.142400\n")
+    (tmp_path / "virsh").rename(tmp_path / "vagrant")
+    (tmp_path / "vagrant").write_text(
+        """#!/bin/sh
+cat <<'.'
+1795281191,,ui,info,debian (libvirt%!(VAGRANT_COMMA) 12.0)
+1795281191,,box-name,debian
+1795281191,,box-provider,libvirt
+1795281191,,box-version,12.0
+1795281191,,ui,info,faultlab (libvirt%!(VAGRANT_COMMA) 0.20261121.142400)
+1795281191,,box-name,faultlab
+1795281191,,box-provider,libvirt
+1795281191,,box-version,0.20261121.142400
+1795281191,,ui,info,faultlab (libvirt%!(VAGRANT_COMMA) 0.20261121.161743)
+1795281191,,box-name,faultlab
+1795281191,,box-provider,libvirt
+1795281191,,box-version,0.20261121.161743
+.
+"""
+    )
+    assert vm._old_versions() == ["0.20261121.161743"]
