@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from faultlab.engine import Machine
@@ -26,3 +27,11 @@ def state(machine: Machine) -> State:
         oom_killed=facts["OOMKilled"],
         restarts=machine.container.attrs.get("RestartCount", 0),
     )
+
+
+def settled(machine: Machine, seconds: float) -> State:
+    """Its state when it has ended, or after so many seconds: Docker hears of an end a bit later."""
+    deadline = time.monotonic() + seconds
+    while (now := state(machine)).running and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return now

@@ -52,3 +52,15 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
         f"--max-time {max_time:g} -w '%{{http_code}} %{{exitcode}}\\n' '{url}?[1-{tries}]'"
     )
     return machine.run(command, timeout=max_time + 20).out.splitlines().count("200 0")
+
+
+def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds: float) -> int:
+    """How many of so many fetches, one after the other, end with their page within `max_time`.
+
+    `url` has a query already. After `seconds` the rest is not tried any more.
+    """
+    command = (
+        f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
+        f" -w '%{{http_code}} %{{exitcode}}\\n' '{url}&visit=[1-{count}]'"
+    )
+    return machine.run(command, timeout=seconds + 20).out.splitlines().count("200 0")
