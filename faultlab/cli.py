@@ -183,11 +183,12 @@ VERBS: dict[str, Verb] = {
     ),
     "origins": Verb(
         "measured figures beside those of the documents of origin, and beside the limits",
-        lambda term, a: origins.show(term, a.labs, markdown=a.markdown),
+        lambda term, a: origins.show(term, a.labs, markdown=a.markdown, picture=a.picture),
         ("faultlab origins", "faultlab origins conntrack", "faultlab origins --markdown"),
         options=(
             _option("labs", nargs="*", metavar="LAB", help="only these labs"),
             _option("--markdown", action="store_true", help="as it stands in docs/origins.md"),
+            _option("--picture", metavar="FILE", help="draw cases that follow each other, as SVG"),
         ),
     ),
     "plot": Verb(

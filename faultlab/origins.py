@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from faultlab import check, paths
@@ -18,6 +19,7 @@ from faultlab.check import Check, Measure, Reading, number
 from faultlab.contract import ill_in
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Figure, Lab
+from faultlab.ladder import Ladder, ladders, svg
 from faultlab.record import Record
 from faultlab.run import FAULTY, FIXED, HEALTHY
 from faultlab.terminal import Terminal
@@ -38,6 +40,15 @@ _ABOUT_LIMITS = """
 distance between the faulty phase and the others, in gaps between the two limits; two or more are
 wanted, so that chance does not decide. Exit codes have no distance and are left out.
 """
+_ABOUT_LADDERS = """
+## Ladders
+
+Where one case of a document begins with the value that another has ended with. Each lab has a stack
+of its own, so the ratios are multiplied: what all steps up to here gain. Drawn by
+`faultlab origins --picture docs/ladder.svg`:
+
+![what the steps gain, in the document and here](ladder.svg)
+"""
 _ABOUT_RUNS = """
 ## The runs
 """
@@ -55,6 +66,11 @@ class Compared:
     unit: str
     origin: tuple[float | None, float | None]
     ours: tuple[float, float]
+
+    @property
+    def name(self) -> str:
+        """`bookings [/s]`."""
+        return f"{self.what} [{self.unit}]" if self.unit else self.what
 
     @property
     def origin_ratio(self) -> float | None:
@@ -106,8 +122,11 @@ class Limited:
         return self.distance >= _TWICE
 
 
-def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
-    """Print both tables. Raises CannotRun when no lab has a whole run."""
+def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | None) -> None:
+    """Print the tables, and draw the ladders to a file if asked.
+
+    Raises CannotRun when no lab has a whole run, and for a picture without a ladder.
+    """
     figures: list[Compared] = []
     limits: list[Limited] = []
     without: list[str] = []
@@ -125,6 +144,12 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
         term.console.width = 240
         term.say(_ABOUT_FIGURES)
     _print(term, _FIGURES, [_figure_row(row) for row in figures], markdown)
+    found = ladders(figures)
+    if found:
+        term.say(_ABOUT_LADDERS if markdown else "")
+        _print(term, _LADDERS, [row for ladder in found for row in _ladder_rows(ladder)], markdown)
+    if picture:
+        _draw(found, picture)
     term.say(_ABOUT_LIMITS if markdown else "")
     _print(term, _LIMITS, [_limit_row(row) for row in limits], markdown)
     if markdown:
@@ -141,9 +166,27 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool) -> None:
             "limits": [
                 {**asdict(row), "distance": row.distance, "holds": row.holds} for row in limits
             ],
+            "ladders": [
+                {
+                    "figure": ladder.name,
+                    "labs": [step.lab for step in ladder.steps],
+                    "document": ladder.documents_gain,
+                    "measured": ladder.our_gain,
+                }
+                for ladder in found
+            ],
             "without": without,
         }
     )
+
+
+def _draw(found: Sequence[Ladder], picture: str) -> None:
+    if not found:
+        raise CannotRun("No two figures follow each other.", "faultlab origins")
+    file = Path(picture)
+    if not file.parent.is_dir():
+        raise BadInput(f"There is no folder {file.parent}.", f"mkdir -p {file.parent}")
+    file.write_text(svg(found))
 
 
 def newest(lab_id: str, judge: Check[Any, Any]) -> Record | None:
@@ -256,19 +299,30 @@ def _arrow(pair: Sequence[float | None]) -> str:
 
 
 _FIGURES = ("lab", "figure", "origin", "ratio", "measured", "ratio", "holds")
+_LADDERS = ("figure", "step", "origin", "gain", "measured", "ratio", "gain")
 _LIMITS = ("lab", "measure", "healthy", "faulty", "fixed", "good", "bad", "gaps", "holds")
 
 
 def _figure_row(row: Compared) -> list[str]:
     return [
         row.lab,
-        f"{row.what} [{row.unit}]" if row.unit else row.what,
+        row.name,
         _arrow(row.origin),
         _times(row.origin_ratio),
         _arrow(row.ours),
         _times(row.our_ratio),
         "yes" if row.holds else "NO",
     ]
+
+
+def _ladder_rows(ladder: Ladder) -> list[list[str]]:
+    gains = zip(ladder.document, ladder.documents_gain, ladder.our_gain, strict=True)
+    (value, _, _), *gained = gains
+    rows = [[ladder.name, "all faults", number(value), "", "", "", ""]]
+    for step, (value, theirs, ours) in zip(ladder.steps, gained, strict=True):
+        measured = [_arrow(step.ours), _times(step.our_ratio), _times(ours)]
+        rows.append(["", f"{step.lab} fixed", number(value), _times(theirs), *measured])
+    return rows
 
 
 def _limit_row(row: Limited) -> list[str]:

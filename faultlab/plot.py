@@ -8,11 +8,12 @@ in it, so that a lab that measures a sweep has its picture without another word.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,11 +32,13 @@ _STYLE = (
     " @media (prefers-color-scheme: dark) {{ svg {{ color: #e6edf3 }} }}</style>"
 )
 # Told apart by colour and by shape; each colour can be read on white and on black.
-_LINES = (("#1a9a6c", "o-"), ("#d9602b", "s-"), ("#3d85d1", "^--"), ("#a05cc0", "D:"))
+LINES = (("#1a9a6c", "o-"), ("#d9602b", "s-"), ("#3d85d1", "^--"), ("#a05cc0", "D:"))
 _PERCENT = "_percent"
 _UNITS = (("_per_second", "/s"), (_PERCENT, " (%)"), ("_seconds", " (s)"), ("_", " "))
 
 Points = list[dict[str, float]]
+Axes: TypeAlias = Any  # of matplotlib, which is slow to import and so is not until it draws
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,41 @@ def _damaged(run: str) -> BadInput:
 
 
 def svg(sweep: Sweep) -> str:
-    """The picture: a panel below the other, text as text, readable where it is light or dark."""
-    from matplotlib import rc_context, ticker
+    """The picture of a sweep: a panel for each number."""
+    from matplotlib import ticker
+
+    def draw(panel: Axes, name: str) -> None:
+        for i, (phase, points) in enumerate(sweep.phases.items()):
+            colour, line = LINES[i % len(LINES)]
+            loads = [point[sweep.load] for point in points]
+            panel.plot(loads, [point[name] for point in points], line, color=colour, label=phase)
+        panel.set_title(words(name), loc="left", fontsize="medium")
+        panel.set_ylim(bottom=0, top=105 if name.endswith(_PERCENT) else None)
+        panel.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+        if sweep.loads[0] > 0:
+            panel.set_xscale("log", base=2)
+        panel.set_xticks(sweep.loads)
+        panel.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+        if name == sweep.panels[-1]:
+            panel.set_xlabel(f"{words(sweep.load)}   (run {sweep.run})")
+
+    title = f"{sweep.lab}: {', '.join(map(words, sweep.panels))}"
+    return picture(title, sweep.panels, draw, height=1.7)
+
+
+def picture(
+    title: str,
+    panels: Sequence[P],
+    draw: Callable[[Axes, P], None],
+    *,
+    height: float,
+    share: bool = True,
+) -> str:
+    """One panel below the other, each `height` inches; with `share` they have one x-axis.
+
+    Text stays text, it is readable where it is light or dark, and the same input is the same SVG.
+    """
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
@@ -143,29 +179,17 @@ def svg(sweep: Sweep) -> str:
     settings: Any = dict.fromkeys(inked.split(), _INK)
     settings |= {"svg.fonttype": "none", "svg.hashsalt": "faultlab", "font.family": "sans-serif"}
     with rc_context(settings):
-        figure = Figure(figsize=(7, 0.9 + 1.7 * len(sweep.panels)), layout="constrained")
-        axes = figure.subplots(len(sweep.panels), 1, sharex=True, squeeze=False)[:, 0]
-        for axis, name in zip(axes, sweep.panels, strict=True):
-            for i, (phase, points) in enumerate(sweep.phases.items()):
-                colour, line = _LINES[i % len(_LINES)]
-                loads = [point[sweep.load] for point in points]
-                values = [point[name] for point in points]
-                axis.plot(loads, values, line, color=colour, label=phase)
-            axis.set_title(words(name), loc="left", fontsize="medium")
-            axis.set_ylim(bottom=0, top=105 if name.endswith(_PERCENT) else None)
-            axis.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+        figure = Figure(figsize=(7, 0.9 + height * len(panels)), layout="constrained")
+        axes = figure.subplots(len(panels), 1, sharex=share, squeeze=False)[:, 0]
+        for axis, panel in zip(axes, panels, strict=True):
+            draw(axis, panel)
             axis.grid(alpha=0.2)
             axis.spines[["top", "right"]].set_visible(False)
-        if sweep.loads[0] > 0:
-            axes[-1].set_xscale("log", base=2)
-        axes[-1].set_xticks(sweep.loads)
-        axes[-1].xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
-        axes[-1].set_xlabel(f"{words(sweep.load)}   (run {sweep.run})")
         lines, labels = axes[0].get_legend_handles_labels()
         figure.legend(lines, labels, loc="outside upper left", ncols=4, frameon=False)
         drawn = StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
-    return _open(drawn.getvalue(), f"{sweep.lab}: {', '.join(map(words, sweep.panels))}")
+    return _open(drawn.getvalue(), title)
 
 
 def words(name: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from faultlab import check
 from faultlab import lab as labs
+from faultlab.ladder import ladders, svg
 from faultlab.origins import Compared, Limited
 from tests.conftest import Project, Run
 
@@ -148,3 +149,32 @@ def test_the_document_has_every_figure() -> None:
     for lab_id in labs.ids():
         for figure in labs.load(lab_id).figure:
             assert lab_id in without.strip().split(", ") or f"| {lab_id} | {figure.what}" in text
+
+
+def test_a_ladder_of_three_labs() -> None:
+    def step(lab: str, origin: tuple[float, float], ours: tuple[float, float]) -> Compared:
+        return Compared(lab, "run", "bookings", "/s", origin, ours)
+
+    steps = [
+        step("scale-out", (42.79, 85.47), (250, 500)),
+        step("missing-index", (19.14, 32.79), (100, 400)),
+        Compared("conntrack", "run", "requests", "/s", (189, 5382), (33, 1510)),
+        step("repeat-queries", (32.79, 42.79), (200, 300)),
+        Compared("mtu", "run", "bookings", "s", (85.47, 90), (1, 2)),  # another unit
+    ]
+    (found,) = ladders(steps)
+    assert [s.lab for s in found.steps] == ["missing-index", "repeat-queries", "scale-out"]
+    assert found.document == [19.14, 32.79, 42.79, 85.47]
+    assert found.documents_gain == pytest.approx([1, 1.71, 2.24, 4.47], abs=0.01)
+    assert found.our_gain == [1, 4, 6, 12]
+    picture = svg([found])
+    for text in ("<title>bookings [/s]</title>", "missing-index", "document", "measured", ">12<"):
+        assert text in picture
+
+
+def test_no_ladder_no_picture(project: Project, faultlab: Run) -> None:
+    only_the_exit_code(project)
+    a_run(project, "20260101-000000-mtu-aaaa")
+    got = faultlab("origins", "mtu", "--picture", str(project.root / "ladder.svg"))
+    assert got.code == 3 and "No two figures follow each other." in got.err
+    assert not (project.root / "ladder.svg").exists()
