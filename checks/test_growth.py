@@ -1,0 +1,87 @@
+"""What a booking costs with ten times the orders: the other half of the lab missing-index."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import pytest
+from conftest import engine_for
+from test_missing_index import examined, watch
+
+from faultlab import lab as labs
+from faultlab import lock
+from faultlab.probes import wrk
+from faultlab.run import Run, stack_name
+from faultlab.stack import Stack
+
+TIMES = (1, 3, 10)
+ORDERS = 52_219
+INDEXES = {
+    "restaurant": "DO 0",  # it comes with the data
+    "restaurant and day": "ALTER TABLE booking.orders DROP INDEX restaurant,"
+    " ADD INDEX restaurant_day (restaurant_id, dining_date)",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a booking costs with so many orders: a point of the sweep."""
+
+    orders: int
+    rows_read: float
+    booking_seconds: float
+
+
+def cost(at: Stack, orders: int) -> Cost:
+    """Two partners for two seconds, after one in which the server reads its tables."""
+    seconds = at.pace.seconds(2)
+
+    def book() -> wrk.Load:
+        client = at["client"]
+        return wrk.load(client, "http://web", connections=2, seconds=seconds, script="booking")
+
+    book()
+    before = watch(at)
+    load = book()
+    return Cost(orders, examined(before, watch(at)), load.p50)
+
+
+@pytest.fixture(scope="class")
+def growth() -> Iterator[dict[str, list[Cost]]]:
+    """The cost by index, with more and more orders; the run keeps it as a sweep."""
+    lab = labs.load("missing-index")
+    name = stack_name("growth")
+    with lock.hold(name, "growth"):
+        run = Run.begin(engine_for(lab), lab, name)
+        try:
+            sweeps: dict[str, list[Cost]] = {index: [] for index in INDEXES}
+            for orders in (ORDERS * times for times in TIMES):
+                fill = f"(echo 'SET @orders = {orders};'; cat /etc/mysql/booking.sql) | mysql"
+                run.stack["db"].must(fill, timeout=120)
+                for index, change in INDEXES.items():
+                    run.stack["db"].must(f"mysql -e '{change}'")
+                    sweeps[index].append(cost(run.stack, orders))
+            readings = {
+                index: {"look": {"sweep": [asdict(point) for point in sweep]}}
+                for index, sweep in sweeps.items()
+            }
+            run.record.facts["readings"] = readings
+            run.record.event("measured", phase="growth")
+            yield sweeps
+        finally:
+            run.down()
+
+
+class TestGrowth:
+    """Ten times the orders: what a booking costs with the document's index, and with the day's."""
+
+    def test_the_documents_index_grows(self, growth: dict[str, list[Cost]]) -> None:
+        """It finds all orders of a restaurant, past ones too."""
+        first, *_, last = growth["restaurant"]
+        assert last.rows_read > 5 * first.rows_read
+        assert last.booking_seconds > 2 * first.booking_seconds
+
+    def test_with_the_day_it_stays_flat(self, growth: dict[str, list[Cost]]) -> None:
+        """It finds those of one day."""
+        first, *_, last = growth["restaurant and day"]
+        assert last.rows_read < 100
+        assert last.booking_seconds < 1.5 * first.booking_seconds
