@@ -1,0 +1,83 @@
+"""heap-oom: Java may take 8 GB in a container that has 512 MB, and the kernel ends it."""
+
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_most, exactly
+from faultlab.contract import Contract
+from faultlab.probes import cgroup, container, curl, jvm
+from faultlab.stack import Stack
+
+VISITS = 200  # of 4 MB each: more than the container has, and no more than Java may keep
+PAGE = "http://app:8080/basket.jsp?kb=4096"
+KILLED = 128 + 9
+
+
+@dataclass(frozen=True)
+class Look:
+    """Customers, one after the other, and how the shop was after them."""
+
+    served: int
+    tomcat: container.State
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What Java may take and what its container may take, while it runs."""
+
+    tomcat: container.State
+    jvm: jvm.Jvm | None
+    limit: int | None
+
+    @property
+    def heap_percent(self) -> float:
+        """The heap at its largest, in percent of the container's memory; 0 without a limit."""
+        return 100 * self.jvm.max_heap / self.limit if self.jvm and self.limit else 0.0
+
+
+def look(at: Stack) -> Look:
+    """Let them come, until they are through or a minute is over."""
+    served = curl.one_by_one(at["client"], PAGE, count=VISITS, max_time=10, seconds=60)
+    wait = 5 if served < VISITS else 0
+    return Look(served, container.settled(at["tomcat"], wait))
+
+
+def watch(at: Stack) -> Watch:
+    """Ask Docker, the cgroup and Java; of a container that has ended only Docker knows."""
+    tomcat = at["tomcat"]
+    state = container.state(tomcat)
+    if not state.running:
+        return Watch(state, None, None)
+    return Watch(state, jvm.read(tomcat), cgroup.read(tomcat).limit)
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure("customers served, of 200", lambda r: r.served, exactly(VISITS), at_most(150)),
+        Measure("exit code of tomcat", lambda r: r.tomcat.exit_code, exactly(0), exactly(KILLED)),
+    ),
+    evidence=(
+        Sign(
+            "heap that Java may take, of the container's memory",
+            lambda before, after: before.heap_percent,
+            at_least(100),
+            at="app",
+            command="jcmd $(pgrep -x java) VM.flags",
+            unit="%",
+        ),
+        Sign(
+            "ended by the OOM killer",
+            # Docker keeps the flag when a container is started again.
+            lambda before, after: int(after.tomcat.oom_killed and not after.tomcat.running),
+            exactly(1),
+            at="tomcat",
+            command="docker inspect -f '{{.State.Status}} {{.State.OOMKilled}}' …-tomcat",
+        ),
+    ),
+    may_stop=("tomcat",),
+)
+
+
+class TestHeapOom(Contract):
+    """The contract of every lab, with the limits above."""

@@ -1,0 +1,110 @@
+"""slow-log: it keeps what takes 10 s, and so names a query that does no harm."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab.check import Check, Measure, Sign, at_least, at_most, exactly
+from faultlab.contract import Contract
+from faultlab.probes import ab, mysql, slowlog, wrk
+from faultlab.stack import Stack
+
+PAGE = "http://app:8080/popular.jsp?month=5"
+# A partner fetches its orders, one by one: it works between them, and holds nobody up.
+EXPORT = "SELECT id, guest_name, SLEEP(0.011) FROM booking.orders WHERE token_id = 7 LIMIT 1000"
+SECONDS = 11
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the log names, and what performance_schema has counted, over the same seconds."""
+
+    load: wrk.Load
+    logged: list[slowlog.Logged]
+    ran: list[mysql.Statement]
+
+    @property
+    def forms(self) -> int:
+        """How many forms of queries the log names."""
+        return len(self.logged)
+
+    @property
+    def named_share(self) -> float:
+        """Percent of the database's time of the two statements that the log puts first."""
+        named = {entry.statement(self.ran) for entry in self.logged[:2]}
+        return 100 * sum(s.seconds for s in named if s) / sum(s.seconds for s in self.ran)
+
+    @property
+    def right(self) -> int:
+        """1 when the log puts one of the two statements first that took most of the time."""
+        return int(bool(self.logged) and self.logged[0].statement(self.ran) in self.ran[:2])
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How long the log is, and how many statements there were."""
+
+    entries: int
+    counters: dict[str, int]
+
+
+def look(at: Stack) -> Look:
+    """Eleven seconds of visitors, and the export beside them; then sum the log up."""
+    client, db = at["client"], at["db"]
+    ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=2)
+    start, before = slowlog.size(db), mysql.statements(db)
+    with ThreadPoolExecutor(1) as pool:
+        export = pool.submit(
+            client.must, f"mysql -h db -ubooking -pbooking -e '{EXPORT}' >/dev/null", 60
+        )
+        load = wrk.load(client, f"'{PAGE}'", connections=12, seconds=SECONDS, timeout=20)
+        export.result()
+    ran = mysql.between(before, mysql.statements(db))
+    return Look(load, slowlog.since(db, start), [s for s in ran if s.text.startswith("SELECT")])
+
+
+def watch(at: Stack) -> Watch:
+    """Count both."""
+    return Watch(
+        entries=slowlog.entries(at["db"]), counters=mysql.counters(at["db"], ["Questions"])
+    )
+
+
+def unseen(before: Watch, after: Watch) -> float:
+    """Statements for each one that the log has kept; 0 when it keeps none."""
+    kept = after.entries - before.entries
+    ran = after.counters["Questions"] - before.counters["Questions"]
+    return ran / kept if kept > 0 else 0.0
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "share of the database's time that the log's first two queries have",
+            lambda r: r.named_share,
+            at_least(70),
+            at_most(35),
+            "%",
+        ),
+        Measure(
+            "the log puts one of the two that cost most first",
+            lambda r: r.right,
+            exactly(1),
+            exactly(0),
+        ),
+    ),
+    evidence=(
+        Sign(
+            "statements for each one that the log has kept",
+            unseen,
+            at_least(50),
+            at="db",
+            command="mysqladmin status; grep -c Query_time /var/log/mysql/slow.log",
+        ),
+    ),
+)
+
+
+class TestSlowLog(Contract):
+    """The contract of every lab, with the limits above."""
