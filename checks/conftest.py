@@ -44,10 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What takes many minutes without KVM runs only when asked for, or in `faultlab verify`."""
+    """What takes many minutes (without KVM) runs only when asked for, or in `faultlab verify`."""
     asked = os.environ.get("FAULTLAB_LONG") or item.config.getoption("--verdicts")
     if item.get_closest_marker("long") and not asked:
-        pytest.skip("takes many minutes without KVM: make test LONG=1")
+        pytest.skip("takes minutes: make test LONG=1")
 
 
 @pytest.fixture(scope="session", autouse=True)
