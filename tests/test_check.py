@@ -29,13 +29,14 @@ from faultlab.check import (
     number,
 )
 from faultlab.errors import BadInput
-from faultlab.probes import curl, hping3, wrk
+from faultlab.probes import curl, hping3, startup, wrk
 
 RECORDED = Path(__file__).parent / "recorded"
 DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens any more
     hping3.Handshakes: lambda: hping3.parse((RECORDED / "hping3/closed.txt").read_text()),
     curl.Page: lambda: curl.parse((RECORDED / "curl/refused.txt").read_text()),
     wrk.Load: lambda: wrk.parse((RECORDED / "wrk/refused.txt").read_text(), 4),
+    startup.Start: lambda: startup.Start(seconds=120, served=False),
 }
 SILENT = {  # and when it accepts and never answers
     **DEAD,
