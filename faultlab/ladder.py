@@ -48,18 +48,18 @@ class Ladder:
 
 def ladders(figures: Sequence[Compared]) -> list[Ladder]:
     """Figures of different labs that follow each other in their document; two or more of them."""
-    ends = {(f.name, f.origin[1]) for f in figures}
-    firsts = [f for f in figures if f.origin[0] and (f.name, f.origin[0]) not in ends]
+    ends = {(f.name, f.rises, f.origin[1]) for f in figures}
+    firsts = [f for f in figures if f.origin[0] and (f.name, f.rises, f.origin[0]) not in ends]
     found = [Ladder(tuple(_up(first, figures))) for first in firsts]
     return [ladder for ladder in found if len(ladder.steps) > 1]
 
 
 def _up(step: Compared, figures: Sequence[Compared]) -> Iterator[Compared]:
-    """This step and those above it. Values of a document rise or fall, so it comes to an end."""
+    """This step and those above it; all rise or all fall, so it comes to an end."""
     yield step
     for other in figures:
         above = other.name == step.name and other.origin[0] == step.origin[1]
-        if above and other.origin[1] and other.lab != step.lab:
+        if above and other.origin_ratio not in (None, 1) and other.rises == step.rises:
             yield from _up(other, figures)
             return
 

@@ -73,6 +73,12 @@ class Compared:
         return f"{self.what} [{self.unit}]" if self.unit else self.what
 
     @property
+    def rises(self) -> bool:
+        """Does the fix make it more in the document?"""
+        faulty, fixed = self.origin
+        return (fixed or 0) > (faulty or 0)
+
+    @property
     def origin_ratio(self) -> float | None:
         """Fixed to faulty in the document; None where it gives one of them only, or 0."""
         faulty, fixed = self.origin
@@ -86,12 +92,10 @@ class Compared:
     @property
     def holds(self) -> bool:
         """The same direction, and at least half of the ratio."""
-        faulty, fixed = self.origin
-        rises = (fixed or 0) > (faulty or 0)
-        ours = self.our_ratio if rises else _ratio(*reversed(self.ours))
+        ours = self.our_ratio if self.rises else _ratio(*reversed(self.ours))
         if self.origin_ratio is None:
             return ours > 1
-        wanted = self.origin_ratio if rises else 1 / self.origin_ratio
+        wanted = self.origin_ratio if self.rises else 1 / self.origin_ratio
         return ours > 1 and ours >= _HALF * wanted
 
 

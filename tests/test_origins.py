@@ -161,6 +161,8 @@ def test_a_ladder_of_three_labs() -> None:
         Compared("conntrack", "run", "requests", "/s", (189, 5382), (33, 1510)),
         step("repeat-queries", (32.79, 42.79), (200, 300)),
         Compared("mtu", "run", "bookings", "s", (85.47, 90), (1, 2)),  # another unit
+        step("busy", (85.47, 85.47), (1, 1)),  # no step
+        step("gzip", (85.47, 19.14), (1, 1)),  # back to the beginning
     ]
     (found,) = ladders(steps)
     assert [s.lab for s in found.steps] == ["missing-index", "repeat-queries", "scale-out"]
