@@ -13,6 +13,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from faultlab import plot
+from faultlab.check import number
 
 if TYPE_CHECKING:
     from faultlab.origins import Compared
@@ -76,7 +77,7 @@ def svg(found: Sequence[Ladder]) -> str:
             panel.plot(places, gain, line, color=colour, label=whose)
             for place, value in zip(places, gain, strict=True):
                 panel.annotate(
-                    f"{value:.3g}",
+                    number(value),
                     (place, value),
                     xytext=(0, 6),
                     textcoords="offset points",
