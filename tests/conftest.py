@@ -18,6 +18,11 @@ from faultlab import cli, compose, images
 REPO = Path(__file__).resolve().parent.parent
 
 
+def recorded(name: str) -> str:
+    """What a program behind a probe printed."""
+    return (REPO / f"tests/recorded/{name}.txt").read_text()
+
+
 @dataclass(frozen=True)
 class Result:
     """What one command line left: the exit code and both outputs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,12 +11,7 @@ import pytest
 from faultlab.engine import Machine
 from faultlab.errors import CannotRun
 from faultlab.probes import container, curl, jvm, mysql, slowlog, startup
-
-RECORDED = Path(__file__).parent / "recorded"
-
-
-def recorded(name: str) -> str:
-    return (RECORDED / f"{name}.txt").read_text()
+from tests.conftest import recorded
 
 
 def test_jvm() -> None:

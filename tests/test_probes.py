@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -47,12 +46,7 @@ from faultlab.probes.qdisc import Qdisc
 from faultlab.probes.ss import Listener, Summary
 from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
-
-RECORDED = Path(__file__).parent / "recorded"
-
-
-def recorded(name: str) -> str:
-    return (RECORDED / f"{name}.txt").read_text()
+from tests.conftest import recorded
 
 
 def test_ab_counts_those_who_got_in_before_nobody_did() -> None:

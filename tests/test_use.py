@@ -22,14 +22,9 @@ from faultlab.use import limits, namespace, rows, sections
 from faultlab.use import table as use
 from faultlab.use.cells import Row, Value, blank, in_bytes, short
 from faultlab.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
-from tests.conftest import REPO, Result, Run
+from tests.conftest import REPO, Result, Run, recorded
 
-RECORDED = REPO / "tests/recorded"
 IMAGES = {"php-fpm": "php-fpm"}
-
-
-def recorded(name: str) -> str:
-    return (RECORDED / f"{name}.txt").read_text()
 
 
 def looks(lab: str) -> dict[str, Looks]:
