@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
-from faultlab import check, paths
+from faultlab import check, paths, plot
 from faultlab import lab as labs
 from faultlab.check import Check, Measure, Reading, number
 from faultlab.contract import ill_in
@@ -70,7 +69,7 @@ class Compared:
     @property
     def name(self) -> str:
         """`bookings [/s]`."""
-        return f"{self.what} [{self.unit}]" if self.unit else self.what
+        return _named(self.what, self.unit)
 
     @property
     def rises(self) -> bool:
@@ -187,10 +186,7 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | 
 def _draw(found: Sequence[Ladder], picture: str) -> None:
     if not found:
         raise CannotRun("No two figures follow each other.", "faultlab origins")
-    file = Path(picture)
-    if not file.parent.is_dir():
-        raise BadInput(f"There is no folder {file.parent}.", f"mkdir -p {file.parent}")
-    file.write_text(svg(found))
+    plot.target(picture).write_text(svg(found))
 
 
 def newest(lab_id: str, judge: Check[Any, Any]) -> Record | None:
@@ -298,6 +294,10 @@ def _times(ratio: float | None) -> str:
     return f"x {number(ratio)}" if ratio >= 1 else f"/ {number(1 / ratio)}"
 
 
+def _named(what: str, unit: str) -> str:
+    return f"{what} [{unit}]" if unit else what
+
+
 def _arrow(pair: Sequence[float | None]) -> str:
     return " → ".join("-" if value is None else number(value) for value in pair)
 
@@ -332,7 +332,7 @@ def _ladder_rows(ladder: Ladder) -> list[list[str]]:
 def _limit_row(row: Limited) -> list[str]:
     return [
         row.lab,
-        f"{row.what} [{row.unit}]" if row.unit else row.what,
+        _named(row.what, row.unit),
         *(number(value) for value in (row.healthy, row.faulty, row.fixed)),
         row.good,
         row.bad,
