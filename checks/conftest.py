@@ -11,12 +11,13 @@ import os
 import signal
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from host import differences, snapshot
 
-from faultlab import engines, lock, vm
+from faultlab import engines, lock, stack, vm
 from faultlab import lab as labs
 from faultlab.case import namespace
 from faultlab.contract import walk
@@ -56,7 +57,11 @@ def the_host_is_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.getoption("--verdicts") or os.geteuid() != 0:
         yield  # a case of verify, perhaps beside others; or no right to read the packet filter
         return
-    ensure_images(Engine(), lambda _: None)
+    engine = Engine()
+    ensure_images(engine, lambda _: None)
+    for name in stack.names(engine):  # of checks that were cut off: ours to remove, now or later
+        with lock.hold(name, "checks"):
+            stack.down(engine, name)
     before = snapshot()
     yield
     assert differences(before, snapshot()) == []
@@ -72,6 +77,18 @@ def engine_for(lab: Lab) -> Engine:
     if why and vm.state() != "running":
         pytest.skip(f"needs the lab VM, which is {vm.state()}: {why}")
     return vm.connect() if why else local
+
+
+@contextmanager
+def untouched(lab_id: str, name: str) -> Iterator[Run]:
+    """A run of a lab that is up under a name of its own, without its fault; down in the end."""
+    lab = labs.load(lab_id)
+    with lock.hold(stack_name(name), name):
+        begun = Run.begin(engine_for(lab), lab, stack_name(name))
+        try:
+            yield begun
+        finally:
+            begun.down()
 
 
 @pytest.fixture(scope="class")

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from conftest import engine_for
+from conftest import untouched
 
-from faultlab import lab as labs
-from faultlab import lock
-from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
 
 ORDER = {
@@ -26,14 +23,8 @@ ORDER = {
 @pytest.fixture(scope="module")
 def at() -> Iterator[Stack]:
     """The stack of a lab that has the service, and no fault yet."""
-    lab = labs.load("repeat-queries")
-    name = stack_name("booking")
-    with lock.hold(name, "booking"):
-        run = Run.begin(engine_for(lab), lab, name)
-        try:
-            yield run.stack
-        finally:
-            run.down()
+    with untouched("repeat-queries", "booking") as run:
+        yield run.stack
 
 
 def post(at: Stack, **changed: str | None) -> tuple[int, str]:

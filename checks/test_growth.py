@@ -4,13 +4,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import pytest
-from conftest import engine_for
+from conftest import untouched
 from test_missing_index import examined, watch
 
-from faultlab import lab as labs
-from faultlab import lock
 from faultlab.probes import wrk
-from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
 
 TIMES = (1, 3, 10)
@@ -35,40 +32,30 @@ def cost(at: Stack, orders: int) -> Cost:
     """Two partners for two seconds, after one in which the server reads its tables."""
     seconds = at.pace.seconds(2)
 
-    def book() -> wrk.Load:
-        client = at["client"]
-        return wrk.load(client, "http://web", connections=2, seconds=seconds, script="booking")
-
-    book()
+    wrk.bookings(at["client"], connections=2, seconds=seconds)
     before = watch(at)
-    load = book()
+    load = wrk.bookings(at["client"], connections=2, seconds=seconds)
     return Cost(orders, examined(before, watch(at)), load.p50)
 
 
 @pytest.fixture(scope="class")
 def growth() -> Iterator[dict[str, list[Cost]]]:
     """The cost by index, with more and more orders; the run keeps it as a sweep."""
-    lab = labs.load("missing-index")
-    name = stack_name("growth")
-    with lock.hold(name, "growth"):
-        run = Run.begin(engine_for(lab), lab, name)
-        try:
-            sweeps: dict[str, list[Cost]] = {index: [] for index in INDEXES}
-            for orders in (ORDERS * times for times in TIMES):
-                fill = f"(echo 'SET @orders = {orders};'; cat /etc/mysql/booking.sql) | mysql"
-                run.stack["db"].must(fill, timeout=120)
-                for index, change in INDEXES.items():
-                    run.stack["db"].must(f"mysql -e '{change}'")
-                    sweeps[index].append(cost(run.stack, orders))
-            readings = {
-                index: {"look": {"sweep": [asdict(point) for point in sweep]}}
-                for index, sweep in sweeps.items()
-            }
-            run.record.facts["readings"] = readings
-            run.record.event("measured", phase="growth")
-            yield sweeps
-        finally:
-            run.down()
+    with untouched("missing-index", "growth") as run:
+        sweeps: dict[str, list[Cost]] = {index: [] for index in INDEXES}
+        for orders in (ORDERS * times for times in TIMES):
+            fill = f"(echo 'SET @orders = {orders};'; cat /etc/mysql/booking.sql) | mysql"
+            run.stack["db"].must(fill, timeout=120)
+            for index, change in INDEXES.items():
+                run.stack["db"].must(f"mysql -e '{change}'")
+                sweeps[index].append(cost(run.stack, orders))
+        readings = {
+            index: {"look": {"sweep": [asdict(point) for point in sweep]}}
+            for index, sweep in sweeps.items()
+        }
+        run.record.facts["readings"] = readings
+        run.record.event("measured", phase="growth")
+        yield sweeps
 
 
 class TestGrowth:

@@ -30,16 +30,7 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """Three seconds of orders."""
-    return Look(
-        wrk.load(
-            at["client"],
-            "http://web",
-            connections=8,
-            seconds=at.pace.seconds(3),
-            timeout=10,
-            script="booking",
-        )
-    )
+    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(3)))
 
 
 def watch(at: Stack) -> Watch:
@@ -49,10 +40,7 @@ def watch(at: Stack) -> Watch:
 
 def examined(before: Watch, after: Watch) -> float:
     """Rows that one look into the orders reads."""
-    ran = mysql.between(before.statements, after.statements)
-    looks = [s for s in ran if s.text.startswith("SELECT") and FROM_ORDERS in s.text]
-    calls = sum(s.calls for s in looks)
-    return sum(s.examined for s in looks) / calls if calls else 0.0
+    return mysql.examined(before.statements, after.statements, FROM_ORDERS)
 
 
 STEADY = at_most(1)

@@ -26,16 +26,7 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """Four seconds of orders."""
-    return Look(
-        wrk.load(
-            at["client"],
-            "http://web",
-            connections=8,
-            seconds=at.pace.seconds(4),
-            timeout=10,
-            script="booking",
-        )
-    )
+    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(4)))
 
 
 def watch(at: Stack) -> Watch:

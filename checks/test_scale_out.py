@@ -33,14 +33,7 @@ def look(at: Stack) -> Look:
 
 
 def _orders(at: Stack, seconds: int) -> wrk.Load:
-    return wrk.load(
-        at["client"],
-        "http://web",
-        connections=8,
-        seconds=at.pace.seconds(seconds),
-        timeout=10,
-        script="booking",
-    )
+    return wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(seconds))
 
 
 def watch(at: Stack) -> Watch:

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from conftest import engine_for
+from conftest import untouched
 
-from faultlab import lab as labs
-from faultlab import lock
 from faultlab.probes import jvm
-from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
 
 
 @pytest.fixture(scope="module")
 def at() -> Iterator[Stack]:
     """The stack of a lab that has shop and database, and no fault yet."""
-    lab = labs.load("slow-join")
-    name = stack_name("shop")
-    with lock.hold(name, "shop"):
-        run = Run.begin(engine_for(lab), lab, name)
-        try:
-            yield run.stack
-        finally:
-            run.down()
+    with untouched("slow-join", "shop") as run:
+        yield run.stack
 
 
 def get(at: Stack, page: str) -> tuple[int, str]:

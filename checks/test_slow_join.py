@@ -47,10 +47,7 @@ def watch(at: Stack) -> Watch:
 
 def examined(before: Watch, after: Watch) -> float:
     """Rows read for one page."""
-    ran = mysql.between(before.statements, after.statements)
-    pages = [s for s in ran if s.text.startswith("SELECT") and PRICES in s.text]
-    calls = sum(s.calls for s in pages)
-    return sum(s.examined for s in pages) / calls if calls else 0.0
+    return mysql.examined(before.statements, after.statements, PRICES)
 
 
 STEADY = at_most(1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_most, exactly
 from faultlab.contract import Contract
-from faultlab.probes import ab, mysql, slowlog, wrk
+from faultlab.probes import ab, log, mysql, slowlog, wrk
 from faultlab.stack import Stack
 
 PAGE = "http://app:8080/popular.jsp?month=5"
@@ -74,7 +74,8 @@ def look(at: Stack) -> Look:
 def watch(at: Stack) -> Watch:
     """Count both."""
     return Watch(
-        entries=slowlog.entries(at["db"]), counters=mysql.counters(at["db"], ["Questions"])
+        entries=log.count(at["db"], slowlog.FILE, slowlog.ENTRY),
+        counters=mysql.counters(at["db"], ["Questions"]),
     )
 
 

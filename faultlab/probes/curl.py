@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from faultlab.engine import Shell
 from faultlab.errors import CannotRun
 
+_OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
+
 
 @dataclass(frozen=True)
 class Page:
@@ -49,9 +51,9 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     """How many of so many fetches, all begun at once, end with their page within `max_time`."""
     command = (
         f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
-        f"--max-time {max_time:g} -w '%{{http_code}} %{{exitcode}}\\n' '{url}?[1-{tries}]'"
+        f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]'"
     )
-    return machine.run(command, timeout=max_time + 20).out.splitlines().count("200 0")
+    return _arrived(machine.run(command, timeout=max_time + 20).out)
 
 
 def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds: float) -> int:
@@ -61,6 +63,11 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
     """
     command = (
         f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
-        f" -w '%{{http_code}} %{{exitcode}}\\n' '{url}&visit=[1-{count}]'"
+        f" {_OUTCOME} '{url}&visit=[1-{count}]'"
     )
-    return machine.run(command, timeout=seconds + 20).out.splitlines().count("200 0")
+    return _arrived(machine.run(command, timeout=seconds + 20).out)
+
+
+def _arrived(out: str) -> int:
+    """Of many fetches with this outcome on a line each, those that ended with their page."""
+    return out.splitlines().count("200 0")

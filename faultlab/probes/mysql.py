@@ -127,6 +127,14 @@ def between(before: list[Statement], after: list[Statement]) -> list[Statement]:
     return sorted((s for s in new if s.calls), key=lambda s: -s.seconds)
 
 
+def examined(before: list[Statement], after: list[Statement], words: str) -> float:
+    """Rows that one SELECT with these words in its form read, on average; 0 when none ran."""
+    ran = between(before, after)
+    selects = [s for s in ran if s.text.startswith("SELECT") and words in s.text]
+    calls = sum(s.calls for s in selects)
+    return sum(s.examined for s in selects) / calls if calls else 0.0
+
+
 @dataclass(frozen=True)
 class Table:
     """How a plan reads a table: `ALL` is a full scan; `rows` is the server's estimate."""

@@ -67,6 +67,18 @@ def load(
     return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
 
 
+def bookings(machine: Shell, *, connections: int, seconds: int) -> Load:
+    """Let so many partners book tables, one order after the other."""
+    return load(
+        machine,
+        "http://web",
+        connections=connections,
+        seconds=seconds,
+        timeout=10,
+        script="booking",
+    )
+
+
 def parse(out: str, connections: int) -> Load:
     """Read the line of JSON; when wrk could not connect at all, every connection is an error.
 
