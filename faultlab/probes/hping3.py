@@ -34,7 +34,7 @@ class Handshakes:
     @property
     def first_try_loss(self) -> float:
         """Share of SYNs without a prompt answer, 0 to 1."""
-        return 1 - self.prompt / self.sent
+        return (self.sent - self.prompt) / self.sent
 
     @property
     def unanswered(self) -> int:
@@ -90,7 +90,7 @@ def parse(out: str) -> Handshakes:
     sent, received = _statistic(out)
     first: dict[int, float] = {}
     for seq, rtt in _ANSWER.findall(out):
-        if float(rtt):  # 0.0: it answers no SYN of this run
+        if seq != "0" or float(rtt):  # seq=0 rtt=0.0: it answers no SYN of this run
             first.setdefault(int(seq), float(rtt))
     times = sorted(first.values())
     prompt = sum(rtt < _LATE for rtt in times)

@@ -21,7 +21,7 @@ class Echoes:
     @property
     def loss(self) -> float:
         """Share without an answer, 0 to 1."""
-        return 1 - self.answered / self.sent
+        return (self.sent - self.answered) / self.sent
 
 
 def echoes(
