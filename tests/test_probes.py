@@ -26,6 +26,7 @@ from faultlab.probes import (
     link,
     memcaslap,
     mysql,
+    mysqlslap,
     nstat,
     ping,
     qdisc,
@@ -125,6 +126,7 @@ def test_curl_without_a_result(out: str) -> None:
         ("closed", Handshakes(3, 0, 0, 0.0, 0.0), 1.0),  # an RST is no SYN-ACK
         ("lossy", Handshakes(20, 10, 2, 0.7, 1025.1), 0.5),  # with segments of other connections
         ("dropped", Handshakes(3, 0, 0, 0.0, 0.0), 1.0),  # a stray SYN-ACK answers no SYN of ours
+        ("zero", Handshakes(40, 40, 0, 0.7, 1.0), 0.0),  # one rounds down to 0.0 ms
         ("duplicates", Handshakes(3, 3, 0, 0.4, 1.1), 0.0),  # hping3 itself says -66% loss
     ],
 )
@@ -476,6 +478,29 @@ def test_memcaslap_counts_bytes() -> None:
 def test_memcaslap_without_a_result(out: str, last: str) -> None:
     with pytest.raises(CannotRun, match=f"memcaslap gave no result: {last}"):
         memcaslap.parse(out, 64)
+
+
+def test_mysqlslap() -> None:
+    """Its mean over one run is that run."""
+    got = mysqlslap.parse(recorded("mysqlslap/report"), 32)
+    assert (got.queries, got.clients, got.seconds) == (32, 4, 2.341)
+    assert got.per_second == pytest.approx(32 / 2.341)
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        recorded("mysqlslap/refused"),
+        recorded("mysqlslap/denied"),
+        recorded("mysqlslap/unknown-host"),
+        recorded("mysqlslap/no-file"),
+        "",
+    ],
+)
+def test_mysqlslap_without_a_result(out: str) -> None:
+    """It goes on counting for clients that cannot connect."""
+    with pytest.raises(CannotRun, match="mysqlslap gave no result"):
+        mysqlslap.parse(out, 32)
 
 
 @pytest.mark.parametrize(

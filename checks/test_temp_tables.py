@@ -1,0 +1,93 @@
+"""temp-tables: each report keeps its rows in a table on disk, for want of room in memory."""
+
+from dataclasses import dataclass
+
+from faultlab import sampler
+from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
+from faultlab.contract import Contract
+from faultlab.probes import mysql, mysqlslap
+from faultlab.stack import Stack
+
+CREATED = "Created_tmp_disk_tables"
+ASKED = "Com_select"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Four clerks who ask for their report, and what the database's processor time went into.
+
+    `writes`: the part of the samples that are in the kernel's write to a file, in percent.
+    """
+
+    load: mysqlslap.Load
+    writes: float
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The server's counters."""
+
+    counters: dict[str, int]
+
+
+def look(at: Stack) -> Look:
+    """As many as a second and more are filled with, after some that fetch the rows into memory."""
+    reports(at, 8)
+    loads: list[mysqlslap.Load] = []
+    recording = sampler.during(at, lambda: loads.append(reports(at, 120)))
+    return Look(loads[0], 100 * recording.stacks.share("vfs_write"))
+
+
+def reports(at: Stack, queries: int) -> mysqlslap.Load:
+    """Let four clerks ask for so many."""
+    return mysqlslap.load(
+        at["client"],
+        host="db",
+        schema="warehouse",
+        file="/srv/report.sql",
+        clients=4,
+        queries=queries,
+        most=120,
+    )
+
+
+def watch(at: Stack) -> Watch:
+    """Read the counters."""
+    return Watch(mysql.counters(at["db"], [CREATED, ASKED]))
+
+
+def on_disk(before: Watch, after: Watch) -> float:
+    """Tables on disk for each query."""
+    more = {name: count - before.counters[name] for name, count in after.counters.items()}
+    return more[CREATED] / more[ASKED] if more[ASKED] else 0.0
+
+
+CHECK = Check(
+    look=look,
+    watch=watch,
+    symptom=(
+        Measure(
+            "reports", lambda r: r.load.per_second, at_least_times(0.65), at_most_times(0.4), "/s"
+        ),
+        Measure(
+            "file writes, of the database's samples",
+            lambda r: r.writes,
+            at_most(5),
+            at_least(30),
+            "%",
+        ),
+    ),
+    evidence=(
+        Sign(
+            "temporary tables on disk, for each query",
+            on_disk,
+            at_least(0.5),
+            at="db",
+            command="mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\"",
+        ),
+    ),
+)
+
+
+class TestTempTables(Contract):
+    """The contract of every lab, with the limits above."""
