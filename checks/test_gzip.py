@@ -27,8 +27,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Six seconds of guests."""
-    seconds = at.pace.seconds(6)
+    """Three seconds of guests."""
+    seconds = at.pace.seconds(3)
     load = wrk.load(
         at["client"], PAGE, connections=80, seconds=seconds, timeout=10, script="readers"
     )

@@ -22,7 +22,7 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """The visitors who meet a short accept queue at once."""
-    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(3)))
+    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(2)))
 
 
 def watch(at: Stack) -> Watch:

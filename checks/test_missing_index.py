@@ -29,8 +29,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of orders."""
-    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(3)))
+    """Two seconds of orders."""
+    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(2)))
 
 
 def watch(at: Stack) -> Watch:

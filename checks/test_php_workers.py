@@ -24,7 +24,7 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Four seconds of load; a guest waits for one second."""
+    """Four seconds of load, for the pool complains late; a guest waits for one second."""
     return Look(
         wrk.load(at["client"], "http://web/availability.php", connections=200, seconds=4, timeout=1)
     )

@@ -23,13 +23,13 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of load over kept-alive connections."""
+    """Two seconds of load over kept-alive connections."""
     return Look(
         wrk.load(
             at["client"],
             "http://web/index.php",
             connections=at.pace.connections(1000),
-            seconds=at.pace.seconds(3),
+            seconds=at.pace.seconds(2),
         )
     )
 

@@ -33,11 +33,11 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Four seconds of pages, after some that Java compiles the page with."""
-    ab.warm(at["client"], f"'{PAGE}'", visitors=8, requests=200, seconds=2)
+    """A second of pages, after some that Java compiles the page with."""
+    ab.warm(at["client"], f"'{PAGE}'", visitors=8, requests=200, seconds=1)
     before = cgroup.read(at["mysql"]).cpu
     load = wrk.load(
-        at["client"], f"'{PAGE}'", connections=8, seconds=at.pace.seconds(4), timeout=20
+        at["client"], f"'{PAGE}'", connections=8, seconds=at.pace.seconds(1), timeout=20
     )
     return Look(load, cgroup.read(at["mysql"]).cpu - before)
 
@@ -76,7 +76,7 @@ CHECK = Check(
         Sign(
             "SELECTs worked out for each change of a table",
             worked_out,
-            at_least(300),
+            at_least(100),
             at="db",
             command="mysql -e \"SHOW GLOBAL STATUS WHERE Variable_name RLIKE 'Qcache_hits|Com_'\"",
         ),

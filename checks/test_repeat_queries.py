@@ -25,8 +25,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Four seconds of orders."""
-    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(4)))
+    """Two seconds of orders."""
+    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(2)))
 
 
 def watch(at: Stack) -> Watch:

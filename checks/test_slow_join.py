@@ -33,10 +33,10 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two seconds of pages, after some that Java compiles the page with."""
-    ab.warm(at["client"], f"'{PAGE}'", visitors=4, requests=100, seconds=2)
+    """A second of pages, after some that Java compiles the page with."""
+    ab.warm(at["client"], f"'{PAGE}'", visitors=4, requests=100, seconds=1)
     return Look(
-        wrk.load(at["client"], f"'{PAGE}'", connections=4, seconds=at.pace.seconds(2), timeout=20)
+        wrk.load(at["client"], f"'{PAGE}'", connections=4, seconds=at.pace.seconds(1), timeout=20)
     )
 
 
