@@ -4,6 +4,7 @@ LABS     := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/[!_]*/lab.toml)))
 AT       ?= client
 JOBS     ?= 1
 REPEAT   ?= 1
+ENGINE   ?= local
 
 .DEFAULT_GOAL := help
 .PHONY: help setup ready matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
@@ -45,8 +46,8 @@ down-%: ready ## remove it
 	@$(FAULTLAB) down $*
 verify-%: ready ## the whole contract of one lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
-verify: ready ## the whole contract of every lab (JOBS=2)
-	@$(FAULTLAB) verify --all --jobs $(JOBS) --repeat $(REPEAT)
+verify: ready ## the whole contract of every lab that runs here (JOBS=2)
+	@$(FAULTLAB) verify --all --engine $(ENGINE) --jobs $(JOBS) --repeat $(REPEAT)
 
 matrix: ready ## look for the evidence of every lab in every other one
 	@$(FAULTLAB) matrix --all
