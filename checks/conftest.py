@@ -102,13 +102,21 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         started = time.monotonic()
         walked = Run.begin(engine, lab, name)
         request.config.stash[RUN_ID] = walked.record.id
+        facts = walked.record.facts
         try:
             walk(walked)
+        except BaseException as error:
+            facts["tests"] = [{"test": "walk", "verdict": "unknown", "text": str(error)}]
+            raise
         finally:
             walked.down()
-        walked.record.facts["seconds"] = round(time.monotonic() - started, 1)
+        facts["seconds"] = round(time.monotonic() - started, 1)
         walked.record.save()
+        verdicts = request.config.stash[VERDICTS]
+        already = len(verdicts)
         yield walked
+        facts["tests"] = verdicts[already:]
+        walked.record.save()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
+from faultlab.measured import FAULTY, Measured
 from faultlab.probes import cpu, link, memcaslap, qdisc
-from faultlab.run import FAULTY, Run
 from faultlab.stack import Stack
 
 # Connections: 16 to 768 as in the document of origin, and before them one. With that the wide link
@@ -139,7 +139,7 @@ CHECK = Check(
 class TestBandwidth(Contract):
     """The contract of every lab, with the limits above; and the plateau of the origin."""
 
-    def test_more_connections_do_not_help(self, run: Run) -> None:
+    def test_more_connections_do_not_help(self, run: Measured) -> None:
         """From 16 to 768 connections operations hardly grow, the link is full, the CPU is idle."""
         sweep: list[Point] = run.reading(FAULTY).look.sweep[1:]
         assert sweep[-1].operations_per_second <= 1.3 * sweep[0].operations_per_second

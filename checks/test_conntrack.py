@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most_times
 from faultlab.contract import Contract
+from faultlab.measured import FAULTY, HEALTHY, Measured
 from faultlab.probes import ab, conntrack, log
-from faultlab.run import FAULTY, HEALTHY, Run
 from faultlab.stack import Stack
 
 MAX = 200
@@ -83,7 +83,7 @@ CHECK = Check(
 class TestConntrack(Contract):
     """The contract of every lab, with the limits above."""
 
-    def test_the_table_is_full_and_never_fuller(self, run: Run) -> None:
+    def test_the_table_is_full_and_never_fuller(self, run: Measured) -> None:
         """While the limit is there the count stays within it; without, it goes far above."""
         assert run.reading(FAULTY).look.peak <= MAX
         assert run.reading(HEALTHY).look.peak > MAX

@@ -20,7 +20,8 @@ from faultlab.contract import Contract
 from faultlab.engine import Engine
 from faultlab.errors import SaidNo
 from faultlab.lab import Step
-from faultlab.run import FAULTY, Run, ensure_images, stack_name
+from faultlab.measured import FAULTY
+from faultlab.run import Run, ensure_images, stack_name
 from faultlab.stack import Stack
 
 NOOP = Step(at="client", run="true")

@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
+from faultlab.measured import FAULTY, Measured
 from faultlab.probes import ab, hping3, interface, qdisc
-from faultlab.run import FAULTY, Run
 from faultlab.stack import Stack
 
 
@@ -89,7 +89,7 @@ def interval(packets: int, share: float, confidence: float) -> tuple[float, floa
 class TestNetemLoss(Contract):
     """The contract of every lab, with the limits above."""
 
-    def test_the_loss_is_what_was_asked_for(self, run: Run) -> None:
+    def test_the_loss_is_what_was_asked_for(self, run: Measured) -> None:
         """30% of at least 300 packets, within what chance allows once in ten thousand runs."""
         before, after = run.reading(FAULTY).before, run.reading(FAULTY).after
         assert before and after

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most
 from faultlab.contract import Contract
+from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.probes import curl, hping3, interface, nstat, ss
-from faultlab.run import FAULTY, FIXED, HEALTHY, Run
 from faultlab.stack import Stack
 
 PAGES = 12
@@ -89,7 +89,7 @@ CHECK = Check(
 class TestSynFlood(Contract):
     """The contract of every lab, with the limits above."""
 
-    def test_the_crowd_holds_its_seats_also_when_it_is_fixed(self, run: Run) -> None:
+    def test_the_crowd_holds_its_seats_also_when_it_is_fixed(self, run: Measured) -> None:
         """The fix works against the flood: it is still there, and the seats are still taken."""
         assert run.reading(HEALTHY).look.half_open < SEATS / 2  # it says goodbye there
         assert run.reading(FAULTY).look.half_open >= SEATS

@@ -12,8 +12,8 @@ import pytest
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
+from faultlab.measured import FAULTY, HEALTHY, Measured
 from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
-from faultlab.run import FAULTY, HEALTHY, Run
 from faultlab.stack import Stack
 
 MAX = 200
@@ -203,7 +203,7 @@ CHECK = Check(
 class TestThroughput(Contract):
     """The contract of every lab, with the limits above, stage by stage."""
 
-    def test_the_table_is_full_and_never_fuller(self, run: Run) -> None:
+    def test_the_table_is_full_and_never_fuller(self, run: Measured) -> None:
         """While the limit is there the count stays within it; without, it goes far above."""
         assert run.reading(FAULTY).look.peak <= MAX
         assert run.reading(HEALTHY).look.peak > MAX

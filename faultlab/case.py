@@ -15,8 +15,8 @@ from pathlib import Path
 from faultlab import paths
 from faultlab.command import DIE_WITH_US
 from faultlab.lab import Lab
+from faultlab.record import worst
 
-VERDICTS = ("fail", "unknown", "skip", "pass")  # the worst of its tests is the verdict of a case
 _CASE_SECONDS = {"local": 600, "vm": 1800}  # without KVM everything takes many times as long
 
 
@@ -60,7 +60,7 @@ class Runner:
             except (OSError, ValueError):
                 return Case(lab.id, number, "unknown", seconds, reason=f"pytest: {why}")
         tests: list[dict[str, str]] = told["tests"]
-        verdict = next((v for v in VERDICTS if any(t["verdict"] == v for t in tests)), "unknown")
+        verdict = worst(tests) or "unknown"
         texts = [t["text"] for t in tests if t["verdict"] == verdict and t["text"]]
         reason = texts[0] if texts else "" if verdict == "pass" else f"pytest: {why}"
         engine = self._engines[lab.id]

@@ -14,6 +14,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -216,8 +217,8 @@ def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
     return Finding(measure.name, value, measure.unit, words, holds, measure.stage)
 
 
-def load(lab_id: str) -> Check[Any, Any]:
-    """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
+def module(lab_id: str) -> ModuleType:
+    """The file `checks/test_<id>.py` of a lab, loaded anew. Raises BadInput when there is none."""
     name = f"test_{lab_id.replace('-', '_')}"
     file = paths.checks() / f"{name}.py"
     if not file.is_file():
@@ -226,11 +227,11 @@ def load(lab_id: str) -> Check[Any, Any]:
         )
     spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
-        check = module.CHECK
+        spec.loader.exec_module(loaded)
+        check = loaded.CHECK
     except Exception as error:
         raise BadInput(
             f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
@@ -240,4 +241,10 @@ def load(lab_id: str) -> Check[Any, Any]:
         raise BadInput(
             f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
         )
+    return loaded
+
+
+def load(lab_id: str) -> Check[Any, Any]:
+    """The check of a lab. Raises BadInput when there is none."""
+    check: Check[Any, Any] = module(lab_id).CHECK
     return check

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from faultlab import stack
 from faultlab.check import Finding
 from faultlab.lab import Lab
-from faultlab.run import FAULTY, FIXED, HEALTHY, Run, showing
+from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured, showing
+from faultlab.run import Run
 
 
 def alternative(number: int) -> str:
@@ -96,16 +97,16 @@ def _hold(found: Iterable[Finding], claim: str) -> None:
 class Contract:
     """What holds for every lab. The fixture `run` has walked through all phases before."""
 
-    def test_healthy(self, run: Run) -> None:
+    def test_healthy(self, run: Measured) -> None:
         """Before the fault all is well, and no trace of it shows."""
         _hold(run.good(HEALTHY), "not healthy before the fault")
         self._silent(run, HEALTHY)
 
-    def test_symptom(self, run: Run) -> None:
+    def test_symptom(self, run: Measured) -> None:
         """The fault shows as its users would meet it; a control stays well."""
         _hold(run.expected(FAULTY), "the symptom does not show")
 
-    def test_evidence(self, run: Run) -> None:
+    def test_evidence(self, run: Measured) -> None:
         """Each trace shows while the fault is there and at no other time."""
         if run.lab.control:
             self._silent(run, FAULTY)
@@ -114,11 +115,11 @@ class Contract:
             _hold(showing(run.lab, signs), "the evidence is missing")
         self._silent(run, FIXED)
 
-    def test_fix(self, run: Run) -> None:
+    def test_fix(self, run: Measured) -> None:
         """The documented fix makes it well again."""
         _hold(run.good(FIXED), "the fix does not help")
 
-    def test_stages(self, run: Run) -> None:
+    def test_stages(self, run: Measured) -> None:
         """Of several faults each goes with its own fix and no other, and leaves the next to see."""
         for order in run.lab.orders:
             for count in range(1, len(order)):
@@ -131,21 +132,21 @@ class Contract:
                 loud = [s.words for s in signs if s.stage in gone and s.holds]
                 assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
 
-    def test_alternatives(self, run: Run) -> None:
+    def test_alternatives(self, run: Measured) -> None:
         """Each alternative helps too, from a fault that was proven again."""
         for i, _ in enumerate(run.lab.alternative, 1):
             phase = alternative(i)
             _hold(run.expected(before(phase)), f"{phase}: the symptom was not there")
             _hold(run.good(phase), f"{phase} does not help")
 
-    def test_cheats(self, run: Run) -> None:
+    def test_cheats(self, run: Measured) -> None:
         """No cheat passes as a fix."""
         for i, _ in enumerate(run.lab.cheat, 1):
             steady = {measure.name for measure in run.check.symptom if measure.steady}
             found = [f for f in run.good(cheat(i)) if f.name not in steady]
             assert not _all(found), f"{cheat(i)} passes: " + "; ".join(f.words for f in found)
 
-    def test_opposite(self, run: Run) -> None:
+    def test_opposite(self, run: Measured) -> None:
         """Every limit fails in the opposite phase, so none of them is always true."""
         if run.lab.control:
             return  # a control has no faulty phase; its cheat is the opposite
@@ -166,6 +167,6 @@ class Contract:
         left = stack.leftovers(run.engine, run.stack.name)
         assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
 
-    def _silent(self, run: Run, phase: str) -> None:
+    def _silent(self, run: Measured, phase: str) -> None:
         loud = [sign.words for sign in run.check.signs(run.reading(phase)) if sign.holds]
         assert not loud, f"evidence without a fault, {phase}: " + "; ".join(loud)

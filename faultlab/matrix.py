@@ -19,7 +19,8 @@ from faultlab.engine import Engine
 from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
-from faultlab.run import FAULTY, Run, showing, stack_name
+from faultlab.measured import FAULTY, showing
+from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 

@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
-from faultlab import check, paths, plot
+from faultlab import check, plot
 from faultlab import lab as labs
-from faultlab.check import Check, Measure, Reading, number
+from faultlab.check import Check, Measure, number
 from faultlab.contract import ill_in
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Figure, Lab
 from faultlab.ladder import Ladder, ladders, svg
+from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.record import Record
-from faultlab.run import FAULTY, FIXED, HEALTHY
 from faultlab.terminal import Terminal
 
 _ABOUT_FIGURES = """\
@@ -135,12 +135,12 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | 
     without: list[str] = []
     for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
         judge = check.load(lab.id)
-        record = newest(lab.id, judge)
-        if record is None:
+        ran = newest(lab, judge)
+        if ran is None:
             without.append(lab.id)
             continue
-        figures += [_compare(lab, judge, record, figure) for figure in lab.figure]
-        limits += [_limit(lab, judge, record, measure) for measure in _telling(judge)]
+        figures += [_compare(ran, figure) for figure in lab.figure]
+        limits += [_limit(ran, measure) for measure in _telling(judge)]
     if not (figures or limits):
         raise CannotRun("No lab has a whole run yet.", "faultlab verify --all")
     if markdown:
@@ -189,16 +189,14 @@ def _draw(found: Sequence[Ladder], picture: str) -> None:
     plot.target(picture).write_text(svg(found))
 
 
-def newest(lab_id: str, judge: Check[Any, Any]) -> Record | None:
+def newest(lab: Lab, judge: Check[Any, Any]) -> Measured | None:
     """The newest run that came to its fixed phase, with traces, and that its check can read."""
-    for folder in sorted(paths.runs().glob(f"*-{lab_id}-????"), reverse=True):
-        record = Record.open(folder.name)
-        if record is None or record.facts["lab"] != lab_id:
-            continue
+    for run in Record.ids(lab.id):
         with suppress(BadInput, CannotRun):
-            phases = [_reading(judge, record, phase) for phase in (HEALTHY, FAULTY, FIXED)]
+            ran = Measured(lab, judge, Record.read(run))
+            phases = [ran.reading(phase) for phase in (HEALTHY, FAULTY, FIXED)]
             if all(reading.before is not None for reading in phases):
-                return record
+                return ran
     return None
 
 
@@ -207,14 +205,12 @@ def _telling(judge: Check[Any, Any]) -> list[Measure[Any]]:
     return [m for m in judge.symptom if m.bad and not m.steady and m.good.op != "exactly"]
 
 
-def _compare(lab: Lab, judge: Check[Any, Any], record: Record, figure: Figure) -> Compared:
+def _compare(ran: Measured, figure: Figure) -> Compared:
     names = [figure.of] * 2 if isinstance(figure.of, str) else figure.of
-    faulty, fixed = (
-        _value(judge, record, of, phase) for of, phase in zip(names, figure.phases, strict=True)
-    )
+    faulty, fixed = (_value(ran, of, phase) for of, phase in zip(names, figure.phases, strict=True))
     return Compared(
-        lab=lab.id,
-        run=record.id,
+        lab=ran.lab.id,
+        run=ran.record.id,
         what=figure.what,
         unit=figure.unit,
         origin=(figure.faulty, figure.fixed),
@@ -222,44 +218,32 @@ def _compare(lab: Lab, judge: Check[Any, Any], record: Record, figure: Figure) -
     )
 
 
-def _value(judge: Check[Any, Any], record: Record, of: str, phase: str) -> float:
+def _value(ran: Measured, of: str, phase: str) -> float:
     """What goes by this name in a phase of a run. Raises CannotRun when nothing does."""
-    reading = _reading(judge, record, phase)
-    for measure in judge.symptom:
+    reading = ran.reading(phase)
+    for measure in ran.check.symptom:
         if measure.name == of:
             return float(measure.of(reading.look))
-    for sign in judge.evidence:
+    for sign in ran.check.evidence:
         if sign.name == of:
             return float(sign.of(reading.before, reading.after))
     try:
         return float(attrgetter(of)(reading.look))
     except AttributeError as error:
-        lab_id = record.facts["lab"]
         raise CannotRun(
-            f"labs/{lab_id}/lab.toml: figure.of: nothing measured is called {of!r}",
-            f"edit labs/{lab_id}/lab.toml",
+            f"labs/{ran.lab.id}/lab.toml: figure.of: nothing measured is called {of!r}",
+            f"edit labs/{ran.lab.id}/lab.toml",
         ) from error
 
 
-def _reading(judge: Check[Any, Any], record: Record, phase: str) -> Reading[Any, Any]:
-    stored = record.facts["readings"].get(phase)
-    if stored is None:
-        raise CannotRun(
-            f"{record.id} has no phase {phase!r}.", f"faultlab verify {record.facts['lab']}"
-        )
-    return judge.load(stored)
-
-
-def _limit(lab: Lab, judge: Check[Any, Any], record: Record, measure: Measure[Any]) -> Limited:
-    phases = (HEALTHY, ill_in(lab, measure.stage), FIXED)
-    healthy, faulty, fixed = (
-        float(measure.of(_reading(judge, record, phase).look)) for phase in phases
-    )
+def _limit(ran: Measured, measure: Measure[Any]) -> Limited:
+    phases = (HEALTHY, ill_in(ran.lab, measure.stage), FIXED)
+    healthy, faulty, fixed = (float(measure.of(ran.reading(phase).look)) for phase in phases)
     assert measure.bad is not None
     good, bad = measure.good.threshold(healthy), measure.bad.threshold(healthy)
     return Limited(
-        lab=lab.id,
-        run=record.id,
+        lab=ran.lab.id,
+        run=ran.record.id,
         what=measure.name,
         unit=measure.unit,
         healthy=healthy,
@@ -273,9 +257,7 @@ def _limit(lab: Lab, judge: Check[Any, Any], record: Record, measure: Measure[An
 
 def _where(run: str) -> str:
     """Where a run took place."""
-    record = Record.open(run)
-    assert record is not None
-    facts = record.facts
+    facts = Record.read(run).facts
     return f"engine {facts['engine']}, kernel {facts['kernel']}, {facts['cpus']} processors"
 
 

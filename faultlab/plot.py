@@ -93,28 +93,24 @@ def target(to: str | Path) -> Path:
 
 def find(what: str) -> Sweep:
     """The sweep of a run by its id, or the newest one of a lab. Raises BadInput."""
-    folder = paths.runs()
-    runs = sorted((p.name for p in folder.iterdir()), reverse=True) if folder.is_dir() else []
-    if what in runs:
+    if what in Record.ids():
         return _of_run(what)
     if what not in labs.ids():
-        raise BadInput(f"There is no run and no lab called {what!r}.", "ls runs; faultlab list")
-    for run in runs:
-        record = Record.open(run)
-        if record and record.facts.get("lab") == what and _phases(record):
+        raise BadInput(f"There is no run and no lab called {what!r}.", "faultlab runs")
+    for run in Record.ids(what):
+        found = Record.open(run)
+        if found and _phases(found):
             return _of_run(run)
     raise BadInput(f"No run of {what} holds a sweep.", f"make lab-{what}, if its check has one")
 
 
 def _of_run(run: str) -> Sweep:
-    record = Record.open(run)
-    if record is None:
-        raise _damaged(run)
+    found = Record.read(run)
     try:
-        phases = TypeAdapter(dict[str, Points]).validate_python(_phases(record))
-        sweep = Sweep(run, str(record.facts["lab"]), phases)
+        phases = TypeAdapter(dict[str, Points]).validate_python(_phases(found))
+        sweep = Sweep(run, found.facts["lab"], phases)
         names = {tuple(point) for points in phases.values() for point in points}
-    except (ValidationError, KeyError) as error:
+    except ValidationError as error:
         raise _damaged(run) from error
     if not phases:
         raise BadInput(f"The run {run} holds no sweep.", f"faultlab plot {sweep.lab}")
@@ -123,13 +119,12 @@ def _of_run(run: str) -> Sweep:
     return sweep
 
 
-def _phases(record: Record) -> dict[str, Any]:
+def _phases(found: Record) -> dict[str, Any]:
     """What stands under `sweep` in the looks of a record, whatever it is."""
-    readings = record.facts.get("readings")
     looks = {
         phase: reading.get("look")
-        for phase, reading in (readings.items() if isinstance(readings, dict) else ())
-        if isinstance(reading, dict) and not phase.endswith(_BEFORE)
+        for phase, reading in found.facts["readings"].items()
+        if not phase.endswith(_BEFORE)
     }
     return {
         phase: look["sweep"]

@@ -1,23 +1,55 @@
 """Record: `run.json`, the story of one run, written whole after every step.
 
-A later failure or a `kill -9` loses nothing that was measured before.
+A later failure or a `kill -9` loses nothing that was measured before. What stands in it is told in
+docs/run-record.md.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
 from faultlab import paths
-from faultlab.errors import CannotRun
+from faultlab.errors import BadInput, CannotRun
 
 SCHEMA = 1
+VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst on
 _FILE = "run.json"
+_ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
+
+
+def worst(tests: Iterable[Mapping[str, str]]) -> str:
+    """The worst verdict of these tests; empty when there are none."""
+    said = {test["verdict"] for test in tests}
+    return next((verdict for verdict in VERDICTS if verdict in said), "")
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+    t: float
+    what: str
+
+
+class _Facts(BaseModel):
+    """What every reader counts on; the rest of the facts is for people."""
+
+    model_config = ConfigDict(extra="allow")
+    id: str
+    lab: str
+    started: AwareDatetime
+    events: list[_Event]
+    readings: dict[str, dict[str, Any]]
+    judged: dict[str, dict[str, list[dict[str, Any]]]] = Field(default={})
+    tests: list[dict[str, str]] = Field(default=[])
 
 
 class Record:
@@ -41,6 +73,8 @@ class Record:
             **context,
             "events": [],
             "readings": {},
+            "judged": {},
+            "tests": [],
             "hints": 0,
         }
         record = cls(paths.runs() / run_id, facts)
@@ -54,19 +88,60 @@ class Record:
     @classmethod
     def open(cls, run_id: str) -> Record | None:
         """The record of an earlier run, or None when it is lost or damaged."""
+        with suppress(BadInput):
+            return cls.read(run_id)
+        return None
+
+    @classmethod
+    def read(cls, run_id: str) -> Record:
+        """The record of an earlier run. Raises BadInput: lost, damaged, or of another version."""
         folder = paths.runs() / run_id
+        if not run_id or Path(run_id).name != run_id or not folder.is_dir():
+            raise BadInput(f"There is no run {run_id!r}.", "faultlab runs")
+        look = f"less {paths.show(folder / _FILE)}"
         try:
             facts = json.loads((folder / _FILE).read_text())
-        except (OSError, ValueError):
-            return None
-        if not isinstance(facts, dict) or facts.get("schema") != SCHEMA:
-            return None
+        except FileNotFoundError as error:
+            raise BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}") from error
+        except (OSError, ValueError) as error:
+            raise BadInput(f"The record of the run {run_id} is damaged: {error}.", look) from error
+        if not isinstance(facts, dict):
+            raise BadInput(f"The record of the run {run_id} is damaged: no object.", look)
+        if facts.get("schema") != SCHEMA:
+            raise BadInput(
+                f"The record of the run {run_id} has the version {facts.get('schema')!r},"
+                f" and this faultlab reads {SCHEMA}.",
+                "see docs/run-record.md",
+            )
+        try:
+            _Facts.model_validate(facts)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadInput(
+                f"The record of the run {run_id} is damaged: {where}: {first['msg']}.", look
+            ) from error
+        facts.setdefault("judged", {})
+        facts.setdefault("tests", [])
         return cls(folder, facts)
+
+    @staticmethod
+    def ids(lab_id: str = "") -> list[str]:
+        """The runs that have a folder (of one lab), the newest first; a record may be damaged."""
+        folder = paths.runs()
+        names = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
+        found = [match for name in names if (match := _ID.fullmatch(name))]
+        return sorted((m[0] for m in found if lab_id in ("", m["lab"])), reverse=True)
 
     @property
     def id(self) -> str:
         """The name of the folder."""
         return self.folder.name
+
+    @property
+    def verdict(self) -> str:
+        """Of a run that was verified: that of its worst test; empty when nobody judged it."""
+        return worst(self.facts["tests"])
 
     def event(self, what: str, **facts: Any) -> None:
         """Note that something happened now."""

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from faultlab.case import VERDICTS, Case
+from faultlab.case import Case
 from faultlab.errors import CannotRun, SaidNo
+from faultlab.record import VERDICTS
 from faultlab.terminal import Terminal
 
 SCHEMA = 1

@@ -5,7 +5,7 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,14 +16,12 @@ from faultlab.command import run as run_command
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.lab import Lab, Step
+from faultlab.measured import FAULTY, HEALTHY, Measured
 from faultlab.pace import Pace
 from faultlab.paths import root
 from faultlab.record import Record
 from faultlab.stack import Stack
 
-HEALTHY = "healthy"
-FAULTY = "faulty"
-FIXED = "fixed"
 READY = "ready"  # the event after which a learner can work
 
 Say = Callable[[str], None]
@@ -32,12 +30,6 @@ Say = Callable[[str], None]
 def stack_name(lab_id: str) -> str:
     """The name of a lab's stack. Verify has a namespace of its own, so it disturbs no learner."""
     return stack.prefix() + lab_id
-
-
-def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:
-    """Of these findings those of the faults that show while some are gone, and of no fault."""
-    stages = [None, *lab.showing(gone)]
-    return [finding for finding in found if finding.stage in stages]
 
 
 def ensure_images(engine: Engine, say: Say, lab: Lab | None = None) -> None:
@@ -87,18 +79,16 @@ def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:
     return stack.up(engine, lab, name, record.id, record.folder)
 
 
-class Run:
+class Run(Measured):
     """One lab on one stack, with its record."""
 
     def __init__(
         self, engine: Engine, lab: Lab, judge: Check[Any, Any], place: Stack, record: Record
     ) -> None:
+        super().__init__(lab, judge, record)
         self.traces = False  # True: every reading also holds the traces an engineer would find
         self.engine = engine
-        self.lab = lab
-        self.check = judge
         self.stack = place
-        self.record = record
 
     @classmethod
     def begin(cls, engine: Engine, lab: Lab, name: str) -> Run:
@@ -146,6 +136,8 @@ class Run:
             self._all_running()
         self.record.facts["readings"][phase] = self.check.dump(reading)
         self.record.event("measured", phase=phase)
+        self.record.facts["judged"][phase] = self.findings(phase)
+        self.record.save()
         return reading
 
     def _all_running(self) -> None:
@@ -171,13 +163,6 @@ class Run:
             if name not in self.lab.daemons
         }
 
-    def reading(self, phase: str) -> Reading[Any, Any]:
-        """A reading of this run. Raises CannotRun when the run did not get there."""
-        stored = self.record.facts["readings"].get(phase)
-        if stored is None:
-            raise CannotRun(f"The run did not get to the phase {phase!r}.")
-        return self.check.load(stored)
-
     def healthy(self) -> None:
         """Measure the untouched stack. Raises CannotRun when it is not well before any fault."""
         self.measure(HEALTHY)
@@ -196,22 +181,6 @@ class Run:
         """Carry out steps and note it."""
         inject.apply(self.stack, steps)
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
-
-    def good(self, phase: str) -> list[Finding]:
-        """Findings that all hold when the phase looks as it should."""
-        return self.check.good(self.reading(phase).look, self.reading(HEALTHY).look)
-
-    def bad(self, phase: str) -> list[Finding]:
-        """Findings that all hold when the phase shows the symptom."""
-        return self.check.bad(self.reading(phase).look, self.reading(HEALTHY).look)
-
-    def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
-        """Those of them that must hold while, of several faults, these are gone."""
-        return showing(self.lab, self.bad(phase), gone)
-
-    def expected(self, phase: str) -> list[Finding]:
-        """What must hold after inject: the symptom, or for a control that all is well."""
-        return self.good(phase) if self.lab.control else self.ill(phase)
 
     def gate(self, phase: str = FAULTY) -> list[Finding]:
         """Measure, and let a fault count only if its symptom shows. Raises SaidNo."""

@@ -19,8 +19,9 @@ from faultlab.command import run as run_command
 from faultlab.engine import Engine
 from faultlab.errors import BadInput
 from faultlab.lab import Lab
+from faultlab.measured import FAULTY, FIXED, HEALTHY
 from faultlab.paths import root
-from faultlab.run import FAULTY, FIXED, HEALTHY, Run, stack_name
+from faultlab.run import Run, stack_name
 from faultlab.terminal import Step, Terminal
 
 _BLOCK = re.compile(

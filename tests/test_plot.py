@@ -32,24 +32,14 @@ def readings(**phases: Any) -> dict[str, Any]:
     return {name: {"look": {"sweep": sweep, "other": 1}} for name, sweep in phases.items()}
 
 
-def store(project: Project, run: str, lab: str, stored: Any) -> Path:
-    """Put a record where runs are."""
-    folder = project.root / "runs" / run
-    folder.mkdir(parents=True)
-    facts = {"schema": 1, "id": run, "lab": lab, "readings": stored}
-    (folder / "run.json").write_text(json.dumps(facts))
-    return folder
-
-
 def texts(file: Path) -> list[str]:
     """What can be read in a picture."""
     return ["".join(node.itertext()).strip() for node in ET.parse(file).iter(f"{SVG}text")]
 
 
 def test_the_picture_of_a_run(project: Project, faultlab: Run) -> None:
-    folder = store(
-        project, RUN, "bandwidth", readings(healthy=points(10, 30, 90), faulty=points(9, 9, 9))
-    )
+    stored = readings(healthy=points(10, 30, 90), faulty=points(9, 9, 9))
+    folder = project.run(RUN, readings=stored)
     got = faultlab("plot", RUN)
     assert (got.code, got.err) == (0, "")
     assert f"runs/{RUN}/sweep.svg" in got.out
@@ -60,7 +50,7 @@ def test_the_picture_of_a_run(project: Project, faultlab: Run) -> None:
 
 
 def test_the_picture_stands_alone_and_follows_light_and_dark(project: Project) -> None:
-    store(project, RUN, "bandwidth", readings(healthy=points(10, 30)))
+    project.run(RUN, readings=readings(healthy=points(10, 30)))
     drawn = plot.svg(plot.find(RUN))
     assert 'href="http' not in drawn and "<image" not in drawn and "<script" not in drawn
     assert "prefers-color-scheme: dark" in drawn
@@ -70,7 +60,7 @@ def test_the_picture_stands_alone_and_follows_light_and_dark(project: Project) -
 
 def test_every_sweep_gets_its_picture_whatever_its_names(project: Project) -> None:
     sweep = [{"orders": 1, "seconds_of_the_page": 2.5}, {"orders": 10, "seconds_of_the_page": 25}]
-    store(project, RUN, "mtu", readings(healthy=sweep))
+    project.run(RUN, readings=readings(healthy=sweep))
     found = plot.find(RUN)
     assert (found.load, found.panels) == ("orders", ["seconds_of_the_page"])
     assert "seconds of the page" in plot.svg(found)
@@ -78,16 +68,17 @@ def test_every_sweep_gets_its_picture_whatever_its_names(project: Project) -> No
 
 def test_the_phase_that_an_alternative_begins_with_is_no_line(project: Project) -> None:
     stored = readings(healthy=points(1, 2)) | readings(**{"alternative 1, before": points(1, 1)})
-    store(project, RUN, "bandwidth", stored)
+    project.run(RUN, readings=stored)
     assert list(plot.find(RUN).phases) == ["healthy"]
 
 
 def test_a_lab_stands_for_its_newest_run_with_a_sweep(project: Project, faultlab: Run) -> None:
-    store(project, RUN, "bandwidth", readings(healthy=points(1, 2)))
+    project.run(RUN, readings=readings(healthy=points(1, 2)))
     newer = RUN.replace("2026", "2027")
-    store(project, newer, "bandwidth", readings(healthy=points(1, 2)))
-    store(project, RUN.replace("2026", "2028"), "bandwidth", {})
-    store(project, RUN.replace("2026", "2029"), "mtu", readings(healthy=points(1, 2)))
+    project.run(newer, readings=readings(healthy=points(1, 2)))
+    project.run(RUN.replace("2026", "2028"), readings={})
+    mtu = RUN.replace("2026", "2029").replace("bandwidth", "mtu")
+    project.run(mtu, readings=readings(healthy=points(1, 2)))
     (project.root / "runs" / RUN.replace("2026", "2030")).mkdir()
     got = faultlab("plot", "bandwidth", "--json")
     told = json.loads(got.out)
@@ -96,7 +87,7 @@ def test_a_lab_stands_for_its_newest_run_with_a_sweep(project: Project, faultlab
 
 
 def test_it_goes_where_it_is_sent(project: Project, faultlab: Run, tmp_path: Path) -> None:
-    store(project, RUN, "bandwidth", readings(healthy=points(1, 2)))
+    project.run(RUN, readings=readings(healthy=points(1, 2)))
     assert faultlab("plot", RUN, "--to", str(tmp_path / "p.svg")).code == 0
     assert "healthy" in texts(tmp_path / "p.svg")
     got = faultlab("plot", RUN, "--to", str(tmp_path / "nowhere/p.svg"))
@@ -113,7 +104,7 @@ def test_it_goes_where_it_is_sent(project: Project, faultlab: Run, tmp_path: Pat
     ],
 )
 def test_there_is_no_sweep(what: str, says: str, project: Project, faultlab: Run) -> None:
-    store(project, RUN.replace("bandwidth", "mtu"), "mtu", {"healthy": {"look": {"page": 1}}})
+    project.run(RUN.replace("bandwidth", "mtu"), readings={"healthy": {"look": {"page": 1}}})
     got = faultlab("plot", what)
     assert got.code == 2
     assert says in got.err and "  next: " in got.err and len(got.err.splitlines()) == 2
@@ -136,7 +127,7 @@ def test_before_the_first_run(project: Project, faultlab: Run) -> None:
     ],
 )
 def test_a_damaged_sweep(stored: Any, project: Project, faultlab: Run) -> None:
-    store(project, RUN, "bandwidth", stored)
+    project.run(RUN, readings=stored)
     got = faultlab("plot", RUN)
     assert (got.code, got.err.splitlines()[0]) == (
         2,
@@ -146,7 +137,7 @@ def test_a_damaged_sweep(stored: Any, project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("damage", ["", "[1]", '{"schema": 1, "lab": "bandwidth", "read'])
 def test_a_damaged_record(damage: str, project: Project, faultlab: Run) -> None:
-    folder = store(project, RUN, "bandwidth", {})
+    folder = project.run(RUN, readings={})
     (folder / "run.json").write_text(damage)
     got = faultlab("plot", RUN)
     assert (got.code, got.out) == (2, "")
@@ -154,8 +145,8 @@ def test_a_damaged_record(damage: str, project: Project, faultlab: Run) -> None:
 
 
 def test_a_record_without_readings(project: Project) -> None:
-    store(project, RUN, "bandwidth", None)
-    with pytest.raises(BadInput, match="holds no sweep"):
+    project.run(RUN, readings=None)
+    with pytest.raises(BadInput, match="is damaged: readings: "):
         plot.find(RUN)
 
 
