@@ -14,7 +14,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from types import ModuleType
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -196,8 +196,7 @@ class Check(Generic[L, W]):
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
         """A reading as it was, from its JSON. Raises BadInput for another shape."""
-        look = TypeAdapter(typing.get_type_hints(self.look)["return"])
-        watch = TypeAdapter(typing.get_type_hints(self.watch)["return"] | None)
+        look, watch = self._shapes
         try:
             return Reading(
                 look.validate_python(stored["look"]),
@@ -209,6 +208,13 @@ class Check(Generic[L, W]):
                 "The stored reading does not fit this lab's check any more.", "faultlab list"
             ) from error
 
+    @cached_property
+    def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
+        """Of a look, and of what was watched around it, if it was; slow to make."""
+        look = typing.get_type_hints(self.look)["return"]
+        watch = typing.get_type_hints(self.watch)["return"]
+        return TypeAdapter(look), TypeAdapter(watch | None)
+
 
 def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
     value, reference = measure.of(now), measure.of(healthy)
@@ -217,8 +223,8 @@ def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
     return Finding(measure.name, value, measure.unit, words, holds, measure.stage)
 
 
-def module(lab_id: str) -> ModuleType:
-    """The file `checks/test_<id>.py` of a lab, loaded anew. Raises BadInput when there is none."""
+def load(lab_id: str) -> Check[Any, Any]:
+    """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
     name = f"test_{lab_id.replace('-', '_')}"
     file = paths.checks() / f"{name}.py"
     if not file.is_file():
@@ -227,11 +233,11 @@ def module(lab_id: str) -> ModuleType:
         )
     spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
     assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # dataclasses look their module up
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(loaded)
-        check = loaded.CHECK
+        spec.loader.exec_module(module)
+        check = module.CHECK
     except Exception as error:
         raise BadInput(
             f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
@@ -241,10 +247,4 @@ def module(lab_id: str) -> ModuleType:
         raise BadInput(
             f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
         )
-    return loaded
-
-
-def load(lab_id: str) -> Check[Any, Any]:
-    """The check of a lab. Raises BadInput when there is none."""
-    check: Check[Any, Any] = module(lab_id).CHECK
     return check

@@ -30,6 +30,7 @@ from faultlab import (
 )
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
+from faultlab.report import index, page
 from faultlab.terminal import Terminal
 from faultlab.use import table as use
 
@@ -213,6 +214,15 @@ VERBS: dict[str, Verb] = {
         lambda term, a: judge.judge(term, a.run),
         ("faultlab judge 20261121-205240-temp-tables-ccfd",),
         options=(_option("run", metavar="RUN", help="a run of `faultlab runs`"),),
+    ),
+    "report": Verb(
+        "a page about a run, or about all of them, for a browser (a spoiler)",
+        lambda term, a: index.show(term) if a.all else page.show(term, a.run),
+        ("faultlab report", "faultlab report --all"),
+        options=(
+            _option("run", nargs="?", metavar="RUN", help="a run of `faultlab runs` (the newest)"),
+            _option("--all", action="store_true", help="the catalogue with every lab's runs"),
+        ),
     ),
     "plot": Verb(
         "draw what a run measured under a growing load, as SVG (a spoiler)",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -259,21 +259,44 @@ class Engine:
 
         Docker itself ends and removes it after so many seconds, should we be killed before.
         """
+        with self._beside(image, ["sleep", str(seconds)], stack, **options) as container:
+            yield Machine("a helper container", container, self)
+
+    @contextmanager
+    def speaker(
+        self, image: str, command: list[str], stack: str, **options: Any
+    ) -> Iterator[Iterator[str]]:
+        """A helper container that says something line by line while the body runs."""
+        with self._beside(image, command, stack, **options) as container:
+            with self.errors():
+                said = container.attach(stream=True, logs=True)
+            yield _lines(said)
+
+    @contextmanager
+    def _beside(
+        self, image: str, command: list[str], stack: str, **options: Any
+    ) -> Iterator[Container]:
         with self.errors():
             container = self.client.containers.run(
                 image,
-                ["sleep", str(seconds)],
-                network_mode="none",
+                command,
                 labels={STACK_LABEL: stack},
                 auto_remove=True,
                 detach=True,
-                **options,
+                **{"network_mode": "none", **options},
             )
         try:
-            yield Machine("a helper container", container, self)
+            yield container
         finally:
             with self.errors(), uninterrupted(), suppress(docker.errors.APIError):
                 container.remove(force=True)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
 
 
 def _filters(labels: dict[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -81,7 +82,7 @@ def measured(run_id: str) -> Measured:
 
 def verdicts(ran: Measured) -> Iterator[Verdict]:
     """What every test says that judges readings; those that look at the engine are left out."""
-    for name, test in _tests(ran.lab.id):
+    for name, test in _tests(ran):
         try:
             test(ran)
         except AssertionError as error:
@@ -92,8 +93,8 @@ def verdicts(ran: Measured) -> Iterator[Verdict]:
             yield Verdict(name, "pass")
 
 
-def _tests(lab_id: str) -> Iterator[tuple[str, Callable[[Measured], None]]]:
-    for kind in vars(check.module(lab_id)).values():
+def _tests(ran: Measured) -> Iterator[tuple[str, Callable[[Measured], None]]]:
+    for kind in vars(sys.modules[ran.check.look.__module__]).values():
         if inspect.isclass(kind) and issubclass(kind, Contract) and kind is not Contract:
             names = [name for base in reversed(kind.__mro__) for name in vars(base)]
             for name in dict.fromkeys(names):  # in the order in which they are written

@@ -79,6 +79,7 @@ def _start(term: Terminal, lab: Lab, wanted: Wanted) -> None:
         if isinstance(error, SaidNo):
             error.message += " Rolled back."
         raise
+    run.meter(on=False)
     run.record.event(READY)
     _hand_over(term, lab, run.stack, run.record.id, found)
 

@@ -25,7 +25,7 @@ from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
-_LETTERS: dict[Mark, str] = {
+LETTERS: dict[Mark, str] = {
     "own": "X",
     "missing": "?",
     "twin": "t",
@@ -33,7 +33,7 @@ _LETTERS: dict[Mark, str] = {
     "silent": ".",
     "absent": " ",
 }
-_LEGEND = (
+LEGEND = (
     "X its own fault   t a declared twin   . silent   blank: no such machine here",
     "! fires where it must not   ? silent in its own lab",
 )
@@ -136,7 +136,7 @@ def _print(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence
     term.say("evidence of lab".rjust(22) + "".join(f"{numbers[of]:>2}" for of in columns))
     for running, row in rows.items():
         number = f"{numbers[running]:>2}" if running in numbers else "  "
-        term.say(f"{number} {running:<19}" + "".join(f" {_LETTERS[c.mark]}" for c in row))
+        term.say(f"{number} {running:<19}" + "".join(f" {LETTERS[c.mark]}" for c in row))
     term.say()
-    for line in _LEGEND:
+    for line in LEGEND:
         term.say(line)

@@ -130,23 +130,13 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | 
 
     Raises CannotRun when no lab has a whole run, and for a picture without a ladder.
     """
-    figures: list[Compared] = []
-    limits: list[Limited] = []
-    without: list[str] = []
-    for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
-        judge = check.load(lab.id)
-        ran = newest(lab, judge)
-        if ran is None:
-            without.append(lab.id)
-            continue
-        figures += [_compare(ran, figure) for figure in lab.figure]
-        limits += [_limit(ran, measure) for measure in _telling(judge)]
+    figures, limits, without = collect(lab_ids)
     if not (figures or limits):
         raise CannotRun("No lab has a whole run yet.", "faultlab verify --all")
     if markdown:
         term.console.width = 240
         term.say(_ABOUT_FIGURES)
-    _print(term, _FIGURES, [_figure_row(row) for row in figures], markdown)
+    _print(term, FIGURES, [figure_row(row) for row in figures], markdown)
     found = ladders(figures)
     if found:
         term.say(_ABOUT_LADDERS if markdown else "")
@@ -181,6 +171,22 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | 
             "without": without,
         }
     )
+
+
+def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list[str]]:
+    """Figures and limits of these labs (of none: of all), and the labs without a whole run."""
+    figures: list[Compared] = []
+    limits: list[Limited] = []
+    without: list[str] = []
+    for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
+        judge = check.load(lab.id)
+        ran = newest(lab, judge)
+        if ran is None:
+            without.append(lab.id)
+            continue
+        figures += [_compare(ran, figure) for figure in lab.figure]
+        limits += [_limit(ran, measure) for measure in _telling(judge)]
+    return figures, limits, without
 
 
 def _draw(found: Sequence[Ladder], picture: str) -> None:
@@ -284,12 +290,13 @@ def _arrow(pair: Sequence[float | None]) -> str:
     return " → ".join("-" if value is None else number(value) for value in pair)
 
 
-_FIGURES = ("lab", "figure", "origin", "ratio", "measured", "ratio", "holds")
+FIGURES = ("lab", "figure", "origin", "ratio", "measured", "ratio", "holds")
 _LADDERS = ("figure", "step", "origin", "gain", "measured", "ratio", "gain")
 _LIMITS = ("lab", "measure", "healthy", "faulty", "fixed", "good", "bad", "gaps", "holds")
 
 
-def _figure_row(row: Compared) -> list[str]:
+def figure_row(row: Compared) -> list[str]:
+    """The cells of a row, below FIGURES."""
     return [
         row.lab,
         row.name,

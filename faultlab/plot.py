@@ -104,6 +104,11 @@ def find(what: str) -> Sweep:
     raise BadInput(f"No run of {what} holds a sweep.", f"make lab-{what}, if its check has one")
 
 
+def has_sweep(found: Record) -> bool:
+    """Is there one to draw in this record?"""
+    return bool(_phases(found))
+
+
 def _of_run(run: str) -> Sweep:
     found = Record.read(run)
     try:

@@ -139,14 +139,20 @@ class Record:
         return self.folder.name
 
     @property
+    def began(self) -> float:
+        """When the run began, in seconds since 1970."""
+        return datetime.fromisoformat(self.facts["started"]).timestamp()
+
+    @property
     def verdict(self) -> str:
         """Of a run that was verified: that of its worst test; empty when nobody judged it."""
         return worst(self.facts["tests"])
 
     def event(self, what: str, **facts: Any) -> None:
         """Note that something happened now."""
-        at = datetime.fromisoformat(self.facts["started"]).timestamp()
-        self.facts["events"].append({"t": round(time.time() - at, 3), "what": what, **facts})
+        self.facts["events"].append(
+            {"t": round(time.time() - self.began, 3), "what": what, **facts}
+        )
         self.save()
 
     def happened(self, what: str) -> bool:

@@ -5,6 +5,7 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,6 +22,7 @@ from faultlab.pace import Pace
 from faultlab.paths import root
 from faultlab.record import Record
 from faultlab.stack import Stack
+from faultlab.timeline import Timeline
 
 READY = "ready"  # the event after which a learner can work
 
@@ -89,6 +91,7 @@ class Run(Measured):
         self.traces = False  # True: every reading also holds the traces an engineer would find
         self.engine = engine
         self.stack = place
+        self.timeline: Timeline | None = None
 
     @classmethod
     def begin(cls, engine: Engine, lab: Lab, name: str) -> Run:
@@ -104,6 +107,7 @@ class Run(Measured):
             raise
         run = cls(engine, lab, judge, place, record)
         run.record.facts["machines"] = run._machines()
+        run.meter()
         if lab.load:
             place.pace = pace.measure(place[compose.CLIENT])
         run.record.facts["pace"] = place.pace.share
@@ -128,14 +132,24 @@ class Run(Measured):
         place.pace = Pace(record.facts.get("pace", 1.0))
         return cls(engine, lab, check.load(lab.id), place, record)
 
+    def meter(self, on: bool = True) -> None:
+        """Write the counters of the stack down from now on, or stop that."""
+        if self.timeline is not None:
+            self.timeline.stop()
+        self.timeline = Timeline(self.stack, self.record) if on else None
+        if self.timeline is not None:
+            self.timeline.start()
+
     def measure(self, phase: str) -> Reading[Any, Any]:
         """Look at the stack now and keep the reading under `phase`. Raises CannotRun."""
+        began = time.monotonic()
         try:
             reading = self.check.take(self.stack, self.traces)
         finally:
             self._all_running()
         self.record.facts["readings"][phase] = self.check.dump(reading)
-        self.record.event("measured", phase=phase)
+        took = round(time.monotonic() - began, 3)
+        self.record.event("measured", phase=phase, took=took)
         self.record.facts["judged"][phase] = self.findings(phase)
         self.record.save()
         return reading
@@ -197,15 +211,18 @@ class Run(Measured):
     def again(self) -> None:
         """A fresh stack in the injected state, judged against the same healthy phase."""
         name = self.stack.name
+        self.meter(on=False)
         take_down(self.engine, name)
         was = self.stack.pace
         self.stack = _up(self.engine, self.lab, name, self.record)
         self.stack.pace = was
         self.record.facts["machines"] = self._machines()
+        self.meter()
         self.inject()
 
     def down(self) -> None:
         """Remove the stack and read back that nothing is left."""
+        self.meter(on=False)
         take_down(self.engine, self.stack.name)
         with suppress(CannotRun):
             self.record.event("down")

@@ -28,8 +28,9 @@ _KERNEL = "kernel"
 # perf_event_open and other programs' files; kernel addresses; buffers beyond the user's share.
 _RIGHTS = ["SYS_ADMIN", "SYS_PTRACE", "SYSLOG", "IPC_LOCK"]
 # Processes of the machine: those whose mount namespace is not the helper's own.
-_OTHERS = """-p $(ps -eo pid=,mntns= | awk -v own="$(stat -Lc %i /proc/self/ns/mnt)" \
-'$2 != own && $2 != "-" { print $1 }' | paste -sd,)"""
+# Neither the one that writes the timeline, which calls itself meter.
+_OTHERS = """-p $(ps -eo pid=,mntns=,comm= | awk -v own="$(stat -Lc %i /proc/self/ns/mnt)" \
+'$2 != own && $2 != "-" && $3 != "meter" { print $1 }' | paste -sd,)"""
 _PROCESSES = "ps -eo pid=,ppid=,pidns="
 _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restrict"
 
