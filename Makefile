@@ -30,6 +30,8 @@ shell-%: ready ## log in to a machine of it (AT=web; default client)
 	@$(FAULTLAB) shell $* $(AT)
 use-%: ready ## utilisation, saturation, errors, read now (AT=web: only it)
 	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
+watch-%: ready ## the numbers that matter for it, live (a strong hint)
+	@$(FAULTLAB) watch $*
 hint-%: ready ## the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## is it fixed? measures it now

@@ -27,6 +27,7 @@ from faultlab import (
     transcript,
     verify,
     vm,
+    watch,
 )
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
@@ -126,6 +127,20 @@ VERBS: dict[str, Verb] = {
             ),
             _option("--off-cpu", action="store_true", help="where it waits instead"),
             _option("--no-load", action="store_true", help="you make the load (for 10 s)"),
+        ),
+    ),
+    "watch": Verb(
+        "the few numbers that matter for it, live (a strong hint)",
+        lambda term, a: watch.watch(term, a.lab, a.seconds, a.load),
+        (
+            "faultlab watch mtu",
+            "faultlab watch mtu --load",
+            "faultlab watch mtu --seconds 5 --json",
+        ),
+        lab=True,
+        options=(
+            _option("--seconds", type=float, metavar="N", help="for so long (until Ctrl-C)"),
+            _option("--load", action="store_true", help="make the lab's own load meanwhile"),
         ),
     ),
     "debrief": Verb(

@@ -269,7 +269,7 @@ class Engine:
         """A helper container that says something line by line while the body runs."""
         with self._beside(image, command, stack, **options) as container:
             with self.errors():
-                said = container.attach(stream=True, logs=True)
+                said = container.attach(stream=True, logs=True, stderr=False)
             yield _lines(said)
 
     @contextmanager

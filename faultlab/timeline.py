@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,15 @@ _METER = Path(__file__).with_name("meter.pl")
 _RIGHTS = ["SYS_PTRACE"]  # to look into the containers by way of their processes
 
 
-class Timeline:
-    """What is written while a stack is up, until it is stopped."""
+Tell = Callable[[dict[str, Any]], None]
 
-    def __init__(self, place: Stack, record: Record) -> None:
+
+class Timeline:
+    """What is written while a stack is up, until it is stopped; `tell` hears of each sample."""
+
+    def __init__(self, place: Stack, record: Record, tell: Tell | None = None) -> None:
         self._place = place
+        self._tell = tell
         self._file = record.folder / FILE
         self._began = record.began
         self._guard = threading.Lock()
@@ -83,12 +88,14 @@ class Timeline:
 
     def _write(self, name: str, lines: Any) -> None:
         behind = None
-        with suppress(OSError, ValueError, CannotRun):
+        with suppress(OSError, CannotRun):
             for line in lines:
-                sample = json.loads(line)
+                read = json.loads(line)
                 if behind is None:  # the clock of a VM is not ours
-                    behind = time.time() - sample["t"]
-                sample["t"] = round(sample["t"] + behind - self._began, 3)
+                    behind = time.time() - read["t"]
+                t = round(read["t"] + behind - self._began, 3)
+                sample = {"machine": name, **read, "t": t}
                 with self._guard, self._file.open("a") as file:
-                    file.write(json.dumps({"machine": name, **sample}, separators=(",", ":")))
-                    file.write("\n")
+                    file.write(json.dumps(sample, separators=(",", ":")) + "\n")
+                    if self._tell is not None:
+                        self._tell(sample)

@@ -63,6 +63,7 @@ def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: engines.Wanted) -> Non
 def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
     name = stack_name(lab.id)
     run = Run.begin(engine, lab, name)
+    run.meter(on=False)  # a learner's ps does not show it either
     try:
         for phase in phases(lab):
             step.note(phase)

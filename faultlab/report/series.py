@@ -96,6 +96,11 @@ def read(file: Path) -> Samples:
     return dict(found)
 
 
+def unit(title: str) -> str:
+    """The unit of a chart."""
+    return _ABOUT[title][0]
+
+
 def pause(samples: Samples) -> float:
     """The usual time between two samples of a machine, in whole half seconds."""
     gaps = [b["t"] - a["t"] for each in samples.values() for a, b in pairwise(each)]

@@ -1,0 +1,97 @@
+"""The timeline on a real stack: who is sampled, what is seen, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from conftest import untouched
+
+from faultlab.probes import wrk
+from faultlab.report import series
+from faultlab.report.series import Chart, Samples
+from faultlab.run import Run
+from faultlab.timeline import FILE
+
+HELPED = "com.docker.compose.service"  # the label that helpers do not have
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """A stack with nginx, PHP-FPM and MariaDB, under load, with nginx restarted once."""
+    with untouched("repeat-queries", "timeline") as begun:
+        wrk.bookings(begun.stack["client"], connections=8, seconds=3)
+        begun.stack["nginx"].restart()
+        begun.stack.wait_ready()
+        wrk.bookings(begun.stack["client"], connections=8, seconds=3)
+        begun.meter(on=False)
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def samples(run: Run) -> Samples:
+    """What was written of it."""
+    return series.read(run.record.folder / FILE)
+
+
+def line(samples: Samples, title: str, name: str) -> list[float]:
+    """What a chart of it would show, without the gaps."""
+    charts: list[Chart] = series.charts(samples)
+    return [v for c in charts if c.title == title for v in c.lines[name] if v is not None]
+
+
+def test_every_machine_is_sampled_as_often(samples: Samples) -> None:
+    """Twice a second, also those at work."""
+    assert set(samples) == {"client", "web", "db"}
+    counts = [len(each) for each in samples.values()]
+    assert min(counts) >= 0.8 * max(counts) and min(counts) > 6
+    assert series.pause(samples) == 0.5
+
+
+def test_every_container_is_in_it(samples: Samples) -> None:
+    """Machines and their daemons."""
+    found = {machine: set(each[-1]["containers"]) for machine, each in samples.items()}
+    assert found == {
+        "client": {"client"},
+        "web": {"web", "nginx", "php-fpm"},
+        "db": {"db", "mysql"},
+    }
+
+
+def test_the_load_is_seen(samples: Samples) -> None:
+    """Workers, queries, rows, processor time and bytes."""
+    assert max(line(samples, "PHP-FPM", "php-fpm busy")) > 1
+    assert max(line(samples, "Database: queries", "mysql")) > 100
+    assert max(line(samples, "Database: rows", "mysql")) > 100
+    assert max(line(samples, "Processor time", "mysql")) > 10
+    sent, received = line(samples, "Network", "db out"), line(samples, "Network", "web in")
+    assert 0.5 < sum(sent) / sum(received) < 2  # mostly the database's answers
+
+
+def test_a_daemon_that_was_restarted_is_found_again(samples: Samples) -> None:
+    """It has another process then."""
+    used = [s["containers"]["nginx"] for s in samples["web"] if "nginx" in s["containers"]]
+    assert "nginx" in samples["web"][-1]["containers"] and used[-1]["memory"] > 0
+
+
+def test_nothing_of_it_stays_beside_the_stack(run: Run) -> None:
+    """Neither a container, nor a process in a machine."""
+    beside = [c for c in run.engine.containers(stack=run.stack.name) if HELPED not in c.labels]
+    assert beside == []
+    assert "meter" not in run.stack["web"].must("ps -eo comm=").split()
+
+
+def test_a_machine_cannot_reach_the_host_through_it(run: Run) -> None:
+    """What shares a PID namespace can be traced: the helper must hold nothing of the host's."""
+    run.meter()
+    try:
+        time.sleep(1.5)
+        find = "for p in $(pgrep -x meter); do cat /proc/$p/mounts; done"
+        mounts = run.stack["web"].must(find)
+        caps = run.stack["web"].must("grep CapEff /proc/$(pgrep -ox meter)/status").split()[1]
+    finally:
+        run.meter(on=False)
+    cgroups = [m for m in mounts.splitlines() if " cgroup" in m]
+    assert cgroups and all(" ro," in f" {m.split()[3]}," for m in cgroups)
+    assert int(caps, 16) == 1 << 19  # CAP_SYS_PTRACE
