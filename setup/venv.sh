@@ -1,10 +1,11 @@
 # shellcheck shell=bash
-# Purpose: .venv with faultlab and its tests' needs, made again only when
-#          pyproject.toml, this directory or its Python has changed.
+# Purpose: .venv with faultlab, and for its tests what they use; made again only
+#          when pyproject.toml, this directory or its Python has changed.
 # Usage:   sourced by setup.sh: venv_current asks, venv_ensure does
 
 VENV=$ROOT/.venv
 STAMP=$VENV/.faultlab # what the environment was made from; written last
+WITH_TESTS="; with what its tests use"
 PYTHONS=(python3 python3.14 python3.13 python3.12 python3.11)
 
 venv_made_from() {
@@ -12,10 +13,17 @@ venv_made_from() {
         "$(<"$ROOT/pyproject.toml")"
 }
 
+# An environment with more in it than is asked for will do.
 venv_current() {
-    [[ -x $VENV/bin/python && -x $VENV/bin/pytest && -e $STAMP ]] &&
-        [[ $(<"$STAMP") == "$(venv_made_from)" ]]
+    local made stamp
+    [[ -x $VENV/bin/python && -x $VENV/bin/pytest && -e $STAMP ]] || return
+    made=$(venv_made_from) stamp=$(<"$STAMP")
+    [[ $stamp == "$made$WITH_TESTS" ]] ||
+        [[ ${FAULTLAB_TESTS-} != 1 && $stamp == "$made" ]]
 }
+
+# $1: what to print when the tests' needs are wanted too.
+venv_if_tests() { [[ ${FAULTLAB_TESTS-} != 1 ]] || printf '%s' "$1"; }
 
 NEW_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
 
@@ -41,13 +49,13 @@ venv_ensure() {
     local began=$SECONDS
     venv_current && return
     python_pick || die "no Python 3.11 or newer with venv was found" "make setup"
-    say "Making .venv with $PYTHON: faultlab and what its tests use."
+    say "Making .venv with $PYTHON: faultlab$(venv_if_tests " and what its tests use")."
     rm -f "$STAMP"
     if ! logged "$LOG" venv_make; then
         show_end "$LOG"
         die "pip could not make .venv" "look at the lines above, then: make setup"
     fi
-    venv_made_from >"$STAMP"
+    printf '%s%s\n' "$(venv_made_from)" "$(venv_if_tests "$WITH_TESTS")" >"$STAMP"
     say "  made in $((SECONDS - began)) s"
 }
 
@@ -55,5 +63,5 @@ venv_ensure() {
 venv_make() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         "$PYTHON" -m venv --clear "$VENV" || return
-    "$VENV/bin/python" -m pip install --progress-bar off -e "${ROOT}[test]"
+    "$VENV/bin/python" -m pip install --progress-bar off -e "$ROOT$(venv_if_tests "[test]")"
 }
