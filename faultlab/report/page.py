@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from faultlab import judge, paths, plot, story
+from faultlab import lab as labs
 from faultlab.errors import BadInput
 from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.record import Record
@@ -59,10 +60,10 @@ class Picture:
 def show(term: Terminal, run_id: str | None) -> None:
     """Write the report of a run, or of the newest one. Raises BadInput when it cannot be read."""
     if run_id is None:
-        newest = Record.ids()
+        newest = [i for lab_id in labs.ids() for i in Record.ids(lab_id)[:1]]
         if not newest:
             raise BadInput("No run is recorded yet.", "make lab-mtu")
-        run_id = newest[0]
+        run_id = max(newest)
     ran = judge.measured(run_id)
     file = ran.record.folder / FILE
     with term.step("report", f"writing {run_id}") as step:
