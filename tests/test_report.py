@@ -149,6 +149,9 @@ def test_the_page_of_a_run(whole: Path, faultlab: Run) -> None:
         "healthy", "injected", "symptom proven", "fixed",
     ]  # fmt: skip
     assert [band["kind"] for band in data["bands"]] == ["well", "ill", "well", "tried"]
+    titles = [chart["title"] for chart in data["charts"]]
+    assert titles[0] == "page: curl's exit code" and "Processor time" in titles
+    assert {28.0, 0.0, None} == set(data["charts"][0]["lines"]["measured"])
     lengths = {len(line) for c in data["charts"] for line in c["lines"].values()}
     assert lengths == {len(data["seconds"])}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -76,7 +77,8 @@ def show(term: Terminal, run_id: str | None) -> None:
 def html(ran: Measured) -> str:
     """The page of a run."""
     samples = series.read(ran.record.folder / TIMELINE)
-    grid, charts = series.seconds(samples), series.charts(samples)
+    grid = series.seconds(samples)
+    charts = [*met(ran, grid), *series.charts(samples)] if grid else []
     stretches = bands(ran.record)
     lines = story.lines(ran)
     pictures, left_out = _pictures(ran)
@@ -126,6 +128,24 @@ def _data(
         "marks": [asdict(mark) for mark in at],
     }
     return json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
+    """What users met, a chart for each measure: its value while each phase was measured."""
+    charts: dict[str, Chart] = {}
+    for event in ran.record.facts["events"]:
+        if event["what"] != "measured" or event["phase"] not in ran.phases:
+            continue
+        for finding in ran.good(event["phase"]):
+            about = "what users met, while it was measured"
+            chart = charts.setdefault(finding.name, Chart(finding.name, finding.unit, about))
+            line = chart.lines.setdefault("measured", [None] * len(grid))
+            begin, end = event["t"] - event.get("took", 0.0), event["t"]
+            within = [i for i, t in enumerate(grid) if begin <= t <= end]
+            nearest = min(range(len(grid)), key=lambda i, end=end: abs(grid[i] - end))  # type: ignore[misc]
+            for i in within or [nearest]:
+                line[i] = float(f"{finding.value:.4g}") if math.isfinite(finding.value) else None
+    return [chart for chart in charts.values() if any(chart.lines["measured"])]
 
 
 def main_walk(record: Record) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@
   const range = () => [first, whole && whole.checked ? data.seconds[data.seconds.length - 1] : endOfMain];
   const short = (value) => value == null ? "–" : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toPrecision(3));
   const charts = [];
+  // A line needs two neighbours; a value without one is a point.
+  const alone = (u, series) => u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
 
   const story = {
     hooks: {
@@ -76,7 +78,7 @@
       axes: [{ ...axis, values: (_u, ticks) => ticks.map((t) => t + " s") }, { ...axis, size: 62, values: (_u, ticks) => ticks.map(short) }],
       series: [{ label: "second", value: (_u, v) => v == null ? "–" : v + " s" }, ...names.map((name, i) => ({
         label: name, stroke: colours[i % colours.length], width: 1.8, dash: dashes[Math.floor(i / colours.length) % dashes.length],
-        points: { show: false }, spanGaps: false, value: (_u, v) => v == null ? "–" : `${short(v)} ${chart.unit}`,
+        points: { size: 5, filter: alone }, spanGaps: false, value: (_u, v) => v == null ? "–" : `${short(v)} ${chart.unit}`,
       }))],
       plugins: [story],
     }, [data.seconds, ...names.map((name) => chart.lines[name])], box);
