@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
+from commandline import finish, kill_9, spawn
 from conftest import untouched
 
+from faultlab import paths
 from faultlab.probes import wrk
+from faultlab.record import Record
 from faultlab.report import series
 from faultlab.report.series import Chart, Samples
 from faultlab.run import Run
@@ -95,3 +99,35 @@ def test_a_machine_cannot_reach_the_host_through_it(run: Run) -> None:
     cgroups = [m for m in mounts.splitlines() if " cgroup" in m]
     assert cgroups and all(" ro," in f" {m.split()[3]}," for m in cgroups)
     assert int(caps, 16) == 1 << 19  # CAP_SYS_PTRACE
+
+
+def test_a_run_that_is_killed_keeps_its_samples() -> None:
+    """They are on disk as they come; the helpers go with the stack."""
+    started = spawn("start", "latent")
+    deadline = time.monotonic() + 60
+    lines: list[str] = []
+    try:
+        while len(lines) < 4:
+            assert started.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+            files = [paths.runs() / run / FILE for run in Record.ids("latent")[:1]]
+            lines = [line for f in files if f.is_file() for line in f.read_text().splitlines()]
+    finally:
+        kill_9(started)
+    kept = files[0].read_text().splitlines()
+    assert len(kept) >= 4 and all(json.loads(line)["machine"] for line in kept)
+    code, said = finish(spawn("down", "latent"))
+    assert code == 0 and "nothing is left" in said
+
+
+def test_watch_tells_what_matters() -> None:
+    """Of a lab that is up, under its own load, one line below the other as this is no terminal."""
+    assert finish(spawn("start", "php-workers"))[0] == 0
+    try:
+        code, said = finish(spawn("watch", "php-workers", "--load", "--seconds", "5"))
+        assert code == 0 and "PHP-FPM: php-fpm waiting" in said, said
+        code, said = finish(spawn("watch", "php-workers", "--seconds", "2", "--json"))
+        told = json.loads(said)["numbers"]
+        assert code == 0 and {"PHP-FPM"} <= {number["chart"] for number in told}
+    finally:
+        finish(spawn("down", "php-workers"))

@@ -150,8 +150,9 @@ class Run(Measured):
         self.record.facts["readings"][phase] = self.check.dump(reading)
         took = round(time.monotonic() - began, 3)
         self.record.event("measured", phase=phase, took=took)
-        self.record.facts["judged"][phase] = self.findings(phase)
-        self.record.save()
+        if HEALTHY in self.phases:
+            self.record.facts["judged"][phase] = self.findings(phase)
+            self.record.save()
         return reading
 
     def _all_running(self) -> None:
