@@ -103,6 +103,7 @@ def test_a_machine_cannot_reach_the_host_through_it(run: Run) -> None:
 
 def test_a_run_that_is_killed_keeps_its_samples() -> None:
     """They are on disk as they come; the helpers go with the stack."""
+    earlier = set(Record.ids("latent"))
     started = spawn("start", "latent")
     deadline = time.monotonic() + 60
     lines: list[str] = []
@@ -110,7 +111,8 @@ def test_a_run_that_is_killed_keeps_its_samples() -> None:
         while len(lines) < 4:
             assert started.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
-            files = [paths.runs() / run / FILE for run in Record.ids("latent")[:1]]
+            ours = [run for run in Record.ids("latent") if run not in earlier]
+            files = [paths.runs() / run / FILE for run in ours]
             lines = [line for f in files if f.is_file() for line in f.read_text().splitlines()]
     finally:
         kill_9(started)
