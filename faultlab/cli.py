@@ -191,11 +191,18 @@ VERBS: dict[str, Verb] = {
     ),
     "matrix": Verb(
         "look for the evidence of every lab in every other one",
-        lambda term, a: matrix.show(term, a.labs, a.all, a.engine),
-        ("faultlab matrix mtu iptables-drop", "faultlab matrix --all --json"),
+        lambda term, a: (
+            matrix.again(term) if a.recorded else matrix.show(term, a.labs, a.all, a.engine)
+        ),
+        (
+            "faultlab matrix mtu iptables-drop",
+            "faultlab matrix --all --json",
+            "faultlab matrix --recorded",
+        ),
         options=(
             _option("labs", nargs="*", metavar="LAB", help="labs to run"),
             _option("--all", action="store_true", help="every lab"),
+            _option("--recorded", action="store_true", help="newest recorded rows; run nothing"),
             _ENGINE,
         ),
     ),

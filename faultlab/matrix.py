@@ -20,6 +20,7 @@ from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, showing
+from faultlab.record import Record
 from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
@@ -65,9 +66,50 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: Wante
                 step.done(f"{lab.id}: skipped, it needs the lab VM")
                 continue
             rows[lab.id] = _row(places[lab.id], lab, columns, judges)
-            loud = [cell.of for cell in rows[lab.id] if cell.mark in ("own", "twin", "alarm")]
-            step.done(f"{lab.id}: {', '.join(loud) or 'silent'}")
-    _print(term, rows, [lab.id for lab in columns])
+            step.done(f"{lab.id}: {', '.join(_loud(rows[lab.id])) or 'silent'}")
+    _conclude(term, rows, [lab.id for lab in columns])
+
+
+def again(term: Terminal) -> None:
+    """Print the newest recorded row of each lab, marked as `twins` says today. Runs nothing.
+
+    Raises CannotRun when no row is recorded, and SaidNo for a wrong cell.
+    """
+    rows = recorded()
+    if not rows:
+        raise CannotRun("No row of the matrix is recorded yet.", "faultlab matrix --all")
+    for lab_id, (run, row) in rows.items():
+        term.say(f"{lab_id}: {', '.join(_loud(row)) or 'silent'} ({run})")
+    cells = {lab_id: row for lab_id, (_, row) in rows.items()}
+    _conclude(term, cells, sorted({cell.of for row in cells.values() for cell in row}))
+
+
+def recorded() -> dict[str, tuple[str, list[Cell]]]:
+    """The newest row of each lab that still exists, and its run."""
+    rows: dict[str, tuple[str, list[Cell]]] = {}
+    known = set(labs.ids())
+    for lab_id in sorted(known):
+        lab = labs.load(lab_id)
+        found = (Record.open(run) for run in Record.ids(lab_id))
+        newest = next((r for r in found if r is not None and "matrix" in r.facts), None)
+        if newest is not None:
+            rows[lab_id] = (
+                newest.id,
+                [
+                    _cell(lab, labs.load(cell["of"]), [Finding(**sign) for sign in cell["signs"]])
+                    for cell in newest.facts["matrix"]
+                    if cell["of"] in known
+                ],
+            )
+    return rows
+
+
+def _loud(row: Sequence[Cell]) -> list[str]:
+    return [cell.of for cell in row if cell.mark in ("own", "twin", "alarm")]
+
+
+def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> None:
+    _print(term, rows, columns)
     term.json({"cells": [asdict(cell) for row in rows.values() for cell in row]})
     wrong = [cell for row in rows.values() for cell in row if cell.mark in ("alarm", "missing")]
     if wrong:
@@ -136,7 +178,8 @@ def _print(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence
     term.say("evidence of lab".rjust(22) + "".join(f"{numbers[of]:>2}" for of in columns))
     for running, row in rows.items():
         number = f"{numbers[running]:>2}" if running in numbers else "  "
-        term.say(f"{number} {running:<19}" + "".join(f" {LETTERS[c.mark]}" for c in row))
+        marks = {cell.of: LETTERS[cell.mark] for cell in row}
+        term.say(f"{number} {running:<19}" + "".join(f" {marks.get(of, ' ')}" for of in columns))
     term.say()
     for line in LEGEND:
         term.say(line)

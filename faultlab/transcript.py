@@ -32,7 +32,7 @@ _LAB = re.compile(r"^<!-- lab: (\S+) -->$", re.MULTILINE)
 _PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
 _LINES = 24  # of output that a lesson shows of one command
 _SECONDS = 180  # a tool that compiles itself takes a minute in a VM without KVM
-_PAGE = 60  # and of output that a document of the project shows
+_PAGE = 80  # and of output that a document of the project shows
 _HOUR = 3600  # `matrix --all` takes a quarter of it without KVM
 
 Execute = Callable[[str, str], str]

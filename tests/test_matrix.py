@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +17,7 @@ from faultlab.errors import CannotRun
 from faultlab.matrix import Cell, Mark
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
-from tests.conftest import Run
+from tests.conftest import Project, Run
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,32 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_takes_some_labs_or_all(words: list[str], said: str, faultlab: Run) -> None:
     got = faultlab("matrix", *words)
     assert got.code == 2 and said in got.err and "faultlab matrix --help" in got.err
+
+
+def test_recorded_rows_are_marked_as_twins_says_today(project: Project, faultlab: Run) -> None:
+    """The newest row of a lab counts, and evidence of labs that are gone does not."""
+    sign = {"name": "n", "value": 1.0, "unit": "", "wanted": "at least 1", "holds": True}
+    quiet = {**sign, "holds": False}
+
+    def row(run: str, **signs: dict[str, Any]) -> None:
+        cells = [{"of": of.replace("_", "-"), "signs": [s]} for of, s in signs.items()]
+        project.run(run, matrix=cells)
+
+    row("20260101-000000-mtu-aaaa", mtu=quiet)
+    row("20260102-000000-mtu-bbbb", mtu=sign, netem_loss=sign, port_range=quiet, gone=sign)
+    project.run("20260103-000000-mtu-cccc")
+    got = faultlab("matrix", "--recorded")
+    assert (got.code, got.err) == (0, "")
+    assert "mtu: mtu, netem-loss (20260102-000000-mtu-bbbb)" in got.out
+    file = project.root / "labs/mtu/lab.toml"
+    project.write("labs/mtu/lab.toml", re.sub(r"twins .*", "twins = []", file.read_text()))
+    other = project.root / "labs/netem-loss/lab.toml"
+    project.write("labs/netem-loss/lab.toml", re.sub(r"twins .*", "twins = []", other.read_text()))
+    got = faultlab("matrix", "--recorded")
+    assert got.code == 1 and "Not as declared: netem-loss in mtu." in got.err
+
+
+def test_no_recorded_row(project: Project, faultlab: Run) -> None:
+    assert project.root
+    got = faultlab("matrix", "--recorded")
+    assert got.code == 3 and "No row of the matrix is recorded yet." in got.err

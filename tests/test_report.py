@@ -207,7 +207,8 @@ def test_all_labs(whole: Path, project: Project, faultlab: Run) -> None:
     facts = json.loads((whole / "run.json").read_text())
     failed = {"test": "test_fix", "verdict": "fail", "text": "no"}
     project.run("20261122-000000-mtu-bbbb", **{**facts, "tests": [failed]})
-    cells = [{"of": "mtu", "mark": "own"}, {"of": "netem-loss", "mark": "silent"}]
+    sign = {"name": "n", "value": 1, "unit": "", "wanted": "at least 1", "holds": True}
+    cells = [{"of": "mtu", "signs": [sign]}, {"of": "netem-loss", "signs": []}]
     project.run("20261122-000001-mtu-cccc", matrix=cells)
     (project.root / "runs/20261122-000002-mtu-dddd").mkdir()
     faultlab("report", RUN)

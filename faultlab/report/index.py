@@ -14,6 +14,7 @@ from faultlab import lab as labs
 from faultlab.check import Check, Finding, number
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
+from faultlab.matrix import recorded
 from faultlab.measured import FAULTY, FIXED, Measured
 from faultlab.record import Record
 from faultlab.report.page import FILE as PAGE
@@ -183,10 +184,7 @@ def _spark(found: Sequence[tuple[Record, str, Finding | None]]) -> Spark | None:
 
 def _evidence() -> tuple[list[str], dict[str, dict[str, str]]]:
     """All evidence, and by lab the newest row of the matrix that was recorded for it."""
-    cells: dict[str, dict[str, str]] = {}
-    for run_id in Record.ids():
-        record = Record.open(run_id)
-        if record and "matrix" in record.facts and record.facts["lab"] not in cells:
-            cells[record.facts["lab"]] = {c["of"]: c["mark"] for c in record.facts["matrix"]}
-    columns = sorted({of for row in cells.values() for of in row})
-    return columns, dict(sorted(cells.items()))
+    rows = {lab_id: {cell.of: cell.mark for cell in row} for lab_id, (_, row) in recorded().items()}
+    return sorted({of for row in rows.values() for of in row}), {
+        lab_id: dict(row) for lab_id, row in rows.items()
+    }
