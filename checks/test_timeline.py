@@ -127,7 +127,8 @@ def test_watch_tells_what_matters() -> None:
     assert finish(spawn("start", "php-workers"))[0] == 0
     try:
         code, said = finish(spawn("watch", "php-workers", "--load", "--seconds", "5"))
-        assert code == 0 and "PHP-FPM: php-fpm waiting" in said, said
+        assert code == 0 and "PHP-FPM: php-fpm busy" in said, said
+        assert max(len(line) for line in said.splitlines()) <= 80
         code, said = finish(spawn("watch", "php-workers", "--seconds", "2", "--json"))
         told = json.loads(said)["numbers"]
         assert code == 0 and {"PHP-FPM"} <= {number["chart"] for number in told}

@@ -33,7 +33,7 @@ from faultlab.timeline import FILE, Timeline
 _MOST = 8  # lines on the screen
 _KEPT = 60.0  # seconds in a spark line
 _EVERY = 1.0
-_PLAIN_EVERY = 2.0  # where lines are printed one below the other
+_PLAIN_EVERY = 2.0  # where they are printed one below the other
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 28
 
@@ -177,11 +177,11 @@ def _screen(term: Terminal) -> Iterator[Any]:
     else:
         began = time.monotonic()
 
-        def line(found: Sequence[Number]) -> None:
-            told = ", ".join(f"{n.title} {n.text}" for n in found)
-            term.say(f"{time.monotonic() - began:4.0f} s  {told}")
+        def lines(found: Sequence[Number]) -> None:
+            for each in found:
+                term.say(f"{time.monotonic() - began:5.0f} s  {each.title:<50} {each.text:>18}")
 
-        yield line
+        yield lines
 
 
 def _table(found: Sequence[Number]) -> Table:
