@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from faultlab.report import index, series
+from faultlab.record import Record
+from faultlab.report import index, page, series
 from tests.conftest import REPO, Project, Run
 
 RUN = "20261121-211714-mtu-779c"
@@ -219,3 +220,29 @@ def test_all_labs(whole: Path, project: Project, faultlab: Run) -> None:
     assert all(link.startswith(("data:", "2026")) for link in Page(html).fetched)
     assert "page: curl's exit code while faulty, last 2 runs: 28 to 28" in html
     assert 'title="mtu in mtu: own"' in html
+
+
+def test_in_a_control_nothing_is_ill() -> None:
+    events = [
+        {"t": 1.0, "what": "up"},
+        {"t": 3.0, "what": "measured", "phase": "healthy", "took": 1.5},
+        {"t": 3.1, "what": "inject"},
+        {"t": 5.0, "what": "measured", "phase": "faulty", "took": 1.5},
+        {"t": 5.1, "what": "fix"},
+        {"t": 7.0, "what": "measured", "phase": "fixed", "took": 1.5},
+        {"t": 7.5, "what": "down"},
+    ]
+    record = Record(Path("none"), {"events": events})
+    assert {band.kind for band in page.bands(record, control=True)} == {"well"}
+    assert [mark.text for mark in page.marks(record, control=True)] == [
+        "healthy",
+        "set up",
+        "still well",
+        "put back",
+    ]
+    assert [(b.kind, b.begin, b.end) for b in page.bands(record, control=False)] == [
+        ("well", 0.0, 3.1),
+        ("ill", 3.1, 5.1),
+        ("well", 5.1, 7.0),
+    ]
+    assert [mark.t for mark in page.marks(record, control=False)] == [1.5, 3.1, 5.0, 5.1]

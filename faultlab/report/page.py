@@ -79,7 +79,7 @@ def html(ran: Measured) -> str:
     samples = series.read(ran.record.folder / TIMELINE)
     grid = series.seconds(samples)
     charts = [*met(ran, grid), *series.charts(samples)] if grid else []
-    stretches = bands(ran.record)
+    stretches = bands(ran.record, ran.lab.control)
     lines = story.lines(ran)
     pictures, left_out = _pictures(ran)
     return (
@@ -103,7 +103,7 @@ def html(ran: Measured) -> str:
             charts=[(chart, numbers(chart, grid, stretches)) for chart in charts],
             pictures=pictures,
             left_out=left_out,
-            data=_data(grid, charts, stretches, marks(ran.record)),
+            data=_data(grid, charts, stretches, marks(ran.record, ran.lab.control)),
         )
     )
 
@@ -155,34 +155,41 @@ def main_walk(record: Record) -> list[dict[str, Any]]:
     return events[: ends[0] + 1] if ends else [e for e in events if e["what"] != "down"]
 
 
-def bands(record: Record) -> list[Band]:
-    """Well until the fault came, ill until the last repair, well; then what else was tried."""
+def bands(record: Record, control: bool) -> list[Band]:
+    """Well until the fault came, ill until the last repair, well; then what else was tried.
+
+    In a control all is well all the time.
+    """
     walk = main_walk(record)
     if not walk:
         return []
     end = walk[-1]["t"]
     broke = next((e["t"] for e in walk if e["what"] == "inject"), end)
     mended = next((e["t"] for e in reversed(walk) if e["what"] == "fix"), end)
-    found = [Band(0.0, broke, "well"), Band(broke, mended, "ill"), Band(mended, end, "well")]
+    during = "well" if control else "ill"
+    found = [Band(0.0, broke, "well"), Band(broke, mended, during), Band(mended, end, "well")]
     last = record.facts["events"][-1]["t"]
     if last > end and len(record.facts["events"]) > len(walk) + 1:
         found.append(Band(end, last, "tried"))
     return [band for band in found if band.end > band.begin]
 
 
-def marks(record: Record) -> list[Mark]:
-    """The four moments of the main walk: healthy, injected, symptom proven, fixed."""
+def marks(record: Record, control: bool) -> list[Mark]:
+    """The four moments of the main walk; those of a control are no fault's."""
+    injected, proven, fixed = (
+        ("set up", "still well", "put back") if control else ("injected", "symptom proven", "fixed")
+    )
     found = []
     for event in main_walk(record):
         match event["what"], event.get("phase"):
             case "measured", "healthy":
                 found.append(Mark(event["t"] - event.get("took", 0), "healthy"))
             case "inject", _:
-                found.append(Mark(event["t"], "injected"))
+                found.append(Mark(event["t"], injected))
             case "measured", "faulty":
-                found.append(Mark(event["t"], "symptom proven"))
+                found.append(Mark(event["t"], proven))
             case "fix", _:
-                found.append(Mark(event["t"], "fixed"))
+                found.append(Mark(event["t"], fixed))
     return found
 
 
