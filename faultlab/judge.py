@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ def judge(term: Terminal, run_id: str) -> None:
     """Judge a run and say what has changed. Raises SaidNo for a fail, CannotRun for an unknown."""
     ran = measured(run_id)
     tests = list(verdicts(ran))
-    then, now = ran.record.verdict, worst(asdict(test) for test in tests) or "unknown"
+    then, now = ran.record.verdict, verdict(tests)
     changed = list(changes(ran))
     term.heading(f"{run_id}: {then or 'not judged'} when it was recorded, now {now}")
     term.say()
@@ -78,6 +78,11 @@ def measured(run_id: str) -> Measured:
     record = Record.read(run_id)
     lab = labs.load(record.facts["lab"])
     return Measured(lab, check.load(lab.id), record)
+
+
+def verdict(tests: Iterable[Verdict]) -> str:
+    """That of the worst of them."""
+    return worst(asdict(test) for test in tests) or "unknown"
 
 
 def verdicts(ran: Measured) -> Iterator[Verdict]:

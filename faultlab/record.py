@@ -33,6 +33,11 @@ def worst(tests: Iterable[Mapping[str, str]]) -> str:
     return next((verdict for verdict in VERDICTS if verdict in said), "")
 
 
+def span(event: Mapping[str, Any]) -> tuple[float, float]:
+    """From when to when a phase was measured; older records keep the end only."""
+    return event["t"] - event.get("took", 0.0), event["t"]
+
+
 class _Event(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
     t: float

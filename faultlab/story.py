@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -93,7 +93,7 @@ def show(term: Terminal, run_id: str) -> None:
     term.say(f"{run_id}: {came_to(ran.record)}")
     term.say(where(facts))
     term.say()
-    told = list(moments(ran.record))
+    told = list(moments(facts["events"]))
     term.table(
         ("second", "", ""), [(f"{moment.t:6.1f}", moment.what, moment.text) for moment in told]
     )
@@ -138,9 +138,9 @@ def where(facts: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def moments(record: Record) -> Iterator[Moment]:
+def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
     """What happened, in this order."""
-    for event in record.facts["events"]:
+    for event in events:
         what = event["what"]
         if what == "measured":
             yield Moment(event["t"], event.get("phase", ""), "measured")

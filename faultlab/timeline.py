@@ -47,6 +47,8 @@ class Timeline:
 
     def start(self) -> None:
         """Begin to write. A machine without a meter is left out, for it is no part of the proof."""
+        pause = SECONDS if self._place.engine.kernel is None else _SECONDS_IN_VM
+        script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
         for machine in self._place.values():
             if joins(machine):
                 continue
@@ -56,8 +58,6 @@ class Timeline:
                 for name, other in self._place.items()
                 if joins(other) == home
             }
-            pause = SECONDS if self._place.engine.kernel is None else _SECONDS_IN_VM
-            script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
             wanted = [f"{name}={container}" for name, container in roles.items()]
             with suppress(CannotRun):
                 lines = self._helpers.enter_context(

@@ -22,7 +22,7 @@ from faultlab import lab as labs
 from faultlab.check import number
 from faultlab.errors import BadInput, CannotRun
 from faultlab.measured import FAULTY, HEALTHY
-from faultlab.record import Record
+from faultlab.record import Record, span
 from faultlab.report import series
 from faultlab.report.series import Samples
 from faultlab.run import Run, stack_name
@@ -128,7 +128,7 @@ def telling(record: Record) -> list[tuple[str, str]]:
 def _span(record: Record, phase: str) -> tuple[float, float] | None:
     for event in record.facts["events"]:
         if event["what"] == "measured" and event.get("phase") == phase:
-            return event["t"] - event.get("took", 0.0), event["t"]
+            return span(event)
     return None
 
 

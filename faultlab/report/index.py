@@ -14,7 +14,6 @@ from faultlab import lab as labs
 from faultlab.check import Check, Finding, number
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
-from faultlab.matrix import recorded
 from faultlab.measured import FAULTY, FIXED, Measured
 from faultlab.record import Record
 from faultlab.report.page import FILE as PAGE
@@ -158,8 +157,7 @@ def _verdict(ran: Measured) -> str:
         return ran.record.verdict
     if ran.reading(FIXED).before is None or not ran.record.happened("down"):
         return ""
-    said = {verdict.verdict for verdict in judge.verdicts(ran)}
-    return next(kind for kind in ("unknown", "fail", "pass") if kind in said)
+    return judge.verdict(judge.verdicts(ran))
 
 
 def _leading(ran: Measured) -> Finding | None:
@@ -182,9 +180,8 @@ def _spark(found: Sequence[tuple[Record, str, Finding | None]]) -> Spark | None:
     return Spark(values, [verdict for _, verdict in known], text)
 
 
-def _evidence() -> tuple[list[str], dict[str, dict[str, str]]]:
+def _evidence() -> tuple[list[str], dict[str, dict[str, matrix.Mark]]]:
     """All evidence, and by lab the newest row of the matrix that was recorded for it."""
-    rows = {lab_id: {cell.of: cell.mark for cell in row} for lab_id, (_, row) in recorded().items()}
-    return sorted({of for row in rows.values() for of in row}), {
-        lab_id: dict(row) for lab_id, row in rows.items()
-    }
+    rows = matrix.recorded().items()
+    cells = {lab_id: {cell.of: cell.mark for cell in row} for lab_id, (_, row) in rows}
+    return sorted({of for row in cells.values() for of in row}), cells

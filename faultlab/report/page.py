@@ -11,22 +11,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import jinja2
-from markdown_it import MarkdownIt
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from faultlab import judge, paths, plot, story
 from faultlab import lab as labs
 from faultlab.errors import BadInput
 from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
-from faultlab.record import Record
+from faultlab.record import Record, span
 from faultlab.report import series
 from faultlab.report.series import Chart
-from faultlab.story import Line, Moment
+from faultlab.story import Line
 from faultlab.terminal import Terminal
 from faultlab.timeline import FILE as TIMELINE
+
+if TYPE_CHECKING:
+    import jinja2  # slow to import, and so is not until a page is written
 
 FILE = "report.html"
 _FOLDER = Path(__file__).parent
@@ -94,10 +93,10 @@ def html(ran: Measured) -> str:
             phases=[phase for phase in (HEALTHY, FAULTY, FIXED) if phase in ran.phases],
             lead=lead(lines),
             measures=[line for line in lines if line.kind == "measure"],
-            traces=[(line, sign) for line, sign in _signs(ran, lines)],
+            traces=_signs(ran, lines),
             broke=_steps(ran.record, "inject"),
             mended=_steps(ran.record, "fix"),
-            moments=list(story.moments(ran.record)),
+            moments=list(story.moments(ran.record.facts["events"])),
             bands=stretches,
             end=stretches[-1].end if stretches else 0,
             charts=[(chart, numbers(chart, grid, stretches)) for chart in charts],
@@ -110,6 +109,10 @@ def html(ran: Measured) -> str:
 
 def environment() -> jinja2.Environment:
     """Templates and the assets that are written into every page."""
+    import jinja2
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
     loader = jinja2.FileSystemLoader(_FOLDER)
     made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     made.globals["asset"] = lambda name: (_FOLDER / name).read_text()
@@ -140,7 +143,7 @@ def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
             about = "what users met, while it was measured"
             chart = charts.setdefault(finding.name, Chart(finding.name, finding.unit, about))
             line = chart.lines.setdefault("measured", [None] * len(grid))
-            begin, end = event["t"] - event.get("took", 0.0), event["t"]
+            begin, end = span(event)
             within = [i for i, t in enumerate(grid) if begin <= t <= end]
             nearest = min(range(len(grid)), key=lambda i, end=end: abs(grid[i] - end))  # type: ignore[misc]
             for i in within or [nearest]:
@@ -183,7 +186,7 @@ def marks(record: Record, control: bool) -> list[Mark]:
     for event in main_walk(record):
         match event["what"], event.get("phase"):
             case "measured", "healthy":
-                found.append(Mark(event["t"] - event.get("took", 0), "healthy"))
+                found.append(Mark(span(event)[0], "healthy"))
             case "inject", _:
                 found.append(Mark(event["t"], injected))
             case "measured", "faulty":
@@ -217,9 +220,8 @@ def _signs(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
 
 def _steps(record: Record, what: str) -> list[str]:
     """The commands of these events of the main walk."""
-    walk = Record(record.folder, {**record.facts, "events": main_walk(record)})
-    told: list[Moment] = [moment for moment in story.moments(walk) if moment.what == what]
-    return [moment.text for moment in told if moment.text]
+    told = story.moments(main_walk(record))
+    return [moment.text for moment in told if moment.what == what and moment.text]
 
 
 def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
