@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faultlab import paths
+from faultlab import check, paths
 from faultlab.command import DIE_WITH_US
 from faultlab.lab import Lab
 from faultlab.record import worst
@@ -71,11 +71,11 @@ class Runner:
         if self._stopped:
             return "stopped"
         seconds = _CASE_SECONDS[self._engines[lab.id]]
-        check = paths.checks() / f"test_{lab.id.replace('-', '_')}.py"
+        file = check.file_of(lab.id)
         pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
         with said.open("w") as out:
             process = subprocess.Popen(
-                [*DIE_WITH_US, *pytest, f"--verdicts={verdicts}", str(check)],
+                [*DIE_WITH_US, *pytest, f"--verdicts={verdicts}", str(file)],
                 cwd=paths.root(),
                 env={
                     **os.environ,

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter
@@ -223,10 +224,15 @@ def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
     return Finding(measure.name, value, measure.unit, words, holds, measure.stage)
 
 
+def file_of(lab_id: str) -> Path:
+    """The file with the check of a lab."""
+    return paths.checks() / f"test_{lab_id.replace('-', '_')}.py"
+
+
 def load(lab_id: str) -> Check[Any, Any]:
     """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
-    name = f"test_{lab_id.replace('-', '_')}"
-    file = paths.checks() / f"{name}.py"
+    file = file_of(lab_id)
+    name = file.stem
     if not file.is_file():
         raise BadInput(
             f"checks/{name}.py: missing file; every lab has its check", "see docs/adding-a-lab.md"

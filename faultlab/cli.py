@@ -32,6 +32,8 @@ from faultlab import (
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.report import index, page
+from faultlab.score import exam, scorecard
+from faultlab.score import tool as tools
 from faultlab.terminal import Terminal
 from faultlab.use import table as use
 
@@ -206,6 +208,44 @@ VERBS: dict[str, Verb] = {
             _ENGINE,
         ),
     ),
+    "score": Verb(
+        "examine diagnostic tools: what they catch, name, miss and cry about",
+        lambda term, a: exam.score(
+            term,
+            a.tools + (tools.ids() if a.all else []),
+            a.labs.split(",") if a.labs else [],
+            repeat=a.repeat,
+            seed=a.seed,
+            json_file=a.json_file,
+        ),
+        (
+            "faultlab score ss-rules tshark --labs mtu,healthy",
+            "faultlab score --all --repeat 3 --json result.json",
+            "faultlab score ./my-tool --labs mtu,iptables-drop",
+        ),
+        options=(
+            _option("tools", nargs="*", metavar="TOOL", help="a folder of tools/, or any (./NAME)"),
+            _option("--all", action="store_true", help="every folder of tools/"),
+            _option("--labs", metavar="LAB,LAB", help="on these only (all that run here)"),
+            _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
+            _option("--seed", type=int, default=0, metavar="S", help="of the random order (0)"),
+            _option(
+                "--json",
+                dest="json_file",
+                metavar="FILE",
+                help="where trials are kept; one that is there goes on (runs/score.json)",
+            ),
+        ),
+    ),
+    "scorecard": Verb(
+        "the figures of a score that was made, of several together",
+        lambda term, a: scorecard.scorecard(term, a.files, a.markdown),
+        ("faultlab scorecard runs/score.json", "faultlab scorecard docs/score.json --markdown"),
+        options=(
+            _option("files", nargs="+", metavar="FILE", help="what `faultlab score --json` wrote"),
+            _option("--markdown", action="store_true", help="as it stands in docs/scorecard.md"),
+        ),
+    ),
     "origins": Verb(
         "measured figures beside those of the documents of origin, and beside the limits",
         lambda term, a: origins.show(term, a.labs, markdown=a.markdown, picture=a.picture),
@@ -353,7 +393,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run one command line and return its exit code; no traceback for what a user can cause."""
     _reach_us_when_told_to_stop()
-    term = Terminal("--json" in argv and argv[0] != "verify")
+    term = Terminal("--json" in argv and argv[0] not in ("verify", "score"))
     try:
         arguments = parser().parse_args(argv)
         VERBS[arguments.verb].act(term, arguments)

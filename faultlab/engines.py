@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from faultlab import abilities, images, stack, vm
+from faultlab import abilities, compose, images, stack, vm
 from faultlab.engine import Engine
 from faultlab.errors import CannotRun
 from faultlab.lab import Lab
@@ -27,7 +27,7 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     local = Engine()
     if not why:
         with term.step("images", "looking for what has to be built") as step:
-            ensure_images(local, step.note, lab)
+            ensure_images(local, step.note, compose.read(lab.overlay).images(lab.daemons))
             step.done("ready")
         why = needs_vm(local, lab)
     if not why:

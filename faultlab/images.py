@@ -2,7 +2,8 @@
 
 The tag is a digest of the folder and of the images below it, so that an unchanged image is never
 built again and a changed one always is. `base` comes from a registry when one answers, else from
-mmdebstrap. `vm` is not a container image and is left out.
+mmdebstrap. `vm` is not a container image and is left out. The image of a tool goes by the path of
+its folder.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from faultlab.errors import CannotRun
 BASE = "base"
 LABEL = "faultlab.image"
 _SUITE = "bookworm"
+_FACTS = "tool.toml"  # of a tool: its image does not change with them
 # On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it could not.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
@@ -34,17 +36,28 @@ def names() -> list[str]:
     return [BASE, *(name for name in found if name != BASE)]
 
 
+def _folder(name: str) -> Path:
+    return paths.images() / name  # of an absolute path, the path itself
+
+
+def _short(name: str) -> str:
+    path = Path(name)
+    return f"tool-{path.name}" if path.is_absolute() else name
+
+
 @cache
 def tag(name: str) -> str:
     """`faultlab/<name>:<digest of its sources>`."""
     digest = hashlib.sha256()
     if name != BASE:
         digest.update(tag(BASE).encode())
-    folder = paths.images() / name
+    folder = _folder(name)
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if file.name == _FACTS:
+            continue
         digest.update(f"{file.relative_to(folder)} {file.stat().st_mode & 0o111}\n".encode())
         digest.update(file.read_bytes())
-    return f"faultlab/{name}:{digest.hexdigest()[:12]}"
+    return f"faultlab/{_short(name)}:{digest.hexdigest()[:12]}"
 
 
 def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
@@ -55,7 +68,8 @@ def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
     wanted = [BASE, *(names() if wanted is None else wanted)]
     with engine.errors():
         have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
-    lacking = [name for name in names() if name in wanted and tag(name) not in have]
+    own = [name for name in wanted if Path(name).is_absolute()]
+    lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
     return lacking if lacking != [BASE] else []
 
 
@@ -118,10 +132,10 @@ def _build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
     base = _base_source() if name == BASE else tag(BASE)
     with engine.errors():
         stream = engine.client.api.build(
-            path=str(Path(paths.images() / name)),
+            path=str(_folder(name)),
             tag=tag(name),
             buildargs={"BASE": base},
-            labels={LABEL: name},
+            labels={LABEL: _short(name)},
             network_mode="default",
             rm=True,
             forcerm=True,

@@ -240,7 +240,7 @@ def load_folder(folder: Path) -> Lab:
     try:
         lab = Lab(id=folder.name, folder=folder, **facts)
     except ValidationError as error:
-        raise BadInput(f"{paths.show(file)}: {_explain(error)}", _edit(file)) from error
+        raise BadInput(f"{paths.show(file)}: {explain(error)}", _edit(file)) from error
     _check_places(lab, file)
     return lab
 
@@ -265,7 +265,7 @@ def _all_known(named: list[tuple[str, str, list[str]]], file: Path) -> None:
             raise BadInput(f"{paths.show(file)}: {text}", _edit(file))
 
 
-def _explain(error: ValidationError) -> str:
+def explain(error: ValidationError) -> str:
     """The first mistake as `key: what was expected`."""
     first = error.errors()[0]
     key = re.sub(r"\.(\d+)", r"[\1]", ".".join(str(part) for part in first["loc"]))

@@ -26,6 +26,11 @@ def images() -> Path:
     return root() / "images"
 
 
+def tools() -> Path:
+    """One folder a diagnostic tool that can be examined."""
+    return root() / "tools"
+
+
 def runs() -> Path:
     """One folder a run. Not under version control."""
     return root() / "runs"

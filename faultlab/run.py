@@ -6,7 +6,7 @@ Every reading goes into the run's record before anything judges it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -34,9 +34,8 @@ def stack_name(lab_id: str) -> str:
     return stack.prefix() + lab_id
 
 
-def ensure_images(engine: Engine, say: Say, lab: Lab | None = None) -> None:
-    """Build the images that are missing for a lab (all); two commands at once build them once."""
-    wanted = compose.read(lab.overlay).images(lab.daemons) if lab else None
+def ensure_images(engine: Engine, say: Say, wanted: Collection[str] | None = None) -> None:
+    """Build those of these images (all) that are missing; two commands at once build them once."""
     lacking = images.missing(engine, wanted)
     if not lacking:
         return
@@ -74,11 +73,11 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
             )
 
 
-def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:
+def _up(engine: Engine, lab: Lab, name: str, record: Record, blind: bool = False) -> Stack:
     """Bring the stack up, with a note of the kernel's settings if the lab will change them."""
     if lab.scope == "kernel" and engine.kernel is not None:
         kernel.note(engine.kernel, name)
-    return stack.up(engine, lab, name, record.id, record.folder)
+    return stack.up(engine, lab, name, None if blind else record.id, record.folder)
 
 
 class Run(Measured):
@@ -94,20 +93,23 @@ class Run(Measured):
         self.timeline: Timeline | None = None
 
     @classmethod
-    def begin(cls, engine: Engine, lab: Lab, name: str) -> Run:
-        """Bring up a fresh stack under this name and start a record. Raises CannotRun."""
+    def begin(cls, engine: Engine, lab: Lab, name: str, blind: bool = False) -> Run:
+        """Bring up a fresh stack under this name and start a record. Raises CannotRun.
+
+        `blind`: nothing in or around the stack says which lab it is, and no meter looks on.
+        """
         judge = check.load(lab.id)
         take_down(engine, name)
         _own_kernel(engine, lab, name)
         record = Record.create(lab.id, name, _context(engine, lab))
         try:
-            place = _up(engine, lab, name, record)
+            place = _up(engine, lab, name, record, blind)
         except BaseException:
             stack.down(engine, name)
             raise
         run = cls(engine, lab, judge, place, record)
         run.record.facts["machines"] = run._machines()
-        run.meter()
+        run.meter(on=not blind)
         if lab.load:
             place.pace = pace.measure(place[compose.CLIENT])
         run.record.facts["pace"] = place.pace.share

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 from faultlab.timeline import FILE, Timeline
+from faultlab.traffic import traffic
 
 _MOST = 8  # lines on the screen
 _KEPT = 60.0  # seconds in a spark line
@@ -71,7 +72,8 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
     timeline = Timeline(run.stack, run.record, samples.hear)
     timeline.start()
     try:
-        with _loading(run, end) if load else _nothing(), _screen(term) as draw:
+        made = traffic(lambda: run.check.look(run.stack), end) if load else nullcontext()
+        with made, _screen(term) as draw:
             pause = _EVERY if term.console.is_terminal else _PLAIN_EVERY
             while time.monotonic() < end:
                 time.sleep(max(0.0, min(pause, end - time.monotonic())))
@@ -192,29 +194,3 @@ def _table(found: Sequence[Number]) -> Table:
     for each in found:
         table.add_row(each.title, each.text, spark(each.before))
     return table
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _loading(run: Run, end: float) -> Iterator[None]:
-    """The lab's own load, one look after the other, until the body ends."""
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.is_set() and time.monotonic() < end:
-            try:
-                run.check.look(run.stack)
-            except CannotRun:
-                over.wait(1)
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(timeout=30)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from faultlab.rate import wilson
 from faultlab.record import Record
-from faultlab.report import index, page, series
+from faultlab.report import page, series
 from tests.conftest import REPO, Project, Run
 
 RUN = "20261121-211714-mtu-779c"
@@ -105,7 +106,7 @@ def test_a_timeline_that_was_cut_off(text: str, tmp_path: Path) -> None:
     [(0, 5, 0, 0.4345), (1, 10, 0.0179, 0.4042), (5, 10, 0.2366, 0.7634), (0, 0, 0, 1)],
 )
 def test_wilson(failed: int, of: int, low: float, high: float) -> None:
-    assert index.wilson(failed, of) == pytest.approx((low, high), abs=1e-4)
+    assert wilson(failed, of) == pytest.approx((low, high), abs=1e-4)
 
 
 class Page(HTMLParser):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 from faultlab import check, judge, matrix, origins, paths, story
@@ -15,13 +13,13 @@ from faultlab.check import Check, Finding, number
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, FIXED, Measured
+from faultlab.rate import wilson
 from faultlab.record import Record
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment, lead
 from faultlab.terminal import Terminal
 
 FILE = "index.html"
-_SURE = 0.95
 _LAST = 30  # runs in a spark line
 
 
@@ -112,17 +110,6 @@ def html(rows: Sequence[Row]) -> str:
             legend=matrix.LEGEND,
         )
     )
-
-
-def wilson(failed: int, of: int, sure: float = _SURE) -> tuple[float, float]:
-    """The interval in which a rate lies, with this probability (Wilson, 1927); 0 to 1 of none."""
-    if of == 0:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + sure) / 2)
-    share, weight = failed / of, 1 + z * z / of
-    middle = (share + z * z / (2 * of)) / weight
-    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / weight
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
