@@ -30,3 +30,17 @@ def show(term: Terminal, markdown: bool) -> None:
     term.say()
     term.say("Start one: make lab-ID")
     term.json([lab.model_dump(mode="json", exclude={"folder"}) for lab in found])
+
+
+def terms(term: Terminal) -> None:
+    """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
+    truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
+    found = {
+        "causes": sorted({truth.cause for truth in truths}),
+        "components": sorted({truth.component for truth in truths}),
+        "resources": sorted({truth.resource for truth in truths}),
+    }
+    for kind, words in found.items():
+        term.heading(kind)
+        term.say("  " + ", ".join(words))
+    term.json(found)

@@ -32,7 +32,8 @@ from faultlab import (
 from faultlab.engines import WANTED
 from faultlab.errors import BadInput, CannotRun, Problem
 from faultlab.report import index, page
-from faultlab.score import exam, scorecard
+from faultlab.report import score as score_page
+from faultlab.score import bundle, exam, scorecard
 from faultlab.score import tool as tools
 from faultlab.terminal import Terminal
 from faultlab.use import table as use
@@ -64,6 +65,11 @@ def _option(*names: str, **facts: Any) -> tuple[tuple[str, ...], dict[str, Any]]
 _ENGINE = _option(
     "--engine", choices=WANTED, default="auto", help="where it runs; auto: here if it can (auto)"
 )
+
+
+def _tools(a: argparse.Namespace) -> list[str]:
+    return [*a.tools, *(tools.ids() if a.all else [])]
+
 
 VERBS: dict[str, Verb] = {
     "start": Verb(
@@ -210,18 +216,23 @@ VERBS: dict[str, Verb] = {
     ),
     "score": Verb(
         "examine diagnostic tools: what they catch, name, miss and cry about",
-        lambda term, a: exam.score(
-            term,
-            a.tools + (tools.ids() if a.all else []),
-            a.labs.split(",") if a.labs else [],
-            repeat=a.repeat,
-            seed=a.seed,
-            json_file=a.json_file,
+        lambda term, a: (
+            exam.replay(term, _tools(a), a.bundle, a.json_file)
+            if a.bundle
+            else exam.score(
+                term,
+                _tools(a),
+                a.labs.split(",") if a.labs else [],
+                repeat=a.repeat,
+                seed=a.seed,
+                json_file=a.json_file,
+            )
         ),
         (
             "faultlab score ss-rules tshark --labs mtu,healthy",
             "faultlab score --all --repeat 3 --json result.json",
             "faultlab score ./my-tool --labs mtu,iptables-drop",
+            "faultlab score tshark --from mtu.bundle.tar.gz",
         ),
         options=(
             _option("tools", nargs="*", metavar="TOOL", help="a folder of tools/, or any (./NAME)"),
@@ -230,6 +241,12 @@ VERBS: dict[str, Verb] = {
             _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
             _option("--seed", type=int, default=0, metavar="S", help="of the random order (0)"),
             _option(
+                "--from",
+                dest="bundle",
+                metavar="BUNDLE",
+                help="a recorded lab, in place of live ones",
+            ),
+            _option(
                 "--json",
                 dest="json_file",
                 metavar="FILE",
@@ -237,14 +254,37 @@ VERBS: dict[str, Verb] = {
             ),
         ),
     ),
+    "record": Verb(
+        "write what a lab leaves in counters, logs and captures into one file",
+        lambda term, a: bundle.record(term, a.lab, a.out, a.engine),
+        ("faultlab record mtu", "faultlab record conntrack --out /tmp/conntrack.tar.gz"),
+        lab=True,
+        options=(
+            _option("--out", metavar="FILE", help="where to (LAB.bundle.tar.gz)"),
+            _ENGINE,
+        ),
+    ),
     "scorecard": Verb(
         "the figures of a score that was made, of several together",
-        lambda term, a: scorecard.scorecard(term, a.files, a.markdown),
-        ("faultlab scorecard runs/score.json", "faultlab scorecard docs/score.json --markdown"),
+        lambda term, a: (
+            score_page.write(term, scorecard.together(a.files), a.page)
+            if a.page
+            else scorecard.scorecard(term, a.files, a.markdown)
+        ),
+        (
+            "faultlab scorecard runs/score.json",
+            "faultlab scorecard docs/score.json --page runs/scorecard.html",
+        ),
         options=(
             _option("files", nargs="+", metavar="FILE", help="what `faultlab score --json` wrote"),
             _option("--markdown", action="store_true", help="as it stands in docs/scorecard.md"),
+            _option("--page", metavar="HTML", help="write it as a page for a browser"),
         ),
+    ),
+    "terms": Verb(
+        "the causes, components and resources that a diagnosis can name",
+        lambda term, a: catalogue.terms(term),
+        ("faultlab terms", "faultlab terms --json"),
     ),
     "origins": Verb(
         "measured figures beside those of the documents of origin, and beside the limits",

@@ -7,7 +7,7 @@ tools look, side by side, without a word from us of what they are looking at.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +19,17 @@ from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY
 from faultlab.run import Run, ensure_images, stack_name
-from faultlab.score import figures, results, scorecard, trial
+from faultlab.score import bundle, figures, results, scorecard, trial
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
+from faultlab.score.trial import Outcome
 from faultlab.terminal import Terminal
 from faultlab.traffic import traffic
 
 PHASES = (HEALTHY, FAULTY, FIXED)
 _STACK = "exam"  # of every lab: a tool can read the names of containers
-_FILE = "score.json"
+_FILE, _REPLAYED = "score.json", "replay.json"
 
 
 @dataclass(frozen=True)
@@ -50,35 +51,74 @@ def score(
     json_file: str | None,
 ) -> None:
     """Examine the tools and print their card. Raises SaidNo where one is not as expected."""
-    if not names:
-        raise BadInput("Name some tools, or say --all.", "faultlab score --help")
     if repeat < 1:
         raise BadInput("--repeat takes a number from 1 up.", "faultlab score --help")
-    examined = [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
+    examined = _examined(names)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     kept = _results(Path(json_file) if json_file else paths.runs() / _FILE)
     places, cannot = verify.engines_of(term, chosen, "local")
     for lab_id, why in cannot.items():
         term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
     looks = order([lab for lab in chosen if lab.id in places], repeat, seed)
-    if looks:
-        engine = places[looks[0].lab.id]
-        _prepare(term, engine, examined, kept)
-        kept.facts |= {"seed": seed, "machine": _machine(engine)}
-        troubles = _all(term, engine, looks, examined, kept)
-    scorecard.show(term, kept)
-    if looks and troubles:
+    if not looks:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    engine = places[looks[0].lab.id]
+    _prepare(term, engine, examined, kept)
+    kept.facts |= {"seed": seed, "machine": _machine(engine)}
+    troubles = _all(term, engine, looks, examined, kept)
+    if troubles:
+        scorecard.show(term, kept)
         raise CannotRun(
             f"{len(troubles)} of {len(looks)} looks could not be made: {troubles[-1]}",
             "the same command again: it makes only what is missing",
         )
+    _conclude(term, kept)
+
+
+def _results(file: Path) -> Results:
+    return results.read(file) if file.exists() else Results(file)
+
+
+def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | None) -> None:
+    """Let tools that read files look at a recorded bundle. Raises SaidNo, BadInput, CannotRun."""
+    examined = _examined(names)
+    recorded = bundle.read(Path(source))
+    lab = labs.load(recorded.manifest["lab"])
+    kept = _results(Path(json_file) if json_file else paths.runs() / _REPLAYED)
+    engine = Engine()
+    _prepare(term, engine, examined, kept)
+    kept.facts |= {"machine": _machine(engine)}
+    digest = results.lab_digest(lab)
+    for phase in PHASES:
+        archive = recorded.phase(phase)
+        with term.step("replay", f"{lab.id} {phase}") as step:
+            outcomes = {
+                tool.id: trial.replay(engine, tool, archive, stack_name(_STACK))
+                for tool in examined
+            }
+            look = Look(lab, phase, 1)
+            made = _trials(look, examined, outcomes, digest, str(recorded.manifest.get("run", "")))
+            kept.add(made)
+            step.done(f"{lab.id} {phase}: {_loud(made)}")
+    _conclude(term, kept)
+
+
+def _examined(names: Sequence[str]) -> list[Tool]:
+    if not names:
+        raise BadInput("Name some tools, or say --all.", "faultlab score --help")
+    return [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
+
+
+def _conclude(term: Terminal, kept: Results) -> None:
+    scorecard.show(term, kept)
     wrong = figures.disagreements(kept)
     if wrong:
         raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")
 
 
-def _results(file: Path) -> Results:
-    return results.read(file) if file.exists() else Results(file)
+def _loud(made: Sequence[Trial]) -> str:
+    told = [one for one in made if one.kind == "verdict"]
+    return f"{sum(one.alarm for one in told)} of {len(told)} raise an alarm"
 
 
 def order(chosen: Sequence[Lab], repeat: int, seed: int) -> list[Look]:
@@ -140,9 +180,7 @@ def _all(
                 term.say(f"{'':<9} {problem.message}")
                 continue
             kept.add(made)
-            loud = sum(one.alarm for one in made)
-            told = sum(one.kind == "verdict" for one in made)
-            step.done(f"{i} of {len(looks)}: {what}: {loud} of {told} raise an alarm")
+            step.done(f"{i} of {len(looks)}: {what}: {_loud(made)}")
     return troubles
 
 
@@ -151,23 +189,29 @@ def _look(engine: Engine, look: Look, wanted: Sequence[Tool]) -> list[Trial]:
     with standing(engine, look.lab, look.phase) as run:
         with traffic(lambda: run.check.look(run.stack)):
             outcomes = trial.examine(run.stack, look.lab, wanted)
-        looked = [tool.id for tool in wanted if outcomes[tool.id].kind != "absent"]
-        return [
-            Trial(
-                tool=tool.id,
-                lab=look.lab.id,
-                phase=look.phase,
-                number=look.number,
-                tool_digest=tool.digest,
-                lab_digest=digest,
-                kind=outcomes[tool.id].kind,
-                verdict=outcomes[tool.id].verdict,
-                reason=outcomes[tool.id].reason,
-                run=run.record.id,
-                beside=[other for other in looked if other != tool.id],
-            )
-            for tool in wanted
-        ]
+        return _trials(look, wanted, outcomes, digest, run.record.id)
+
+
+def _trials(
+    look: Look, wanted: Sequence[Tool], outcomes: Mapping[str, Outcome], digest: str, run: str
+) -> list[Trial]:
+    looked = [tool.id for tool in wanted if outcomes[tool.id].kind != "absent"]
+    return [
+        Trial(
+            tool=tool.id,
+            lab=look.lab.id,
+            phase=look.phase,
+            number=look.number,
+            tool_digest=tool.digest,
+            lab_digest=digest,
+            kind=outcomes[tool.id].kind,
+            verdict=outcomes[tool.id].verdict,
+            reason=outcomes[tool.id].reason,
+            run=run,
+            beside=[other for other in looked if other != tool.id],
+        )
+        for tool in wanted
+    ]
 
 
 @contextmanager

@@ -136,14 +136,14 @@ def rows(results: Results) -> list[Row]:
 
 def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
     told = [trial for trial in trials if trial.kind == "verdict"]
-    ill = [trial for trial in told if _ill(trial)]
-    caught = [(trial, trial.verdict) for trial in ill if trial.verdict and trial.verdict.alarm]
+    faulty = [trial for trial in told if ill(trial)]
+    caught = [(trial, trial.verdict) for trial in faulty if trial.verdict and trial.verdict.alarm]
     return Row(
         tool=tool_id,
-        detects=_alarms(ill),
+        detects=_alarms(faulty),
         cause=Share(len(caught), sum(names_cause(_lab(t.lab), v) for t, v in caught)),
         component=Share(len(caught), sum(names_component(_lab(t.lab), v) for t, v in caught)),
-        false=_alarms([trial for trial in told if not _ill(trial)]),
+        false=_alarms([trial for trial in told if not ill(trial)]),
         seconds=statistics.median(v.seconds for _, v in caught) if caught else None,
         unknown=sum(trial.kind == "unknown" for trial in trials),
         absent=sum(trial.kind == "absent" for trial in trials),
@@ -176,22 +176,22 @@ def cells(results: Results) -> dict[str, dict[str, Cell]]:
 
 def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
     told = [trial for trial in trials if trial.kind == "verdict"]
-    ill = [trial for trial in told if _ill(trial)]
-    detected, false = _alarms(ill), _alarms([trial for trial in told if not _ill(trial)])
+    faulty = [trial for trial in told if ill(trial)]
+    detected, false = _alarms(faulty), _alarms([trial for trial in told if not ill(trial)])
     caught: Caught
     if not told:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
     elif _lab(lab_id).control:
         caught = "cried" if false.happened else "quiet"
-    elif not ill:
+    elif not faulty:
         caught = "unknown"
     elif not detected.happened:
         caught = "missed"
     elif detected.happened < detected.of:
         caught = "part"
     else:
-        named = sum(names_cause(_lab(lab_id), t.verdict) for t in ill if t.verdict)
-        caught = "named" if 2 * named > len(ill) else "caught"
+        named = sum(names_cause(_lab(lab_id), t.verdict) for t in faulty if t.verdict)
+        caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
     return Cell(tool_id, lab_id, caught, detected, false, runs)
 
@@ -227,7 +227,8 @@ def _alarms(trials: Iterable[Trial]) -> Share:
     return Share(len(counted), sum(counted))
 
 
-def _ill(trial: Trial) -> bool:
+def ill(trial: Trial) -> bool:
+    """Was something wrong while the tool looked?"""
     return trial.phase == FAULTY and not _lab(trial.lab).control
 
 

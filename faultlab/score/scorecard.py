@@ -12,24 +12,30 @@ from faultlab.score.figures import Cell, Row
 from faultlab.score.results import Results
 from faultlab.terminal import Terminal
 
-_HEADINGS = (
+HEADINGS = (
     *("tool", "catches", "false alarms", "less false", "cause named", "component named"),
     *("seconds", "no verdict"),
 )
 
 
-def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> None:
-    """Print the card of one or several files together. Raises BadInput."""
+def together(files: Sequence[str]) -> Results:
+    """The results of one or several files; of the same trial the last one. Raises BadInput."""
     kept = results.read(Path(files[0]))
     for file in files[1:]:
         other = results.read(Path(file))
         kept.trials |= other.trials
         kept.tools |= other.tools
+    return kept
+
+
+def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> None:
+    """Print the figures of one or several files together. Raises BadInput."""
+    kept = together(files)
     if markdown:
         term.console.width = 400
         term.say(as_markdown(kept).rstrip())
-        return
-    show(term, kept)
+    else:
+        show(term, kept)
 
 
 def show(term: Terminal, kept: Results) -> None:
@@ -97,7 +103,7 @@ def _part(share: figures.Share) -> str:
 def as_markdown(kept: Results) -> str:
     """As it stands in docs/scorecard.md."""
     rows = figures.rows(kept)
-    lines = [_line(_HEADINGS), _line(["---"] * len(_HEADINGS)), *(_line(_cells(r)) for r in rows)]
+    lines = [_line(HEADINGS), _line(["---"] * len(HEADINGS)), *(_line(_cells(r)) for r in rows)]
     lines += ["", _line(["", *(row.tool for row in rows)]), _line(["---"] * (len(rows) + 1))]
     for lab_id, each in figures.cells(kept).items():
         marks = [each[r.tool].letters.strip() if r.tool in each else "" for r in rows]

@@ -122,6 +122,8 @@ def version(engine: Engine, tool: Tool, stack: str) -> str:
 
 def replay(engine: Engine, tool: Tool, archive: bytes, stack: str) -> Outcome:
     """Let a tool read a bundle (a tar file) in its current folder, without any network."""
+    if not tool.replay:
+        return Outcome("absent", reason="it reads no bundles")
     options: dict[str, Any] = {"network_mode": "none", "working_dir": "/bundle"}
     try:
         with _running(

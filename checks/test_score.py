@@ -1,0 +1,267 @@
+"""Score, on real stacks: blind tools, broken ones, an exam cut off, a lab recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commandline import finish, spawn
+
+from faultlab import lab as labs
+from faultlab import lock, stack
+from faultlab.engine import Engine
+from faultlab.measured import FAULTY, FIXED, HEALTHY
+from faultlab.run import Run, ensure_images, stack_name
+from faultlab.score import bundle, exam, trial
+from faultlab.score import tool as tools
+from faultlab.score.tool import Tool
+from faultlab.score.trial import Outcome
+
+# Looks for the id in whatever a tool can reach: its own and other processes' environment and words,
+# names of hosts in both directions, mounts, and the names and (where it is no common word) the
+# contents of files, also of the daemons' file systems.
+SWEEP = r"""
+id=@ID@
+say() { sed "s/^/LEAK $1: /" | head -n 3; }
+env | grep -F -- "$id" | say environment
+hostname -f 2>/dev/null | grep -F -- "$id" | say hostname
+for p in /proc/[0-9]*; do
+  [ "$(cat $p/cgroup 2>/dev/null)" = "$(cat /proc/self/cgroup)" ] && continue  # this script
+  tr '\0' '\n' < $p/environ 2>/dev/null | grep -F -- "$id" | say "$p/environ"
+  tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
+  grep -F -- "$id" $p/mountinfo 2>/dev/null | say "$p/mountinfo"
+  find $p/root/ -xdev -path '*/usr' -prune -o -name "*$id*" -print 2>/dev/null | say "$p/root"
+done
+net=$(hostname -I | awk '{ sub(/[0-9]+$/, "", $1); print $1 }')
+for i in $(seq 1 20); do getent hosts "$net$i"; done | grep -F -- "$id" | say "reverse DNS"
+for name in $id $id-web faultlab-$id faultlab-$id-web @NAMESPACE@$id-web @NAMESPACE@$id-db; do
+  getent hosts "$name" | say DNS
+done
+case $id in
+  *-*) grep -rslF -- "$id" /etc /srv /root /tmp /var/www /var/log /var/lib/tomcat10 | say file ;;
+esac
+echo swept
+"""
+CALM = ("iptables-drop", "slow-log", "scale-out")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    """The local one, with every image."""
+    found = Engine()
+    ensure_images(found, lambda _: None)
+    return found
+
+
+def make(folder: Path, name: str, text: str) -> Tool:
+    """A tool in a folder of its own, as somebody outside would write it."""
+    (folder / name).mkdir()
+    (folder / name / "tool.toml").write_text(f'title = "{name}"\n{text}')
+    return tools.load(str(folder / name))
+
+
+def sweeper(folder: Path, lab_id: str) -> Tool:
+    """Greps everything that it can reach for the id of a lab."""
+    script = SWEEP.replace("@ID@", lab_id).replace("@NAMESPACE@", stack.prefix())
+    assert "'''" not in script
+    return make(
+        folder,
+        f"sweep-{lab_id}",
+        f"at = ['servers', 'client']\nwindow = 60\noutput = 'lines'\n"
+        f"capabilities = ['SYS_PTRACE', 'DAC_READ_SEARCH']\ncommand = '''{script}'''\n"
+        f"[[alarm]]\nmatch = '^LEAK'\n",
+    )
+
+
+def swept(outcome: Outcome) -> list[str]:
+    """What was found; the sweep must have come to its end on every machine."""
+    assert outcome.verdict is not None, outcome.reason
+    return outcome.verdict.evidence
+
+
+def local(lab_id: str) -> bool:
+    """Can it run without the VM? Those with a kernel of their own cannot."""
+    lab = labs.load(lab_id)
+    return lab.scope == "machine" and "netem" not in lab.requires
+
+
+@pytest.mark.parametrize(
+    "lab_id",
+    [
+        pytest.param(lab_id, marks=[] if lab_id in CALM else [pytest.mark.long])
+        for lab_id in filter(local, labs.ids())
+    ],
+)
+def test_nothing_in_reach_names_the_lab(lab_id: str, engine: Engine, tmp_path: Path) -> None:
+    """Whatever a tool greps: with the fault in, it finds no trace of the lab's name."""
+    lab = labs.load(lab_id)
+    name = stack_name("exam")
+    with lock.hold(name, "check"):
+        run = Run.begin(engine, lab, name, blind=True)
+        try:
+            run.inject()
+            sweep = sweeper(tmp_path, lab_id)
+            outcomes = trial.examine(run.stack, lab, [sweep])
+            assert swept(outcomes[sweep.id]) == []
+            said = json.dumps([m.container.attrs["Config"]["Labels"] for m in run.stack.values()])
+            assert lab_id not in said
+        finally:
+            run.down()
+
+
+def test_the_sweep_finds_what_is_there(engine: Engine, tmp_path: Path) -> None:
+    """On a stack that is named after its lab; else the check above could not fail."""
+    lab = labs.load("iptables-drop")
+    name = stack_name("iptables-drop")
+    with lock.hold(name, "check"):
+        run = Run.begin(engine, lab, name)
+        try:
+            sweep = sweeper(tmp_path, lab.id)
+            found = " ".join(swept(trial.examine(run.stack, lab, [sweep])[sweep.id]))
+        finally:
+            run.down()
+    assert "mountinfo: " in found or "reverse DNS: " in found, found
+
+
+@pytest.fixture(scope="module")
+def standing(engine: Engine) -> Iterator[Run]:
+    """A stack of mtu, faulty."""
+    with exam.standing(engine, labs.load("mtu"), FAULTY) as run:
+        yield run
+
+
+BROKEN = {
+    "hangs": ("exit", "sleep 100", "it did not end in time"),
+    "deaf": ("json", "trap '' TERM; while :; do sleep 1; done", "it did not end in time"),
+    "crashes": ("exit", "echo help >&2; exit 7", "it ended with exit code 7 on client: help"),
+    "missing": ("lines", "no-such-program", "it ended with exit code 127"),
+    "floods": ("lines", "yes drops", "it printed more than 1000 kB"),
+    "no-json": ("json", "echo '{'", "its last line is no verdict"),
+    "killed": ("exit", "kill -9 $PPID", "it was killed"),
+    "eats": ("exit", "perl -e '$x = q(x) x 3e9; print length $x'; exit 3", "on client"),
+    "serves-nothing": ("alerts", "sleep 100", "it served no alerts"),
+    "ends": ("alerts", "exit 0", "it served no alerts"),
+}
+SERVED = "[alerts]\nurl = 'http://127.0.0.1:9999/'\njq = '.alerts[] | .name'\n"
+SERVER = (
+    r"""while :; do printf 'HTTP/1.0 200 OK\r\n\r\n{"alerts": [{"name": "drops"}]}' """
+    "| nc -l -p 9999 -q 1; done"
+)
+ALARM = "[[alarm]]\nmatch = 'drops'\ncauses = ['mtu']\n"
+
+
+def written(folder: Path, name: str, output: str, command: str) -> Tool:
+    """A tool that looks from client for four seconds."""
+    return make(
+        folder,
+        name,
+        f"at = [\"client\"]\nwindow = 4\noutput = \"{output}\"\ncommand = '''{command}'''\n"
+        + (SERVED if output == "alerts" else "")
+        + ALARM,
+    )
+
+
+def test_a_broken_tool_has_no_verdict_and_the_others_have(standing: Run, tmp_path: Path) -> None:
+    """Hung, crashed, flooding, killed, mute: each says so, and none holds up or spoils another."""
+    broken = [
+        written(tmp_path, name, output, command) for name, (output, command, _) in BROKEN.items()
+    ]
+    well = [
+        written(tmp_path, "well", "exit", "echo 3 drops; exit 2"),
+        written(tmp_path, "served", "alerts", SERVER),
+        written(tmp_path, "watches", "lines", "echo drops; sleep 100"),
+    ]
+    began = time.monotonic()
+    outcomes = trial.examine(standing.stack, standing.lab, [*broken, *well])
+    assert time.monotonic() - began < 60  # the windows are 4 s: nobody waits for the hung ones
+    for name, (_, _, why) in BROKEN.items():
+        assert outcomes[name].kind == "unknown" and why in outcomes[name].reason, outcomes[name]
+    for tool in well:
+        told = outcomes[tool.id].verdict
+        assert told is not None and told.alarm and told.causes == ["mtu"], outcomes[tool.id]
+    left = standing.engine.containers(stack=standing.stack.name)
+    assert len(left) == len(standing.stack)
+
+
+def test_a_tool_that_has_nothing_to_look_at(standing: Run, tmp_path: Path) -> None:
+    """There is no db in this stack."""
+    nowhere = make(tmp_path, "nowhere", 'at = ["db"]\nwindow = 4\noutput = "exit"\ncommand = "x"')
+    outcome = trial.examine(standing.stack, standing.lab, [nowhere])["nowhere"]
+    assert (outcome.kind, outcome.reason) == ("absent", "no machine called db is there")
+
+
+def test_a_tool_has_no_way_out_and_nothing_of_the_host(standing: Run, tmp_path: Path) -> None:
+    """No route, no socket of Docker, no right to change the machine, none of the host's files."""
+    caged = make(
+        tmp_path,
+        "caged",
+        f"""at = ["web"]\nwindow = 8\noutput = "lines"\ncommand = '''
+ip route show default | sed 's/^/ESCAPE /'
+find / -xdev -name docker.sock | sed 's/^/ESCAPE /'
+ip link set dev eth0 mtu 1400 2>/dev/null && echo ESCAPE
+[ -e {Path(__file__)} ] && echo ESCAPE
+true
+'''\n[[alarm]]\nmatch = "ESCAPE"\n""",
+    )
+    outcome = trial.examine(standing.stack, standing.lab, [caged])["caged"]
+    assert outcome.verdict is not None and outcome.verdict.evidence == [], outcome
+
+
+def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    """After Ctrl-C the same command makes what is missing, and only that; nothing is left."""
+    file = tmp_path / "score.json"
+    words = ("score", "always-alarm", "--labs", "mtu", "--json", str(file))
+    first = spawn(*words)
+    deadline = time.monotonic() + 120
+    while not file.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(first.pid, signal.SIGINT)
+    code, said = finish(first)
+    assert code == 3, said
+    kept = {(t["tool"], t["phase"]): t["run"] for t in json.loads(file.read_text())["trials"]}
+    assert 0 < len(kept) < 6, said
+    assert stack.leftovers(Engine(), stack_name("exam")) == []
+    code, said = finish(spawn(*words))
+    assert code == 0, said
+    document = json.loads(file.read_text())
+    now = {(t["tool"], t["phase"]): t["run"] for t in document["trials"]}
+    assert len(now) == 6
+    assert {key: now[key] for key in kept} == kept
+    assert f"{1 + len(kept) // 2} of 3" in said and "1 of 3" not in said, said
+    alarms = {(t["tool"], t["phase"]): t["verdict"]["alarm"] for t in document["trials"]}
+    for phase in exam.PHASES:
+        assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
+
+
+def test_a_recorded_lab_is_examined_like_a_live_one(engine: Engine, tmp_path: Path) -> None:
+    """The bundle shows the drops of the faulty phase only, and a tool that reads files sees them."""
+    file = tmp_path / "mtu.tar.gz"
+    code, said = finish(spawn("record", "mtu", "--out", str(file)))
+    assert code == 0, said
+    recorded = bundle.read(file)
+    for phase in (HEALTHY, FAULTY, FIXED):
+        its = recorded.files[phase]
+        assert len(its["web/capture.pcap"]) > 24, "a header only"
+        for name in ("nstat", "ss", "interfaces", "rules", "meminfo"):
+            assert its[f"web/before/{name}"] and its[f"web/after/{name}"], name
+    reader = make(
+        tmp_path,
+        "reader",
+        """at = ["web"]\nwindow = 10\noutput = "lines"\ncommand = "true"\nreplay = '''
+b=$(grep -A1 'RX:' web/before/interfaces | awk '!/RX/ && NF > 3 { n = $4 } END { print n }')
+a=$(grep -A1 'RX:' web/after/interfaces | awk '!/RX/ && NF > 3 { n = $4 } END { print n }')
+[ "$a" -gt "$b" ] && echo "drops: $b to $a"
+true
+'''\n[[alarm]]\nmatch = "drops"\ncauses = ["mtu"]\n""",
+    )
+    seen = {
+        phase: trial.replay(engine, reader, recorded.phase(phase), stack_name("exam"))
+        for phase in exam.PHASES
+    }
+    alarms = {phase: outcome.verdict.alarm for phase, outcome in seen.items() if outcome.verdict}
+    assert alarms == {HEALTHY: False, FAULTY: True, FIXED: False}, seen
