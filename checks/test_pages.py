@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from faultlab import cli, paths
 
 RECORDED = Path(__file__).parent.parent / "tests/recorded/run"
+SCORE = Path(__file__).parent.parent / "docs/score.json"
 RUN = "20261121-211714-mtu-779c"
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 SERIOUS = ("serious", "critical")
@@ -49,6 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("FAULTLAB_ROOT", str(root))
         assert cli.main(["report", RUN]) == 0
         assert cli.main(["report", "--all"]) == 0
+        card = ["scorecard", str(SCORE), "--page", str(root / "runs/scorecard.html")]
+        assert cli.main(card) == 0
         yield root / "runs"
 
 
@@ -84,7 +87,7 @@ def open_page(browser: Browser, file: Path, size: tuple[int, int], scheme: Schem
     return shown
 
 
-@pytest.mark.parametrize("name", [f"{RUN}/report.html", "index.html"])
+@pytest.mark.parametrize("name", [f"{RUN}/report.html", "index.html", "scorecard.html"])
 def test_a_page_is_quiet_fits_and_can_be_reached(
     name: str,
     folder: Path,

@@ -195,7 +195,6 @@ def _look(engine: Engine, look: Look, wanted: Sequence[Tool]) -> list[Trial]:
 def _trials(
     look: Look, wanted: Sequence[Tool], outcomes: Mapping[str, Outcome], digest: str, run: str
 ) -> list[Trial]:
-    looked = [tool.id for tool in wanted if outcomes[tool.id].kind != "absent"]
     return [
         Trial(
             tool=tool.id,
@@ -208,7 +207,6 @@ def _trials(
             verdict=outcomes[tool.id].verdict,
             reason=outcomes[tool.id].reason,
             run=run,
-            beside=[other for other in looked if other != tool.id],
         )
         for tool in wanted
     ]

@@ -29,7 +29,7 @@ Key = tuple[str, str, str, int]  # tool, lab, phase, number
 
 @dataclass(frozen=True)
 class Trial:
-    """One tool, once, on one lab in one phase; `beside`: the tools that looked at the same time."""
+    """One tool, once, on one lab in one phase; all of one `run` looked at the same time."""
 
     tool: str
     lab: str
@@ -41,7 +41,6 @@ class Trial:
     verdict: Verdict | None = None
     reason: str = ""
     run: str = ""
-    beside: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
@@ -79,16 +78,17 @@ class Results:
 
     def save(self) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun."""
-        document = {
-            "schema": SCHEMA,
-            **self.facts,
-            "tools": dict(sorted(self.tools.items())),
-            "trials": [asdict(self.trials[key]) for key in sorted(self.trials)],
-        }
+        head = {"schema": SCHEMA, **self.facts, "tools": dict(sorted(self.tools.items()))}
+        lines = [
+            json.dumps(asdict(self.trials[key]), separators=(",", ":"), ensure_ascii=False)
+            for key in sorted(self.trials)
+        ]
+        trials = ",\n".join(lines)  # a line each, so that a difference can be read
+        text = json.dumps(head, indent=1).removesuffix("\n}") + f',\n "trials": [\n{trials}\n]}}\n'
         part = self.file.with_suffix(".part")
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(document, indent=1) + "\n")
+            part.write_text(text)
             part.replace(self.file)
         except OSError as error:
             raise CannotRun(f"{self.file} cannot be written: {error.strerror}.", "df -h") from error

@@ -158,7 +158,6 @@ def _running(
             ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
             entrypoint=[],
             labels={STACK_LABEL: stack},
-            cap_drop=["ALL"],
             cap_add=[*tool.capabilities],
             security_opt=["apparmor=unconfined"],
             mem_limit=_MEMORY,
