@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultlab.errors import CannotRun
-from faultlab.lab import Limit, Step
+from faultlab.lab import Step
 from faultlab.stack import Stack
 
 _STEP_SECONDS = 60
@@ -47,11 +47,5 @@ def typed(stack: Stack, step: Step) -> str:
     if step.run is not None:
         return f"{step.at}# {step.run}"
     if step.limit is not None:
-        return f"{prompt} docker update {_limit_flags(step.limit)} {container}"
+        return f"{prompt} docker update {step.limit.flags} {container}"
     return f"{prompt} docker restart {container}"
-
-
-def _limit_flags(limit: Limit) -> str:
-    cpus = f"--cpus {limit.cpus:g}" if limit.cpus is not None else ""
-    memory = f"--memory {limit.memory} --memory-swap {limit.memory}" if limit.memory else ""
-    return " ".join(filter(None, (cpus, memory)))

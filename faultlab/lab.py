@@ -38,6 +38,13 @@ class Limit(_Strict):
             raise ValueError("expected cpus or memory")
         return self
 
+    @property
+    def flags(self) -> str:
+        """As `docker update` takes them."""
+        cpus = f"--cpus {self.cpus:g}" if self.cpus is not None else ""
+        memory = f"--memory {self.memory} --memory-swap {self.memory}" if self.memory else ""
+        return " ".join(filter(None, (cpus, memory)))
+
 
 class Step(_Strict):
     """One thing that an engineer does: a command, a restart or a limit, on a machine or daemon."""

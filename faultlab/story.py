@@ -11,6 +11,7 @@ from faultlab import judge
 from faultlab import lab as labs
 from faultlab.check import Finding, number
 from faultlab.errors import BadInput
+from faultlab.lab import Limit
 from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.record import Record
 from faultlab.run import READY
@@ -153,8 +154,9 @@ def _step(step: dict[str, Any]) -> str:
     at = step.get("at", "?")
     if step.get("run"):
         return f"{at}# {step['run']}"
-    rest = [f"{key} {value}" for key, value in step.items() if key not in ("at", "stage")]
-    return f"{at}: {', '.join('restart' if r == 'restart True' else r for r in rest)}"
+    if step.get("limit"):
+        return f"$ docker update {Limit(**step['limit']).flags} …-{at}"
+    return f"$ docker restart …-{at}"
 
 
 def lines(ran: Measured) -> list[Line]:

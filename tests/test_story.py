@@ -213,3 +213,20 @@ def test_the_document_names_every_key(
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     named = {key for cell in first for key in re.findall(r"`(\w+)`", cell)}
     assert set(whole) | set(Record.create("mtu", "s", {}).facts) | {"matrix"} == named
+
+
+def test_steps_are_told_as_they_are_typed(project: Project, faultlab: Run) -> None:
+    """A limit and a restart as the docker command that does the same."""
+    steps = [
+        {"at": "tomcat", "limit": {"cpus": 0.1}},
+        {"at": "tomcat", "restart": True},
+        {"at": "web", "run": "ip link"},
+    ]
+    project.run(RUN, events=[{"t": 1.0, "what": "inject", "steps": steps}])
+    said = " ".join(faultlab("show", RUN).out.split())
+    for words in (
+        "$ docker update --cpus 0.1 …-tomcat",
+        "$ docker restart …-tomcat",
+        "web# ip link",
+    ):
+        assert words in said
