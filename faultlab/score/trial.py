@@ -98,7 +98,8 @@ def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
 def _instance(tool: Tool, place: Stack, machine: Machine) -> Ended:
     """Run the tool once beside a machine, as long as it wants or may. Raises Broken, CannotRun."""
     home = f"container:{machine.container.id}"
-    options = {"network_mode": home, "pid_mode": home, "volumes_from": [machine.container.id]}
+    files = f"{machine.container.id}:ro"  # the sockets in them can be used all the same
+    options = {"network_mode": home, "pid_mode": home, "volumes_from": [files]}
     with _running(
         place.engine,
         tool,
