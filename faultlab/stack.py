@@ -209,7 +209,11 @@ def _make_machines(engine: Engine, stack: Stack) -> None:
 
 def joins(machine: Machine) -> str:
     """The id of the container whose namespaces a daemon has joined; empty for a machine."""
-    kind, _, where = str(machine.container.attrs["HostConfig"]["NetworkMode"]).partition(":")
+    return _joined(machine.container)
+
+
+def _joined(container: Any) -> str:
+    kind, _, where = str(container.attrs["HostConfig"]["NetworkMode"]).partition(":")
     return where if kind == "container" else ""
 
 
@@ -240,8 +244,17 @@ def _interfaces(engine: Engine) -> list[str]:
 
 
 def _remove(engine: Engine, name: str) -> None:
+    """What joins a machine at the same time, then the machines one by one.
+
+    Docker 20.10 can lock up for good when two containers leave a network at once: one holds the
+    network and wants its controller (getSvcRecords), the other the reverse (processEndpointDelete).
+    """
+    containers = engine.containers(stack=name)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(partial(_remove_container, engine), engine.containers(stack=name)))
+        list(pool.map(partial(_remove_container, engine), filter(_joined, containers)))
+    for container in containers:
+        if not _joined(container):
+            _remove_container(engine, container)
     for kind in (engine.networks, engine.volumes):
         for thing in kind(stack=name):
             _tolerant(engine, thing.remove)
