@@ -27,7 +27,7 @@ from faultlab.score.trial import Outcome
 # contents of files, also of the daemons' file systems.
 SWEEP = r"""
 id=@ID@
-say() { sed "s/^/LEAK $1: /" | head -n 3; }
+say() { sed "s#^#LEAK $1: #" | head -n 3 | tee -a /tmp/leaks; }
 env | grep -F -- "$id" | say environment
 hostname -f 2>/dev/null | grep -F -- "$id" | say hostname
 for p in /proc/[0-9]*; do
@@ -39,14 +39,15 @@ for p in /proc/[0-9]*; do
     2>/dev/null | say "$p/root"
 done
 net=$(hostname -I | awk '{ sub(/[0-9]+$/, "", $1); print $1 }')
-for i in $(seq 1 20); do getent hosts "$net$i"; done | grep -F -- "$id" | say "reverse DNS"
+for i in $(seq 1 9); do timeout 1 getent hosts "$net$i"; done | grep -F -- "$id" | say "reverse DNS"
 for name in $id $id-web faultlab-$id faultlab-$id-web @NAMESPACE@$id-web @NAMESPACE@$id-db; do
-  getent hosts "$name" | say DNS
+  timeout 1 getent hosts "$name" | say DNS
 done
 case $id in
   *-*) grep -rslF -- "$id" /etc /srv /root /tmp /var/www /var/log /var/lib/tomcat10 | say file ;;
 esac
-echo swept
+[ -s /tmp/leaks ] && exit 2
+exit 0
 """
 CALM = ("iptables-drop", "slow-log", "scale-out")
 
@@ -73,7 +74,7 @@ def sweeper(folder: Path, lab_id: str) -> Tool:
     return make(
         folder,
         f"sweep-{lab_id}",
-        f"at = ['servers', 'client']\nwindow = 60\noutput = 'lines'\n"
+        f"at = ['servers', 'client']\nwindow = 60\noutput = 'exit'\n"
         f"capabilities = ['SYS_PTRACE']\ncommand = '''{script}'''\n"
         f"[[alarm]]\nmatch = '^LEAK'\n",
     )
@@ -129,7 +130,7 @@ def test_the_sweep_finds_what_is_there(engine: Engine, tmp_path: Path) -> None:
     assert "mountinfo: " in found or "reverse DNS: " in found, found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def standing(engine: Engine) -> Iterator[Run]:
     """A stack of mtu, faulty."""
     with exam.standing(engine, labs.load("mtu"), FAULTY) as run:
@@ -167,50 +168,58 @@ def written(folder: Path, name: str, output: str, command: str) -> Tool:
     )
 
 
-def test_a_broken_tool_has_no_verdict_and_the_others_have(standing: Run, tmp_path: Path) -> None:
-    """Hung, crashed, flooding, killed, mute: each says so, and none holds up or spoils another."""
-    broken = [
-        written(tmp_path, name, output, command) for name, (output, command, _) in BROKEN.items()
-    ]
-    well = [
-        written(tmp_path, "well", "exit", "echo 3 drops; exit 2"),
-        written(tmp_path, "served", "alerts", SERVER),
-        written(tmp_path, "watches", "lines", "echo drops; sleep 100"),
-    ]
-    began = time.monotonic()
-    outcomes = trial.examine(standing.stack, standing.lab, [*broken, *well])
-    assert time.monotonic() - began < 60  # the windows are 4 s: nobody waits for the hung ones
-    for name, (_, _, why) in BROKEN.items():
-        assert outcomes[name].kind == "unknown" and why in outcomes[name].reason, outcomes[name]
-    for tool in well:
-        told = outcomes[tool.id].verdict
-        assert told is not None and told.alarm and told.causes == ["mtu"], outcomes[tool.id]
-    left = standing.engine.containers(stack=standing.stack.name)
-    assert len(left) == len(standing.stack)
+class TestOnOneStack:
+    """Whatever a tool does to itself."""
 
+    def test_a_broken_tool_has_no_verdict_and_the_others_have(
+        self, standing: Run, tmp_path: Path
+    ) -> None:
+        """Hung, crashed, flooding, killed, mute: each says so, and none spoils another."""
+        broken = [
+            written(tmp_path, name, output, command)
+            for name, (output, command, _) in BROKEN.items()
+        ]
+        well = [
+            written(tmp_path, "well", "exit", "echo 3 drops; exit 2"),
+            written(tmp_path, "served", "alerts", SERVER),
+            written(tmp_path, "watches", "lines", "echo drops; sleep 100"),
+        ]
+        began = time.monotonic()
+        outcomes = trial.examine(standing.stack, standing.lab, [*broken, *well])
+        assert time.monotonic() - began < 60  # the windows are 4 s: nobody waits for the hung ones
+        for name, (_, _, why) in BROKEN.items():
+            assert outcomes[name].kind == "unknown" and why in outcomes[name].reason, outcomes[name]
+        for tool in well:
+            told = outcomes[tool.id].verdict
+            assert told is not None and told.alarm and told.causes == ["mtu"], outcomes[tool.id]
+        left = standing.engine.containers(stack=standing.stack.name)
+        assert len(left) == len(standing.stack)
 
-def test_a_tool_that_has_nothing_to_look_at(standing: Run, tmp_path: Path) -> None:
-    """There is no db in this stack."""
-    nowhere = make(tmp_path, "nowhere", 'at = ["db"]\nwindow = 4\noutput = "exit"\ncommand = "x"')
-    outcome = trial.examine(standing.stack, standing.lab, [nowhere])["nowhere"]
-    assert (outcome.kind, outcome.reason) == ("absent", "no machine called db is there")
+    def test_a_tool_that_has_nothing_to_look_at(self, standing: Run, tmp_path: Path) -> None:
+        """There is no db in this stack."""
+        nowhere = make(
+            tmp_path, "nowhere", 'at = ["db"]\nwindow = 4\noutput = "exit"\ncommand = "x"'
+        )
+        outcome = trial.examine(standing.stack, standing.lab, [nowhere])["nowhere"]
+        assert (outcome.kind, outcome.reason) == ("absent", "no machine called db is there")
 
-
-def test_a_tool_has_no_way_out_and_nothing_of_the_host(standing: Run, tmp_path: Path) -> None:
-    """No route, no socket of Docker, no right to change the machine, none of the host's files."""
-    caged = make(
-        tmp_path,
-        "caged",
-        f"""at = ["web"]\nwindow = 8\noutput = "lines"\ncommand = '''
+    def test_a_tool_has_no_way_out_and_nothing_of_the_host(
+        self, standing: Run, tmp_path: Path
+    ) -> None:
+        """No route, no socket of Docker, no right to change anything, no file of the host."""
+        caged = make(
+            tmp_path,
+            "caged",
+            f"""at = ["web"]\nwindow = 8\noutput = "lines"\ncommand = '''
 ip route show default | sed 's/^/ESCAPE /'
 find / -xdev -name docker.sock | sed 's/^/ESCAPE /'
 ip link set dev eth0 mtu 1400 2>/dev/null && echo ESCAPE
 [ -e {Path(__file__)} ] && echo ESCAPE
 true
 '''\n[[alarm]]\nmatch = "ESCAPE"\n""",
-    )
-    outcome = trial.examine(standing.stack, standing.lab, [caged])["caged"]
-    assert outcome.verdict is not None and outcome.verdict.evidence == [], outcome
+        )
+        outcome = trial.examine(standing.stack, standing.lab, [caged])["caged"]
+        assert outcome.verdict is not None and outcome.verdict.evidence == [], outcome
 
 
 def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack
@@ -77,7 +80,13 @@ def _up(engine: Engine, lab: Lab, name: str, record: Record, blind: bool = False
     """Bring the stack up, with a note of the kernel's settings if the lab will change them."""
     if lab.scope == "kernel" and engine.kernel is not None:
         kernel.note(engine.kernel, name)
-    return stack.up(engine, lab, name, None if blind else record.id, record.folder)
+    if not blind:
+        return stack.up(engine, lab, name, record.id, record.folder)
+    # Compose labels containers with the paths of its files, and the record's says which lab it is.
+    with tempfile.TemporaryDirectory(prefix="faultlab-") as neutral:
+        place = stack.up(engine, lab, name, None, Path(neutral))
+        shutil.copytree(neutral, record.folder, dirs_exist_ok=True)
+    return place
 
 
 class Run(Measured):

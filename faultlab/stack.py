@@ -247,7 +247,7 @@ def _remove(engine: Engine, name: str) -> None:
     """What joins a machine at the same time, then the machines one by one.
 
     Docker 20.10 can lock up for good when two containers leave a network at once: one holds the
-    network and wants its controller (getSvcRecords), the other the reverse (processEndpointDelete).
+    network and wants its controller (getSvcRecords), the other the reverse: moby#42545.
     """
     containers = engine.containers(stack=name)
     with ThreadPoolExecutor(max_workers=8) as pool:

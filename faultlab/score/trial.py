@@ -190,7 +190,8 @@ class _Instance:
         self._began = time.monotonic()
         self._lines: list[Said] = []
         self._complaint = ""
-        self._bytes = 0
+        self._over = threading.Event()  # it has ended, or said too much
+        self._flooded = False
         self._reader = threading.Thread(target=self._read, args=(said,), daemon=True)
         self._reader.start()
 
@@ -205,30 +206,32 @@ class _Instance:
         """
         command = f"curl -fsS -m 2 {quote(alerts.url)} | jq -r {quote(alerts.jq)}"
         known: set[str] = set()
-        answer = None
-        while self._seconds < self._window and self._reader.is_alive():
+        answered, complaint = False, ""
+        while self._seconds < self._window and not self._over.is_set():
             asked = machine.run(command, timeout=5)
-            if asked.code == 0 and not asked.err:
-                answer = asked
+            complaint = asked.err.strip()
+            if asked.code == 0 and not complaint:
+                answered = True
                 new = [line for line in asked.out.splitlines() if line and line not in known]
                 known |= {*new}
                 self._lines += [Said(self._seconds, self._machine, line) for line in new]
             time.sleep(_POLL)
-        if answer is None:
-            raise Broken(f"it served no alerts on {self._machine}: {self._complaint or asked.err}")
+        if not answered:
+            why = self._complaint or complaint or alerts.url
+            raise Broken(f"it served no alerts on {self._machine}: {why}")
 
     def end(self) -> Ended:
         """Wait for its end, at the latest that of its window. Raises Broken: too loud, or killed.
 
         `timeout` ends it with TERM (its exit code is 124 then), and with KILL a second later.
         """
-        self._reader.join(timeout=max(0.0, self._window + _GRACE - self._seconds))
+        in_time = self._over.wait(timeout=max(0.0, self._window + _GRACE - self._seconds))
+        if self._flooded:
+            raise Broken(f"it printed more than {_MOST_OUTPUT // 1000} kB")
         code: int | None = None
         with self._engine.errors():
-            if not self._reader.is_alive():
+            if in_time:
                 code = int(self._container.wait(timeout=30)["StatusCode"])
-        if self._bytes > _MOST_OUTPUT:
-            raise Broken(f"it printed more than {_MOST_OUTPUT // 1000} kB")
         if code in _STOPPED and self._seconds >= self._window:
             code = None
         if code == _KILLED:
@@ -236,18 +239,21 @@ class _Instance:
         return Ended(self._machine, self._seconds, code, list(self._lines), self._complaint)
 
     def _read(self, said: Any) -> None:
-        rest = [b"", b""]
+        """Read to the end, also what is dropped: Docker cannot end what nobody listens to."""
+        rest, size = [b"", b""], 0
         with suppress(Exception):  # the container went away below us: `end` finds out
             for parts in said:
+                size += sum(len(part or b"") for part in parts)
+                if size > _MOST_OUTPUT:
+                    self._flooded = True
+                    self._over.set()
+                    continue
                 for stream, part in enumerate(parts):
-                    self._bytes += len(part or b"")
                     *whole, rest[stream] = (rest[stream] + (part or b"")).split(b"\n")
                     self._hear(stream, whole)
-                if self._bytes > _MOST_OUTPUT:
-                    self._container.kill()
-                    return
         for stream in (0, 1):
             self._hear(stream, [rest[stream]])
+        self._over.set()
 
     def _hear(self, stream: int, lines: Sequence[bytes]) -> None:
         texts = [line.decode(errors="replace").strip() for line in lines]
