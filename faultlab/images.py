@@ -11,9 +11,12 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import tarfile
+import tempfile
 from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import docker
 import requests
@@ -128,11 +131,20 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
         )
 
 
+def _pack(folder: Path, into: IO[bytes]) -> None:
+    """The folder as a tar file; of a link what it points to, so that two tools can share a file."""
+    with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
+        archive.add(folder, arcname=".")
+    into.seek(0)
+
+
 def _build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
     base = _base_source() if name == BASE else tag(BASE)
-    with engine.errors():
+    with engine.errors(), tempfile.TemporaryFile() as context:
+        _pack(_folder(name), context)
         stream = engine.client.api.build(
-            path=str(_folder(name)),
+            fileobj=context,
+            custom_context=True,
             tag=tag(name),
             buildargs={"BASE": base},
             labels={LABEL: _short(name)},

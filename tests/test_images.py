@@ -64,3 +64,10 @@ def test_base_counts_for_all(folder: Path) -> None:
     before = tags()
     (folder / "base/Dockerfile").write_text("# other base\n")
     assert changed(before) == ["base", "db", "web"]
+
+
+def test_the_content_behind_a_link_counts(folder: Path) -> None:
+    (folder / "db/start.sh").symlink_to("../web/etc/start.sh")
+    before = tags()
+    (folder / "web/etc/start.sh").write_text("echo hullo\n")
+    assert changed(before) == ["db", "web"]
