@@ -7,7 +7,7 @@ REPEAT   ?= 1
 ENGINE   ?= local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
+.PHONY: help setup ready score matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -51,6 +51,8 @@ verify-%: ready ## the whole contract of one lab (REPEAT=3)
 verify: ready ## the whole contract of every lab that runs here (JOBS=2)
 	@$(FAULTLAB) verify --all --engine $(ENGINE) --jobs $(JOBS) --repeat $(REPEAT)
 
+score: ready ## examine diagnostic tools (TOOLS="tshark mtr"; all without)
+	@$(FAULTLAB) score $(or $(TOOLS),--all) --repeat $(REPEAT)
 matrix: ready ## look for the evidence of every lab in every other one
 	@$(FAULTLAB) matrix --all
 origins: ready ## measured figures beside those of the documents

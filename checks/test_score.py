@@ -149,7 +149,7 @@ BROKEN = {
     "serves-nothing": ("alerts", "sleep 100", "it served no alerts"),
     "ends": ("alerts", "exit 0", "it served no alerts"),
 }
-SERVED = "[alerts]\nurl = 'http://127.0.0.1:9999/'\njq = '.alerts[] | .name'\n"
+SERVED = "[alerts]\nurl = 'http://127.0.0.1:PORT/'\njq = '.alerts[] | .name'\n"
 SERVER = (
     r"""while :; do printf 'HTTP/1.0 200 OK\r\n\r\n{"alerts": [{"name": "drops"}]}' """
     "| nc -l -p 9999 -q 1; done"
@@ -163,7 +163,11 @@ def written(folder: Path, name: str, output: str, command: str) -> Tool:
         folder,
         name,
         f"at = [\"client\"]\nwindow = 4\noutput = \"{output}\"\ncommand = '''{command}'''\n"
-        + (SERVED if output == "alerts" else "")
+        + (
+            SERVED.replace("PORT", "9999" if command == SERVER else "9998")
+            if output == "alerts"
+            else ""
+        )
         + ALARM,
     )
 
