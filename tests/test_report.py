@@ -247,3 +247,21 @@ def test_in_a_control_nothing_is_ill() -> None:
         ("well", 5.1, 7.0),
     ]
     assert [mark.t for mark in page.marks(record, control=False)] == [1.5, 3.1, 5.0, 5.1]
+
+
+def test_a_learners_run_goes_on_after_its_last_event() -> None:
+    """What `watch` wrote is there to be shown; in a verified run nothing comes after the end."""
+    events = [
+        {"t": 3.0, "what": "measured", "phase": "healthy", "took": 1.5},
+        {"t": 3.1, "what": "inject"},
+        {"t": 5.0, "what": "measured", "phase": "faulty", "took": 1.5},
+    ]
+    ready = [*events, {"t": 5.1, "what": "ready"}]
+    found = page.bands(Record(Path("none"), {"events": ready}), control=False, watched=300.0)
+    assert [(b.kind, b.begin, b.end) for b in found] == [
+        ("well", 0.0, 3.1),
+        ("ill", 3.1, 5.1),
+        ("tried", 5.1, 300.0),
+    ]
+    found = page.bands(Record(Path("none"), {"events": events}), control=False, watched=300.0)
+    assert [b.kind for b in found] == ["well", "ill"]

@@ -20,6 +20,7 @@ from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.record import Record, span
 from faultlab.report import series
 from faultlab.report.series import Chart
+from faultlab.run import READY
 from faultlab.story import Line
 from faultlab.terminal import Terminal
 from faultlab.timeline import FILE as TIMELINE
@@ -78,7 +79,7 @@ def html(ran: Measured) -> str:
     samples = series.read(ran.record.folder / TIMELINE)
     grid = series.seconds(samples)
     charts = [*met(ran, grid), *series.charts(samples)] if grid else []
-    stretches = bands(ran.record, ran.lab.control)
+    stretches = bands(ran.record, ran.lab.control, grid[-1] if grid else 0.0)
     lines = story.lines(ran)
     pictures, left_out = _pictures(ran)
     return (
@@ -99,6 +100,7 @@ def html(ran: Measured) -> str:
             moments=list(story.moments(ran.record.facts["events"])),
             bands=stretches,
             end=stretches[-1].end if stretches else 0,
+            learner=ran.record.happened(READY),
             charts=[(chart, numbers(chart, grid, stretches)) for chart in charts],
             pictures=pictures,
             left_out=left_out,
@@ -158,10 +160,11 @@ def main_walk(record: Record) -> list[dict[str, Any]]:
     return events[: ends[0] + 1] if ends else [e for e in events if e["what"] != "down"]
 
 
-def bands(record: Record, control: bool) -> list[Band]:
+def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
     """Well until the fault came, ill until the last repair, well; then what else was tried.
 
-    In a control all is well all the time.
+    In a control all is well all the time. `watched`: the second of the last sample; a learner's run
+    goes on after its last event.
     """
     walk = main_walk(record)
     if not walk:
@@ -171,8 +174,9 @@ def bands(record: Record, control: bool) -> list[Band]:
     mended = next((e["t"] for e in reversed(walk) if e["what"] == "fix"), end)
     during = "well" if control else "ill"
     found = [Band(0.0, broke, "well"), Band(broke, mended, during), Band(mended, end, "well")]
-    last = record.facts["events"][-1]["t"]
-    if last > end and len(record.facts["events"]) > len(walk) + 1:
+    last = max(record.facts["events"][-1]["t"], watched if record.happened(READY) else 0.0)
+    later = len(record.facts["events"]) > len(walk) + 1 or record.happened(READY)
+    if last > end and later:
         found.append(Band(end, last, "tried"))
     return [band for band in found if band.end > band.begin]
 

@@ -14,6 +14,8 @@
   const endOfMain = main.length ? main[main.length - 1].end : data.seconds[data.seconds.length - 1];
   const range = () => [first, whole && whole.checked ? data.seconds[data.seconds.length - 1] : endOfMain];
   const short = (value) => value == null ? "–" : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toPrecision(3));
+  const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  const tick = (value) => Math.abs(value) >= 1e4 ? brief.format(value) : short(value);
   const charts = [];
   // A line needs two neighbours; a value without one is a point.
   const alone = (u, series) => u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
@@ -75,7 +77,7 @@
       cursor: { sync: { key: "run" }, drag: { x: true, y: false } },
       legend: { live: true },
       scales: { x: { time: false, range: () => range() }, y: { range: (_u, _low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, values: (_u, ticks) => ticks.map((t) => t + " s") }, { ...axis, size: 62, values: (_u, ticks) => ticks.map(short) }],
+      axes: [{ ...axis, values: (_u, ticks) => ticks.map((t) => t + " s") }, { ...axis, size: 62, values: (_u, ticks) => ticks.map(tick) }],
       series: [{ label: "second", value: (_u, v) => v == null ? "–" : v + " s" }, ...names.map((name, i) => ({
         label: name, stroke: colours[i % colours.length], width: 1.8, dash: dashes[Math.floor(i / colours.length) % dashes.length],
         points: { size: 5, filter: alone }, spanGaps: false, value: (_u, v) => v == null ? "–" : `${short(v)} ${chart.unit}`,
