@@ -222,7 +222,7 @@ VERBS: dict[str, Verb] = {
             else exam.score(
                 term,
                 _tools(a),
-                a.labs.split(",") if a.labs else [],
+                a.labs,
                 repeat=a.repeat,
                 seed=a.seed,
                 json_file=a.json_file,
@@ -237,7 +237,13 @@ VERBS: dict[str, Verb] = {
         options=(
             _option("tools", nargs="*", metavar="TOOL", help="a folder of tools/, or any (./NAME)"),
             _option("--all", action="store_true", help="every folder of tools/"),
-            _option("--labs", metavar="LAB,LAB", help="on these only (all that run here)"),
+            _option(
+                "--labs",
+                metavar="LAB,LAB",
+                type=lambda text: text.split(","),
+                default=[],
+                help="on these only (all that run here)",
+            ),
             _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
             _option("--seed", type=int, default=0, metavar="S", help="of the random order (0)"),
             _option(

@@ -15,7 +15,7 @@ from pathlib import Path
 from faultlab import lab as labs
 from faultlab import lock, paths, verify
 from faultlab.engine import Engine
-from faultlab.errors import BadInput, CannotRun, SaidNo
+from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY
 from faultlab.run import Run, ensure_images, stack_name
@@ -174,10 +174,11 @@ def _all(
         with term.step("look", what) as step:
             try:
                 made = _look(engine, look, wanted)
-            except (CannotRun, SaidNo) as problem:
-                troubles.append(f"{what}: {problem.message}")
+            except Exception as problem:  # the judge may break as well: that is no verdict either
+                why = str(problem) if isinstance(problem, Problem) else repr(problem)
+                troubles.append(f"{what}: {why}")
                 step.done(f"{i} of {len(looks)}: {what}: could not be made")
-                term.say(f"{'':<9} {problem.message}")
+                term.say(f"{'':<9} {why}")
                 continue
             kept.add(made)
             step.done(f"{i} of {len(looks)}: {what}: {_loud(made)}")
