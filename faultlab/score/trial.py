@@ -117,7 +117,8 @@ def version(engine: Engine, tool: Tool, stack: str) -> str:
     """What the tool says of its own version, in a line; empty when it says nothing."""
     if not tool.version:
         return ""
-    said = engine.helper(images.tag(tool.image), tool.version, stack, entrypoint=[])
+    command = f"({tool.version}) 2>&1 || true"  # a plugin says its version and exits with 3
+    said = engine.helper(images.tag(tool.image), command, stack, entrypoint=[])
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
 
