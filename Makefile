@@ -76,7 +76,7 @@ vm-down: ready ## remove the lab VM
 lint: export FAULTLAB_TESTS = 1
 lint: ready ## ruff, mypy, shellcheck
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@shellcheck $$(git ls-files '*.sh') .ci/run images/memcached/health images/mysql/fill \
+	@shellcheck $$(git ls-files "*.sh" "tools/*/look") .ci/run images/memcached/health images/mysql/fill \
 	  images/machine/java-tool images/php-fpm/health images/tomcat/warm
 unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q tests
