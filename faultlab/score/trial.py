@@ -62,9 +62,12 @@ def seen_from(tool: Tool, place: Stack) -> list[str]:
 
 def examine(place: Stack, lab: Lab, tools: Sequence[Tool]) -> dict[str, Outcome]:
     """Let tools look at a stack, side by side, and say what each of them said."""
-    with ThreadPoolExecutor(max_workers=max(1, len(tools))) as pool:
+    pool = ThreadPoolExecutor(max_workers=max(1, len(tools)))
+    try:
         waiting = {tool.id: pool.submit(_examine, place, lab, tool) for tool in tools}
         return {tool_id: future.result() for tool_id, future in waiting.items()}
+    finally:  # when we are told to stop, nobody waits for a window: the containers go at once
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _examine(place: Stack, lab: Lab, tool: Tool) -> Outcome:
