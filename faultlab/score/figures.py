@@ -35,7 +35,7 @@ LETTERS: dict[Caught, str] = {
 }
 LEGEND = (
     "N caught every time, its cause named   c caught every time   p now and then",
-    "· silent   ! alarm where nothing is wrong   ? no verdict   blank: nothing to look at",
+    "· silent   ! alarm where nothing is wrong   ? no verdict   blank: not looked at",
 )
 
 
@@ -183,8 +183,8 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
     elif _lab(lab_id).control:
         caught = "cried" if false.happened else "quiet"
-    elif not faulty:
-        caught = "unknown"
+    elif not faulty:  # not yet, or never with a verdict
+        caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
     elif not detected.happened:
         caught = "missed"
     elif detected.happened < detected.of:

@@ -57,6 +57,7 @@ def show(term: Terminal, kept: Results) -> None:
             for number, row in enumerate(rows, 1)
         ],
     )
+    term.say("Beside the counts: the interval of their share (95%, Wilson).")
     term.say()
     for line in grid([row.tool for row in rows], figures.cells(kept)):
         term.say(line)
@@ -93,7 +94,7 @@ def _brief(share: figures.Share) -> str:
     if share.percent is None:
         return "-"
     low, high = share.interval
-    return f"{share.happened}/{share.of} {share.percent:.0f}% ({low:.0f}-{high:.0f})"
+    return f"{share.happened}/{share.of} {low:.0f}-{high:.0f}%"
 
 
 def _part(share: figures.Share) -> str:
