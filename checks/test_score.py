@@ -104,7 +104,7 @@ def test_nothing_in_reach_names_the_lab(lab_id: str, engine: Engine, tmp_path: P
     lab = labs.load(lab_id)
     name = stack_name("exam")
     with lock.hold(name, "check"):
-        run = Run.begin(engine, lab, name, blind=True)
+        run = Run.begin(engine, lab.called("exam"), name, meter=False)
         try:
             run.inject()
             sweep = sweeper(tmp_path, lab_id)

@@ -150,6 +150,15 @@ class Lab(_Strict):
         return self
 
     @property
+    def name(self) -> str:
+        """What it is called in this project; its `id` may be another while nobody shall know."""
+        return self.folder.name
+
+    def called(self, other: str) -> Lab:
+        """The same lab under a name that says nothing: its stack, labels and runs are called so."""
+        return self.model_copy(update={"id": other})
+
+    @property
     def stages(self) -> list[int]:
         """The faults of a lab that has several, in the order of its fix; else empty."""
         found = list(dict.fromkeys(step.stage or 0 for step in self.fix))

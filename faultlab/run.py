@@ -5,12 +5,9 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack
@@ -76,17 +73,11 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
             )
 
 
-def _up(engine: Engine, lab: Lab, name: str, record: Record, blind: bool = False) -> Stack:
+def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:
     """Bring the stack up, with a note of the kernel's settings if the lab will change them."""
     if lab.scope == "kernel" and engine.kernel is not None:
         kernel.note(engine.kernel, name)
-    if not blind:
-        return stack.up(engine, lab, name, record.id, record.folder)
-    # Compose labels containers with the paths of its files, and the record's says which lab it is.
-    with tempfile.TemporaryDirectory(prefix="faultlab-") as neutral:
-        place = stack.up(engine, lab, name, None, Path(neutral))
-        shutil.copytree(neutral, record.folder, dirs_exist_ok=True)
-    return place
+    return stack.up(engine, lab, name, record.id, record.folder)
 
 
 class Run(Measured):
@@ -102,23 +93,23 @@ class Run(Measured):
         self.timeline: Timeline | None = None
 
     @classmethod
-    def begin(cls, engine: Engine, lab: Lab, name: str, blind: bool = False) -> Run:
+    def begin(cls, engine: Engine, lab: Lab, name: str, meter: bool = True) -> Run:
         """Bring up a fresh stack under this name and start a record. Raises CannotRun.
 
-        `blind`: nothing in or around the stack says which lab it is, and no meter looks on.
+        `meter`: write its counters down as long as it is up.
         """
-        judge = check.load(lab.id)
+        judge = check.load(lab.name)
         take_down(engine, name)
         _own_kernel(engine, lab, name)
         record = Record.create(lab.id, name, _context(engine, lab))
         try:
-            place = _up(engine, lab, name, record, blind)
+            place = _up(engine, lab, name, record)
         except BaseException:
             stack.down(engine, name)
             raise
         run = cls(engine, lab, judge, place, record)
         run.record.facts["machines"] = run._machines()
-        run.meter(on=not blind)
+        run.meter(on=meter)
         if lab.load:
             place.pace = pace.measure(place[compose.CLIENT])
         run.record.facts["pace"] = place.pace.share
@@ -141,7 +132,7 @@ class Run(Measured):
                 f"make reset-{lab.id}",
             )
         place.pace = Pace(record.facts.get("pace", 1.0))
-        return cls(engine, lab, check.load(lab.id), place, record)
+        return cls(engine, lab, check.load(lab.name), place, record)
 
     def meter(self, on: bool = True) -> None:
         """Write the counters of the stack down from now on, or stop that."""
@@ -245,6 +236,7 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     info = engine.info()
     used = compose.read(lab.overlay).images(lab.daemons)
     return {
+        "lab": lab.name,
         "faultlab": __version__,
         "commit": _commit(),
         "engine": engine.name,

@@ -159,16 +159,13 @@ def _health_command(machine: Machine) -> str:
     return ""
 
 
-def up(engine: Engine, lab: Lab, name: str, run_id: str | None, folder: Path) -> Stack:
+def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
     """Start the lab's stack on a free subnet and wait until it is ready.
 
-    The compose files that were run stay in `folder`. Without a run's id no label says which lab it
-    is. Raises CannotRun.
+    The compose files that were run stay in `folder`. Raises CannotRun.
     """
     plan = compose.read(lab.overlay)
-    labels = {STACK_LABEL: name}
-    if run_id is not None:
-        labels |= {LAB_LABEL: lab.id, RUN_LABEL: run_id}
+    labels = {STACK_LABEL: name, LAB_LABEL: lab.id, RUN_LABEL: run_id}
     with engine.errors():
         taken = subnet.of_networks(engine.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):
