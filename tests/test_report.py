@@ -265,3 +265,15 @@ def test_a_learners_run_goes_on_after_its_last_event() -> None:
     ]
     found = page.bands(Record(Path("none"), {"events": events}), control=False, watched=300.0)
     assert [b.kind for b in found] == ["well", "ill"]
+
+
+def test_several_repairs_are_counted() -> None:
+    events = [
+        {"t": 1.0, "what": "measured", "phase": "healthy"},
+        {"t": 2.0, "what": "inject"},
+        {"t": 3.0, "what": "fix"},
+        {"t": 4.0, "what": "fix"},
+        {"t": 5.0, "what": "measured", "phase": "fixed"},
+    ]
+    found = page.marks(Record(Path("none"), {"events": events}), control=False)
+    assert [mark.text for mark in found] == ["healthy", "injected", "fixed 1", "fixed 2"]

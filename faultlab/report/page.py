@@ -182,12 +182,14 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
 
 
 def marks(record: Record, control: bool) -> list[Mark]:
-    """The four moments of the main walk; those of a control are no fault's."""
+    """The moments of the main walk; those of a control are no fault's. Several repairs are counted."""
     injected, proven, fixed = (
         ("set up", "still well", "put back") if control else ("injected", "symptom proven", "fixed")
     )
-    found = []
-    for event in main_walk(record):
+    found: list[Mark] = []
+    walk = main_walk(record)
+    several = sum(event["what"] == "fix" for event in walk) > 1
+    for event in walk:
         match event["what"], event.get("phase"):
             case "measured", "healthy":
                 found.append(Mark(span(event)[0], "healthy"))
@@ -196,7 +198,8 @@ def marks(record: Record, control: bool) -> list[Mark]:
             case "measured", "faulty":
                 found.append(Mark(event["t"], proven))
             case "fix", _:
-                found.append(Mark(event["t"], fixed))
+                before = sum(mark.text.startswith(fixed) for mark in found)
+                found.append(Mark(event["t"], f"{fixed} {before + 1}" if several else fixed))
     return found
 
 

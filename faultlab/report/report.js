@@ -73,7 +73,7 @@
     const names = Object.keys(chart.lines);
     const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--line"), width: 0.5 }, ticks: { stroke: () => css("--line") }, font: "12px system-ui, sans-serif" };
     const u = new uPlot({
-      width: box.clientWidth || 600, height: 230, padding: [44, 12, 0, 0],
+      width: box.clientWidth || 600, height: 230, padding: [44, 24, 0, 0],
       cursor: { sync: { key: "run" }, drag: { x: true, y: false } },
       legend: { live: true },
       scales: { x: { time: false, range: () => range() }, y: { range: (_u, _low, high) => [0, high > 0 ? high * 1.08 : 1] } },
