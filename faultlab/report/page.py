@@ -182,7 +182,7 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
 
 
 def marks(record: Record, control: bool) -> list[Mark]:
-    """The moments of the main walk; those of a control are no fault's. Several repairs are counted."""
+    """The moments of the main walk; a control has none of a fault. Several repairs are counted."""
     injected, proven, fixed = (
         ("set up", "still well", "put back") if control else ("injected", "symptom proven", "fixed")
     )
