@@ -197,7 +197,11 @@ class Engine:
     def __init__(self, url: str | None = None) -> None:
         with self.errors():
             url = url or docker_url()
-            self.client = docker.DockerClient(base_url=url, timeout=120)
+            # The SDK keeps connections by URL, and closes those of the oldest one when there are too
+            # many, also under a thread that is using them.
+            self.client = docker.DockerClient(
+                base_url=url, timeout=120, num_pools=200, max_pool_size=64
+            )
             self.client.ping()
         self.env = {"DOCKER_HOST": url}  # for docker's and Compose's own command lines
 

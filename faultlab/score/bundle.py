@@ -35,6 +35,7 @@ _PACKETS = 20_000
 _BYTES = 128  # of each packet: all headers
 _LARGEST = 500_000_000  # bytes of a bundle that is read
 
+# A packet that waits in the kernel for others is lost when tcpdump ends, hence the immediate mode.
 # $1: before or after. What a machine has not is left out.
 _READ = """
 d=/tmp/bundle/$1; mkdir -p $d; cd $d
@@ -54,7 +55,8 @@ true
 """
 _CAPTURE = f"""
 cd /tmp/bundle
-setsid tcpdump -i eth0 -p -U -s {_BYTES} -c {_PACKETS} -w capture.pcap </dev/null >/dev/null 2>&1 &
+setsid tcpdump -i eth0 -p -U --immediate-mode -s {_BYTES} -c {_PACKETS} -w capture.pcap \
+  </dev/null >/dev/null 2>&1 &
 echo $! > /tmp/bundle.pid
 for _ in $(seq 50); do [ -s capture.pcap ] && break; sleep 0.1; done
 """

@@ -81,7 +81,8 @@ class Tool(_Strict):
 
     `output`: how it speaks. exit: by its exit code, 0 well, 1 and 2 not (the convention of the
     monitoring plugins); json: its last line is a verdict; lines: each line that an [[alarm]]
-    matches is one; alerts: it serves them while it runs. `window`: the seconds that it may take.
+    matches is one; alerts: it serves them while it runs. `window`: the seconds that it may take;
+    `settle`: those of them in which alerts do not count, for they are about its own start.
     `replay`: a command that reads a bundle in the current folder instead of looking.
     """
 
@@ -91,6 +92,7 @@ class Tool(_Strict):
     home: str = ""
     at: Annotated[list[str], Field(min_length=1)]
     window: Annotated[float, Field(gt=0, le=_LONGEST, strict=False)]
+    settle: Annotated[float, Field(ge=0, le=_LONGEST, strict=False)] = 0
     output: Literal["exit", "json", "lines", "alerts"]
     command: str
     version: str = ""

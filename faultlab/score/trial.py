@@ -189,6 +189,7 @@ class _Instance:
     def __init__(self, engine: Engine, tool: Tool, container: Any, said: Any, machine: str) -> None:
         self._engine = engine
         self._window = tool.window
+        self._settle = tool.settle
         self._container = container
         self._machine = machine
         self._began = time.monotonic()
@@ -210,6 +211,7 @@ class _Instance:
         """
         command = f"curl -fsS -m 2 {quote(alerts.url)} | jq -r {quote(alerts.jq)}"
         known: set[str] = set()
+        self._over.wait(timeout=self._settle)
         answered, complaint = False, ""
         while self._seconds < self._window and not self._over.is_set():
             asked = machine.run(command, timeout=5)
