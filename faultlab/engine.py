@@ -197,7 +197,7 @@ class Engine:
     def __init__(self, url: str | None = None) -> None:
         with self.errors():
             url = url or docker_url()
-            # The SDK keeps connections by URL, and closes those of the oldest one when there are too
+            # The SDK keeps connections by URL and closes those of the oldest when there are too
             # many, also under a thread that is using them.
             self.client = docker.DockerClient(
                 base_url=url, timeout=120, num_pools=200, max_pool_size=64
