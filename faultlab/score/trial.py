@@ -22,7 +22,7 @@ from faultlab import images
 from faultlab.command import uninterrupted
 from faultlab.compose import CLIENT
 from faultlab.engine import STACK_LABEL, Engine, Machine
-from faultlab.errors import CannotRun
+from faultlab.errors import CannotRun, Problem
 from faultlab.lab import Lab
 from faultlab.score import verdict
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
@@ -80,8 +80,10 @@ def _examine(place: Stack, lab: Lab, tool: Tool) -> Outcome:
         with ThreadPoolExecutor(max_workers=len(machines)) as pool:
             ended = list(pool.map(lambda name: _instance(tool, place, place[name]), machines))
         return Outcome("verdict", verdict.of(tool, ended))
-    except (Broken, CannotRun) as problem:
+    except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
+    except Exception as error:  # whatever breaks, the others still have their verdict
+        return Outcome("unknown", reason=repr(error))
 
 
 def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
