@@ -26,6 +26,9 @@ from faultlab.timeline import Timeline
 
 READY = "ready"  # the event after which a learner can work
 
+# After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
+_TAKES_EFFECT = 0.3  # seconds
+
 Say = Callable[[str], None]
 
 
@@ -197,6 +200,8 @@ class Run(Measured):
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and note it."""
         inject.apply(self.stack, steps)
+        if steps:
+            time.sleep(_TAKES_EFFECT)
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
 
     def gate(self, phase: str = FAULTY) -> list[Finding]:
