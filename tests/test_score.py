@@ -467,3 +467,9 @@ def test_terms_name_no_lab(faultlab: Run) -> None:
     told = json.loads(faultlab("terms", "--json").out)
     assert "mtu" in told["causes"] and "none" not in told["causes"]
     assert set(told["components"]) == {"cache", "mysql", "nginx", "php-fpm", "tomcat", "web"}
+
+
+def test_the_scorecard_is_made_from_its_file() -> None:
+    """What docs/scorecard.md shows is what the trials in docs/score.json say."""
+    made = scorecard.as_markdown(results.read(REPO / "docs/score.json"))
+    assert f"a test compares -->\n{made}<!-- end -->" in (REPO / "docs/scorecard.md").read_text()
