@@ -32,7 +32,7 @@ def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> None:
     """Print the figures of one or several files together. Raises BadInput."""
     kept = together(files)
     if markdown:
-        term.console.width = 400
+        term.console.width = 2000
         term.say(as_markdown(kept).rstrip())
     else:
         show(term, kept)
@@ -109,7 +109,7 @@ def as_markdown(kept: Results) -> str:
     for lab_id, each in figures.cells(kept).items():
         marks = [each[r.tool].letters.strip() if r.tool in each else "" for r in rows]
         lines.append(_line([f"`{lab_id}`", *marks]))
-    lines += ["", *(f"{line}  " for line in figures.LEGEND)]
+    lines += ["", *(f"- {line}" for line in figures.LEGEND)]
     return "\n".join(lines) + "\n"
 
 
