@@ -7,7 +7,7 @@ REPEAT   ?= 1
 ENGINE   ?= local
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready score matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
+.PHONY: help setup ready mystery score matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -32,6 +32,8 @@ use-%: ready ## utilisation, saturation, errors, read now (AT=web: only it)
 	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
 watch-%: ready ## the numbers that matter for it, live (a strong hint)
 	@$(FAULTLAB) watch $*
+mystery: ready ## a lab that does not say which it is (SEED=7 TIER=web LEVEL=3)
+	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL))
 hint-%: ready ## the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## is it fixed? measures it now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from faultlab import lab as labs
 from faultlab.terminal import Terminal
 
@@ -32,15 +34,21 @@ def show(term: Terminal, markdown: bool) -> None:
     term.json([lab.model_dump(mode="json", exclude={"folder"}) for lab in found])
 
 
-def terms(term: Terminal) -> None:
-    """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
+def words() -> dict[str, list[str]]:
+    """The words of a diagnosis: causes, components, resources."""
     truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
-    found = {
+    return {
         "causes": sorted({truth.cause for truth in truths}),
         "components": sorted({truth.component for truth in truths}),
         "resources": sorted({truth.resource for truth in truths}),
     }
-    for kind, words in found.items():
+
+
+def terms(term: Terminal) -> None:
+    """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
+    found = words()
+    for kind, its in found.items():
         term.heading(kind)
-        term.say("  " + ", ".join(words))
+        for line in textwrap.wrap(", ".join(its), 76, break_on_hyphens=False):
+            term.say(f"  {line}")
     term.json(found)

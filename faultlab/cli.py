@@ -20,6 +20,7 @@ from faultlab import (
     judge,
     learner,
     matrix,
+    mystery,
     origins,
     plot,
     status,
@@ -152,10 +153,38 @@ VERBS: dict[str, Verb] = {
         ),
     ),
     "debrief": Verb(
-        "the lesson",
-        lambda term, a: learner.debrief(term, a.lab),
-        ("faultlab debrief mtu",),
+        "the lesson; of a mystery, what it was and what your answer is worth",
+        lambda term, a: (
+            mystery.debrief(term, a.give_up)
+            if a.lab == mystery.NAME
+            else learner.debrief(term, a.lab)
+        ),
+        ("faultlab debrief mtu", "faultlab debrief mystery --give-up"),
         lab=True,
+        options=(_option("--give-up", action="store_true", help="a mystery: say what it was"),),
+    ),
+    "mystery": Verb(
+        "start a lab that is drawn, and does not say which it is",
+        lambda term, a: mystery.start(term, a.seed, a.tier, a.level, a.engine),
+        ("faultlab mystery", "faultlab mystery --tier web --level 3", "faultlab mystery --seed 7"),
+        options=(
+            _option("--seed", type=int, metavar="S", help="the same draw again (by chance)"),
+            _option("--tier", metavar="TIER", help="web, app or data (all)"),
+            _option("--level", type=int, metavar="N", help="of this level or below, 1 to 5 (5)"),
+            _ENGINE,
+        ),
+    ),
+    "diagnose": Verb(
+        "say what is wrong in the mystery that is up, in the words of `terms`",
+        lambda term, a: mystery.diagnose(term, a.component, a.resource, a.cause),
+        (
+            "faultlab diagnose --component web --resource network --cause mtu",
+            "faultlab diagnose --component none --resource none --cause none",
+        ),
+        options=tuple(
+            _option(f"--{part}", required=True, metavar="WORD", help=f"{part}, or none")
+            for part in ("component", "resource", "cause")
+        ),
     ),
     "reset": Verb(
         "back to the injected state",

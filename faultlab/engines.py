@@ -6,9 +6,11 @@ from collections.abc import Collection
 from typing import Literal
 
 from faultlab import abilities, compose, images, stack, vm
+from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.errors import CannotRun
-from faultlab.lab import Lab
+from faultlab.lab import MYSTERY, Lab
+from faultlab.record import Record
 from faultlab.run import ensure_images, stack_name
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
@@ -54,6 +56,18 @@ def reason(lab: Lab, lacking: Collection[str]) -> str:
     if lab.scope == "kernel":
         return "the fault belongs to a whole kernel"
     return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
+
+
+def named(lab_id: str) -> Lab:
+    """A lab; for `mystery` the one that is up under this name. Raises BadInput, CannotRun."""
+    if lab_id != MYSTERY:
+        return labs.load(lab_id)
+    place = Stack(having(MYSTERY), stack_name(MYSTERY))
+    record = Record.open(place.run_id) if place else None
+    if record is None:
+        what = "The record of the mystery is lost." if place else "No mystery is up."
+        raise CannotRun(what, f"make down-{MYSTERY} {MYSTERY}" if place else f"make {MYSTERY}")
+    return labs.load(record.facts["lab"]).called(MYSTERY)
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:

@@ -16,7 +16,6 @@ from itertools import count
 from pathlib import Path
 
 from faultlab import engines, images, lock, paths, sampler
-from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.errors import BadInput, CannotRun
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
@@ -48,7 +47,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
         raise BadInput(
             f"--seconds takes 1 to {LONGEST}, not {seconds}.", f"faultlab flame {lab_id}"
         )
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     with lock.hold(stack_name(lab.id), f"flame {lab.id}"):
         run = Run.attach(engines.having(lab.id), lab)
         recording = _record(term, run, seconds, load, mode)

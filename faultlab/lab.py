@@ -19,6 +19,7 @@ from faultlab.abilities import ABILITIES
 from faultlab.errors import BadInput
 
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
+MYSTERY = "mystery"  # a lab under a name that says nothing
 NO_FAULT = "none"  # `truth.cause` of a control
 
 
@@ -156,7 +157,7 @@ class Lab(_Strict):
 
     def called(self, other: str) -> Lab:
         """The same lab under a name that says nothing: its stack, labels and runs are called so."""
-        return self.model_copy(update={"id": other})
+        return self.model_copy(update={"id": other, "title": "an incident"})
 
     @property
     def stages(self) -> list[int]:
@@ -226,7 +227,7 @@ def load(lab_id: str) -> Lab:
 
 def known(lab_id: str) -> None:
     """Raises BadInput, with the nearest name, when there is no such lab."""
-    if lab_id not in ids():
+    if lab_id not in (*ids(), MYSTERY):
         near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.5)
         raise BadInput(
             f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),

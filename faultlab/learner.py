@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,13 +21,15 @@ from faultlab.run import READY, Run, stack_name, take_down
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 
+GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
+
 
 def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
 
     Raises SaidNo after a roll-back when the fault shows no effect; CannotRun when it cannot run.
     """
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     name = stack_name(lab.id)
     with lock.hold(name, f"start {lab.id}"):
         with term.alive("start", "looking whether it is up"):
@@ -42,21 +45,25 @@ def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
             term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
             _hand_over(term, lab, place, record.id, [])
             return
-        _start(term, lab, wanted)
+        begin(term, lab, wanted)
 
 
 def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
         old = engines.having(lab.id)
         if wanted == "auto" and Stack(old, stack_name(lab.id)):
             wanted = "local" if old.kernel is None else "vm"
         take_down(old, stack_name(lab.id))
-        _start(term, lab, wanted)
+        begin(term, lab, wanted)
 
 
-def _start(term: Terminal, lab: Lab, wanted: Wanted) -> None:
+def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
+    """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
+
+    The caller holds its stack.
+    """
     name = stack_name(lab.id)
     term.heading(f"{lab.id}: {lab.title}")
     engine = engines.choose(term, lab, wanted)
@@ -94,14 +101,18 @@ def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[
     machines = [name for name in place if name not in lab.daemons]
     for machine in machines:
         term.say(f"  {f'make shell-{lab.id} AT={machine}':<36} log in to {machine}")
+    hidden = lab.id != lab.name
     for command, what in (
         ("check", "is it fixed? measures it now"),
         ("hint", "a hint"),
         ("fix", f"apply the documented fix{' (STAGE=1: one fault)' if lab.stages else ''}"),
-        ("debrief", "the lesson"),
+        ("debrief", "what it was, after your answer and the repair" if hidden else "the lesson"),
         ("down", "remove it"),
     ):
-        term.say(f"  {f'make {command}-{lab.id}':<36} {what}")
+        if not (hidden and command == "fix"):
+            term.say(f"  {f'make {command}-{lab.id}':<36} {what}")
+    if hidden:
+        term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
     term.json(
         {
             "lab": lab.id,
@@ -124,7 +135,7 @@ def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
 
 def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     engine = engines.having(lab.id)
     place = Stack(engine, stack_name(lab.id))
     if not place:
@@ -145,7 +156,7 @@ def shell(lab_id: str, machine: str) -> None:
 
 def check(term: Terminal, lab_id: str) -> None:
     """Measure the symptom as it is now and judge it. Raises SaidNo while it is not gone."""
-    with _attached(lab_id, "check") as run:
+    with attached(lab_id, "check") as run:
         with term.step("check", "measuring what its users meet now") as step:
             run.measure("check")
             step.done("measured")
@@ -180,7 +191,9 @@ def _progress(lab: Lab, found: Iterable[Finding]) -> str:
 
 def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
     """Apply the documented fix, or one stage of it, and show each step as an engineer types it."""
-    with _attached(lab_id, "fix") as run:
+    with attached(lab_id, "fix") as run:
+        if run.lab.id != run.lab.name and not run.record.happened(GAVE_UP):
+            raise CannotRun("The fix would say what it is.", f"faultlab debrief {lab_id} --give-up")
         if stage is not None and stage not in run.lab.stages:
             stages = " ".join(map(str, run.lab.stages)) or "none"
             raise BadInput(
@@ -203,7 +216,7 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
 
 def hint(term: Terminal, lab_id: str) -> None:
     """Give the next rung of the ladder; at its end, all of them again."""
-    with _attached(lab_id, "hint") as run:
+    with attached(lab_id, "hint") as run:
         ladder = run.lab.hint
         given = int(run.record.facts["hints"])
         if given < len(ladder):
@@ -212,7 +225,7 @@ def hint(term: Terminal, lab_id: str) -> None:
             run.record.event("hint", number=given)
     for i, rung in enumerate(ladder[:given], 1):
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
-        term.say(f"Hint {i} of {len(ladder)} ({points}): {rung.text}")
+        term.say(f"Hint {i} of {len(ladder)} ({points}): {told(run.lab, rung.text)}")
     if given == len(ladder):
         term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
     term.json(
@@ -221,14 +234,19 @@ def hint(term: Terminal, lab_id: str) -> None:
             "given": given,
             "of": len(ladder),
             "cost": sum(rung.cost for rung in ladder[:given]),
-            "hints": [rung.text for rung in ladder[:given]],
+            "hints": [told(run.lab, rung.text) for rung in ladder[:given]],
         }
     )
 
 
+def told(lab: Lab, text: str) -> str:
+    """A text of the lab with the name that its stack has, where it tells what to type."""
+    return re.sub(rf"(make [a-z]+-){lab.name}\b", rf"\g<1>{lab.id}", text)
+
+
 def debrief(term: Terminal, lab_id: str) -> None:
     """Show the lesson."""
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     term.markdown(lab.lesson)
     term.json({"lab": lab.id, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
 
@@ -247,8 +265,8 @@ def down(term: Terminal, lab_id: str) -> None:
 
 
 @contextmanager
-def _attached(lab_id: str, verb: str) -> Iterator[Run]:
+def attached(lab_id: str, verb: str) -> Iterator[Run]:
     """The run of a lab that is up, read while nobody else can change it."""
-    lab = labs.load(lab_id)  # first: a typing error is one whether or not Docker is up
+    lab = engines.named(lab_id)  # first: a typing error is one whether or not Docker is up
     with lock.hold(stack_name(lab.id), f"{verb} {lab.id}"):
         yield Run.attach(engines.having(lab.id), lab)

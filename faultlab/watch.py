@@ -18,7 +18,6 @@ from rich.live import Live
 from rich.table import Table
 
 from faultlab import engines
-from faultlab import lab as labs
 from faultlab.check import number
 from faultlab.errors import BadInput, CannotRun
 from faultlab.measured import FAULTY, HEALTHY
@@ -64,7 +63,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
     """Show them until Ctrl-C, or for so many seconds. Raises CannotRun when the lab goes away."""
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     run = Run.attach(engines.having(lab.id), lab)
     chosen = telling(run.record)
     samples = _Live()

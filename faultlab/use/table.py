@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab import compose, engines
-from faultlab import lab as labs
 from faultlab.engine import Machine, Shell
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import KERNEL, Lab
@@ -66,7 +65,7 @@ class Table:
 
 def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> None:
     """Read the stack of a lab that is up and print its tables. Raises BadInput, CannotRun."""
-    lab = labs.load(lab_id)
+    lab = engines.named(lab_id)
     if not 0 < seconds <= _LONGEST:
         raise BadInput(
             f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"

@@ -1,0 +1,131 @@
+"""Mystery: what is drawn, what an answer is worth, and that nothing names the lab; no Docker."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab import catalogue, learner, mystery
+from faultlab import lab as labs
+from faultlab.lab import NO_FAULT
+from faultlab.record import Record
+from tests.conftest import Run
+
+EVERY = [labs.load(lab_id) for lab_id in labs.ids()]
+RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    draws = [[lab.id for lab in mystery.order(EVERY, seed)] for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+    assert sorted(draws[0]) == labs.ids()
+
+
+def test_twins_are_preferred_and_nothing_wrong_is_among_them() -> None:
+    """Over five thousand seeds: a fifth are controls, and a twin comes three times as often."""
+    drawn = Counter(next(mystery.order(EVERY, seed)).id for seed in range(5000))
+    controls = sum(drawn[lab.id] for lab in EVERY if lab.control)
+    assert 0.18 < controls / 5000 < 0.24
+    alone = [lab for lab in EVERY if not lab.twins and not lab.control]
+    twins = [lab for lab in EVERY if lab.twins and not lab.control]
+    assert alone, "the test needs a lab without twins"
+    often = [sum(drawn[lab.id] for lab in some) / len(some) for some in (twins, alone)]
+    assert often[0] > 1.5 * often[1]
+
+
+def test_tier_and_level_choose_faults_and_keep_the_controls() -> None:
+    found = mystery.candidates("app", 2)
+    assert {lab.id for lab in found if not lab.control} == {"cpu-quota", "heap-oom"}
+    assert [lab.id for lab in found if lab.control] == ["busy", "healthy", "latent"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["--tier", "wep"],
+            "No lab of tier 'wep' is of level None or below; tiers: app, data, web.",
+        ),
+        (["--level", "0"], "No lab of tier None is of level 0 or below; tiers: app, data, web."),
+    ],
+)
+def test_nothing_to_draw_from(words: list[str], says: str, faultlab: Run) -> None:
+    done = faultlab("mystery", *words)
+    assert (done.code, done.err.splitlines()[0]) == (2, f"faultlab: {says}")
+
+
+def test_a_word_that_is_no_term(faultlab: Run) -> None:
+    done = faultlab("diagnose", "--component", "web", "--resource", "net", "--cause", "mtu")
+    assert done.code == 2
+    assert done.err.splitlines() == [
+        "faultlab: 'net' is no resource that can be named.",
+        "  next: faultlab terms",
+    ]
+
+
+def record(*events: dict[str, Any], hints: int = 0) -> Record:
+    said = [{"t": 60.0, "what": "ready"}, *events]
+    return Record(Path("none"), {"events": said, "hints": hints})
+
+
+def answer(**parts: str) -> dict[str, Any]:
+    return {"t": 200.0, "what": "answer", **RIGHT, **parts}
+
+
+def check(fixed: bool) -> dict[str, Any]:
+    return {"t": 360.0, "what": "check", "fixed": fixed}
+
+
+GAVE_UP = {"t": 400.0, "what": learner.GAVE_UP}
+
+
+@pytest.mark.parametrize(
+    ("events", "hints", "points"),
+    [
+        ([answer(), check(True)], 0, 40),
+        ([answer(cause="gzip"), check(True)], 0, 30),
+        ([answer(cause="gzip"), answer(), check(True)], 0, 35),
+        ([answer(), check(False)], 0, 30),
+        ([answer(), check(True), GAVE_UP], 0, 30),
+        ([answer(), check(True)], 2, 37),
+        ([check(True)], 0, 10),
+        ([GAVE_UP], 4, 0),
+    ],
+)
+def test_what_an_answer_is_worth(events: list[dict[str, Any]], hints: int, points: int) -> None:
+    """Ten for each right part and for the repair; hints cost what they say, a retry five."""
+    assert mystery.scored(labs.load("mtu"), record(*events, hints=hints)).points == points
+
+
+def test_of_several_faults_each_is_an_answer() -> None:
+    """packet-loss has three; an answer must fit one of them as a whole."""
+    found = mystery.scored(labs.load("packet-loss"), record(answer()))
+    assert all(found.right.values())
+
+
+def test_nothing_is_wrong_is_an_answer() -> None:
+    nothing = dict.fromkeys(RIGHT, NO_FAULT)
+    found = mystery.scored(labs.load("busy"), record(answer(**nothing), check(True)))
+    assert found.points == 40
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
+    hidden = labs.load(lab_id).called(mystery.NAME)
+    assert (hidden.id, hidden.name) == (mystery.NAME, lab_id)
+    for rung in hidden.hint:
+        assert not re.search(rf"make [a-z]+-{lab_id}\b", learner.told(hidden, rung.text))
+    assert lab_id not in hidden.title.split()
+
+
+def test_every_truth_can_be_said() -> None:
+    words = catalogue.words()
+    for lab in EVERY:
+        if not lab.control:
+            assert lab.truth.cause in words["causes"]
+            assert lab.truth.component in words["components"]
+            assert lab.truth.resource in words["resources"]
