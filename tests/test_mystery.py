@@ -48,9 +48,9 @@ def test_tier_and_level_choose_faults_and_keep_the_controls() -> None:
     [
         (
             ["--tier", "wep"],
-            "No lab of tier 'wep' is of level None or below; tiers: app, data, web.",
+            "No lab is of tier wep; tiers: app, data, web.",
         ),
-        (["--level", "0"], "No lab of tier None is of level 0 or below; tiers: app, data, web."),
+        (["--level", "0"], "No lab is of level 0 or below; tiers: app, data, web."),
     ],
 )
 def test_nothing_to_draw_from(words: list[str], says: str, faultlab: Run) -> None:
