@@ -152,7 +152,7 @@ def debrief(term: Terminal, give_up: bool) -> None:
     how = "given up" if found.gave_up else "repaired" if found.repaired else "not repaired"
     term.say(
         f"{found.points} of 40 points: {how}, hints for {found.hints}, "
-        f"{found.answers} answers, {found.minutes:.0f} min"
+        f"{found.answers} answer{'' if found.answers == 1 else 's'}, {found.minutes:.0f} min"
     )
     term.say()
     term.markdown(lesson)
