@@ -15,7 +15,7 @@ from commandline import finish, spawn
 from faultlab import lab as labs
 from faultlab import lock, stack
 from faultlab.engine import Engine
-from faultlab.measured import FAULTY, FIXED, HEALTHY
+from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, ensure_images, stack_name
 from faultlab.score import bundle, exam, trial
 from faultlab.score import tool as tools
@@ -248,7 +248,7 @@ def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert {key: now[key] for key in kept} == kept
     assert f"{1 + len(kept) // 2} of 3" in said and "1 of 3" not in said, said
     alarms = {(t["tool"], t["phase"]): t["verdict"]["alarm"] for t in document["trials"]}
-    for phase in exam.PHASES:
+    for phase in PHASES:
         assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
 
 
@@ -275,7 +275,7 @@ true
     )
     seen = {
         phase: trial.replay(engine, reader, recorded.phase(phase), stack_name("exam"))
-        for phase in exam.PHASES
+        for phase in PHASES
     }
     alarms = {phase: outcome.verdict.alarm for phase, outcome in seen.items() if outcome.verdict}
     assert alarms == {HEALTHY: False, FAULTY: True, FIXED: False}, seen

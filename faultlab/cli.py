@@ -425,6 +425,11 @@ _VM: dict[str, Callable[[Terminal], None]] = {
 }
 
 
+def _has_own_json(verb: Verb) -> bool:
+    """Does its `--json` take a file?"""
+    return any("--json" in names for names, _ in verb.options)
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse, with our way to say an error: one line, the next command, exit 2."""
 
@@ -460,7 +465,7 @@ def parser() -> argparse.ArgumentParser:
             sub.add_argument("lab", metavar="LAB", help="a lab of `faultlab list`")
         for names, facts in verb.options:
             sub.add_argument(*names, **facts)
-        if not any("--json" in names for names, _ in verb.options):
+        if not _has_own_json(verb):
             sub.add_argument("--json", action="store_true", help="print one JSON object instead")
     return top
 
@@ -468,7 +473,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run one command line and return its exit code; no traceback for what a user can cause."""
     _reach_us_when_told_to_stop()
-    term = Terminal("--json" in argv and argv[0] not in ("verify", "score"))
+    verb = VERBS.get(argv[0]) if argv else None
+    term = Terminal("--json" in argv and not (verb and _has_own_json(verb)))
     try:
         arguments = parser().parse_args(argv)
         VERBS[arguments.verb].act(term, arguments)

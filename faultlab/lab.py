@@ -225,6 +225,11 @@ def load(lab_id: str) -> Lab:
     return load_folder(paths.labs() / lab_id)
 
 
+def truths(lab: Lab) -> list[Truth]:
+    """What a diagnosis may name: of several faults each one, as its own lab has it."""
+    return [lab.truth, *(load(twin).truth for twin in lab.twins if lab.stages)]
+
+
 def known(lab_id: str) -> None:
     """Raises BadInput, with the nearest name, when there is no such lab."""
     if lab_id not in (*ids(), MYSTERY):

@@ -17,6 +17,7 @@ from faultlab.record import Record
 HEALTHY = "healthy"
 FAULTY = "faulty"
 FIXED = "fixed"
+PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 
 def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:

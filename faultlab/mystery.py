@@ -18,7 +18,7 @@ from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import NO_FAULT, Lab, Truth
 from faultlab.record import Record
-from faultlab.run import Run, stack_name
+from faultlab.run import stack_name
 from faultlab.terminal import Terminal
 
 NAME = labs.MYSTERY
@@ -133,13 +133,12 @@ def debrief(term: Terminal, give_up: bool) -> None:
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
     """
     with learner.attached(NAME, "debrief") as run:
-        events = run.record.facts["events"]
-        over = any(event["what"] == learner.GAVE_UP for event in events)
-        if not over and not give_up:
-            _must_be_done(events)
-        elif not over:
+        found = scored(run.lab, run.record)
+        if give_up and not found.gave_up:
             run.record.event(learner.GAVE_UP)
-        found = score(run)
+            found = scored(run.lab, run.record)
+        if not found.gave_up:
+            _must_be_done(found)
         truth, real, lesson = run.lab.truth.model_dump(), run.lab.name, run.lab.lesson
     term.heading(f"It was {real}: {labs.load(real).title}")
     term.table(
@@ -165,13 +164,13 @@ def _yes(right: bool) -> str:
     return "yes" if right else "no"
 
 
-def _must_be_done(events: Sequence[dict[str, Any]]) -> None:
-    if not any(_answers(events)):
+def _must_be_done(found: Score) -> None:
+    if found.answer is None:
         raise CannotRun(
             "The debrief opens when you have said what it is.",
             "faultlab diagnose --help, or faultlab debrief mystery --give-up",
         )
-    if not any(event["what"] == "check" and event.get("fixed") for event in events):
+    if not found.repaired:
         raise CannotRun(
             "The debrief opens when a check has said that it is well.",
             f"make check-{NAME}, or faultlab debrief {NAME} --give-up",
@@ -184,21 +183,15 @@ def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
             yield {part: event[part] for part in Truth.model_fields}
 
 
-def score(run: Run) -> Score:
-    """What is noted in the run, against the truth."""
-    return scored(run.lab, run.record)
-
-
 def scored(lab: Lab, record: Record) -> Score:
     """Of several faults each one's cause is right, at its own component and resource."""
     events = record.facts["events"]
     answers = list(_answers(events))
     answer = answers[-1] if answers else None
-    truths = [lab.truth, *(labs.load(twin).truth for twin in lab.twins if lab.stages)]
     best = max(
         (
             {part: (answer or {}).get(part) == value for part, value in truth.model_dump().items()}
-            for truth in truths
+            for truth in labs.truths(lab)
         ),
         key=lambda right: sum(right.values()),
     )

@@ -19,7 +19,7 @@ from faultlab.contract import ill_in
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Figure, Lab
 from faultlab.ladder import Ladder, ladders, svg
-from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.measured import FIXED, HEALTHY, PHASES, Measured
 from faultlab.record import Record
 from faultlab.terminal import Terminal
 
@@ -200,7 +200,7 @@ def newest(lab: Lab, judge: Check[Any, Any]) -> Measured | None:
     for run in Record.ids(lab.id):
         with suppress(BadInput, CannotRun):
             ran = Measured(lab, judge, Record.read(run))
-            phases = [ran.reading(phase) for phase in (HEALTHY, FAULTY, FIXED)]
+            phases = [ran.reading(phase) for phase in PHASES]
             if all(reading.before is not None for reading in phases):
                 return ran
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from faultlab.errors import BadInput
+
 
 def root() -> Path:
     """The folder that holds `labs/`, `checks/` and `images/`."""
@@ -42,3 +44,11 @@ def show(file: Path) -> str:
         return str(file.relative_to(root()))
     except ValueError:
         return str(file)
+
+
+def in_a_folder(name: str) -> Path:
+    """A file that is to be written. Raises BadInput when its folder is not there."""
+    file = Path(name)
+    if not file.absolute().parent.is_dir():
+        raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")
+    return file

@@ -17,7 +17,7 @@ from faultlab.command import run as run_command
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.lab import Lab, Step
-from faultlab.measured import FAULTY, HEALTHY, Measured
+from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.pace import Pace
 from faultlab.paths import root
 from faultlab.record import Record
@@ -215,6 +215,13 @@ class Run(Measured):
                 f"{self.lab.id}: {what}: {'; '.join(amiss)}.", f"faultlab doctor {self.lab.id}"
             )
         return found
+
+    def fixed(self) -> None:
+        """Measure what a fix has brought. Raises SaidNo when it did not help."""
+        self.measure(FIXED)
+        amiss = [finding.words for finding in self.good(FIXED) if not finding.holds]
+        if amiss:
+            raise SaidNo(f"{self.lab.id}: the fix did not help: {'; '.join(amiss)}.")
 
     def again(self) -> None:
         """A fresh stack in the injected state, judged against the same healthy phase."""

@@ -70,8 +70,7 @@ def show(term: Terminal, spoil: bool) -> None:
 
 
 def _is_machine(machine: Machine) -> bool:
-    mode = str(machine.container.attrs["HostConfig"]["NetworkMode"])
-    return not mode.startswith("container:") and bool(machine.state["Running"])
+    return not stack.joins(machine) and bool(machine.state["Running"])
 
 
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:

@@ -12,12 +12,11 @@ from faultlab import lab as labs
 from faultlab.check import Finding, number
 from faultlab.errors import BadInput
 from faultlab.lab import Limit
-from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.measured import PHASES, Measured
 from faultlab.record import Record
 from faultlab.run import READY
 from faultlab.terminal import Terminal
 
-_MAIN = (HEALTHY, FAULTY, FIXED)
 _MOST = 20
 
 
@@ -99,7 +98,7 @@ def show(term: Terminal, run_id: str) -> None:
         ("second", "", ""), [(f"{moment.t:6.1f}", moment.what, moment.text) for moment in told]
     )
     table = lines(ran)
-    phases = [phase for phase in _MAIN if phase in ran.phases] or ran.phases[:1]
+    phases = [phase for phase in PHASES if phase in ran.phases] or ran.phases[:1]
     for kind, title in (("measure", "measured"), ("trace", "trace")):
         rows = [line for line in table if line.kind == kind]
         if rows:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from faultlab import case, doctor, vm
+from faultlab import case, doctor, paths, vm
 from faultlab import lab as labs
 from faultlab.case import Case, Runner
 from faultlab.command import uninterrupted
@@ -41,8 +40,8 @@ def verify(
     if jobs < 1 or repeat < 1:
         raise BadInput("--jobs and --repeat take a number from 1 up.", "faultlab verify --help")
     for name in (json_file, junit_file):
-        if name and not Path(name).absolute().parent.is_dir():
-            raise BadInput(f"There is no folder for {name}.", f"mkdir -p {Path(name).parent}")
+        if name:
+            paths.in_a_folder(name)
     chosen = [
         labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))
     ]

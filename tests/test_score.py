@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from faultlab import lab as labs
+from faultlab.measured import PHASES
 from faultlab.rate import wilson
 from faultlab.report import score as page
 from faultlab.score import bundle, exam, figures, results, scorecard, verdict
@@ -205,7 +206,7 @@ def every(name: str, alarm: bool) -> list[Trial]:
     return [
         trial(name, lab, phase, alarm=alarm, component="web")
         for lab in ("mtu", "gzip", "healthy", "busy")
-        for phase in exam.PHASES
+        for phase in PHASES
     ]
 
 

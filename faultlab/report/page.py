@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from faultlab import judge, paths, plot, story
 from faultlab import lab as labs
 from faultlab.errors import BadInput
-from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.measured import FIXED, PHASES, Measured
 from faultlab.record import Record, span
 from faultlab.report import series
 from faultlab.report.series import Chart
@@ -91,7 +91,7 @@ def html(ran: Measured) -> str:
             facts=ran.record.facts,
             came_to=story.came_to(ran.record),
             where=story.where(ran.record.facts),
-            phases=[phase for phase in (HEALTHY, FAULTY, FIXED) if phase in ran.phases],
+            phases=[phase for phase in PHASES if phase in ran.phases],
             lead=lead(lines),
             measures=[line for line in lines if line.kind == "measure"],
             traces=_signs(ran, lines),

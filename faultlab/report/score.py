@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faultlab import paths
-from faultlab.errors import BadInput
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment
 from faultlab.score import figures
@@ -41,9 +40,7 @@ class Told:
 
 def write(term: Terminal, kept: Results, name: str) -> None:
     """Write the page to a file. Raises BadInput when its folder is not there."""
-    file = Path(name)
-    if not file.absolute().parent.is_dir():
-        raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")
+    file = paths.in_a_folder(name)
     file.write_text(html(kept, file.parent))
     term.say(f"{file}: open it in a browser; it needs no network.")
     term.json({"file": str(file), "bytes": file.stat().st_size})

@@ -17,18 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultlab import engines, lock
+from faultlab import engines, lock, paths
 from faultlab import lab as labs
 from faultlab.engine import Machine
 from faultlab.engines import Wanted
-from faultlab.errors import BadInput, CannotRun, SaidNo
-from faultlab.measured import FAULTY, FIXED, HEALTHY
+from faultlab.errors import BadInput, CannotRun
+from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, stack_name
 from faultlab.stack import Stack, joins
 from faultlab.terminal import Terminal
 
 SCHEMA = 1
-PHASES = (HEALTHY, FAULTY, FIXED)
 _MANIFEST = "manifest.json"
 _STACK = "record"
 _PACKETS = 20_000
@@ -88,15 +87,12 @@ class Bundle:
 def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None:
     """Walk through a lab and write its bundle. Raises SaidNo, CannotRun, BadInput."""
     lab = labs.load(lab_id)
-    file = Path(out or f"{lab.id}.bundle.tar.gz")
-    if not file.absolute().parent.is_dir():
-        raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")
+    file = paths.in_a_folder(out or f"{lab.id}.bundle.tar.gz")
     engine = engines.choose(term, lab, wanted)
     name = stack_name(_STACK)
     files: dict[str, dict[str, bytes]] = {}
     with lock.hold(name, f"record {lab.id}"), term.step("record", lab.id) as step:
-        run = Run.begin(engine, lab, name)
-        run.meter(on=False)
+        run = Run.begin(engine, lab, name, meter=False)
         try:
             step.note(HEALTHY)
             files[HEALTHY] = _span(run, run.healthy)
@@ -105,10 +101,7 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None
             files[FAULTY] = _span(run, lambda: run.gate(FAULTY))
             step.note(FIXED)
             run.apply("fix", lab.fix)
-            files[FIXED] = _span(run, lambda: run.measure(FIXED))
-            amiss = [finding.words for finding in run.good(FIXED) if not finding.holds]
-            if amiss:
-                raise SaidNo(f"{lab.id}: the fix did not help: {'; '.join(amiss)}.")
+            files[FIXED] = _span(run, run.fixed)
             facts = run.record.facts
             manifest = {
                 "schema": SCHEMA,

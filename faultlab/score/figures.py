@@ -152,7 +152,7 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
 
 def names_cause(lab: Lab, verdict: Verdict) -> bool:
     """Is the lab's cause among the few that it names? Of several faults, any of them counts."""
-    right = {lab.truth.cause, *(_lab(twin).truth.cause for twin in lab.twins if lab.stages)}
+    right = {truth.cause for truth in labs.truths(lab)}
     return len(verdict.causes) <= _GUESSES and not right.isdisjoint(verdict.causes)
 
 

@@ -17,10 +17,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import images, paths
+from faultlab import catalogue, images, paths
 from faultlab import lab as labs
 from faultlab.errors import BadInput
-from faultlab.lab import NO_FAULT, explain
+from faultlab.lab import explain
 
 SERVERS = "servers"  # `at`: every machine but client, an instance on each
 STACK = "stack"  # `at`: all of it, through the engine; only for what faultlab brings itself
@@ -136,8 +136,7 @@ def ids() -> list[str]:
 @cache
 def causes() -> frozenset[str]:
     """The published terms: every cause that a lab has."""
-    found = {labs.load(lab_id).truth.cause for lab_id in labs.ids()}
-    return frozenset(found - {NO_FAULT})
+    return frozenset(catalogue.words()["causes"])
 
 
 def load(name: str) -> Tool:
