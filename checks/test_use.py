@@ -20,13 +20,19 @@ from faultlab.use import table as use
 from faultlab.use.cells import Row
 
 USERS = "wrk -t1 -c{} -d60s http://web/index.php"
-# What each lab is put under, the row of web that must be marked, and those that may be, too.
+# What each lab is put under, from where, the row of web that must be marked, those that may be.
 LOADS = {
-    "healthy": (USERS.format(20), set(), set()),
-    "somaxconn": ("timeout 60 ab -r -c 400 -t 60 -n 9999999 http://web/", {"listen"}, {"knocks"}),
-    "port-range": (USERS.format(200), {"ports"}, {"pool"}),
-    "mtu": ("for i in 1 2 3 4 5; do timeout 60 ab -t 60 http://web/ & done", {"link"}, set()),
-    "iptables-drop": ("hping3 -S -p 80 -c 3000 -i u20000 web", {"filter"}, {"tcp"}),
+    "healthy": ("client", USERS.format(20), set(), set()),
+    "somaxconn": ("client", "timeout 60 ab -rc400 -t60 -n9999999 http://web/", {"listen"}, set()),
+    "syn-flood": ("crowd", "hping3 -q -S -p 80 -c 60000 -i u1000 web", {"knocks"}, {"tcp"}),
+    "port-range": ("client", USERS.format(200), {"ports"}, {"pool"}),
+    "mtu": (
+        "client",
+        "for i in 1 2 3 4 5; do timeout 60 ab -t 60 http://web/ & done",
+        {"link"},
+        set(),
+    ),
+    "iptables-drop": ("client", "hping3 -S -p 80 -c 3000 -i u20000 web", {"filter"}, {"tcp"}),
 }  # fmt: skip
 
 
@@ -40,7 +46,8 @@ def under_load(lab_id: str) -> Iterator[Run]:
         try:
             run.inject()
             before = _received(run)
-            run.stack["client"].must(f"{{ {LOADS[lab_id][0]}; }} >/dev/null 2>&1 &")
+            at, command, _, _ = LOADS[lab_id]
+            run.stack[at].must(f"{{ {command}; }} >/dev/null 2>&1 &")
             deadline = time.monotonic() + 30
             while _received(run) < before + 10:
                 assert time.monotonic() < deadline, "the load did not begin"
@@ -60,7 +67,7 @@ def _marked(rows: tuple[Row, ...]) -> set[str]:
 @pytest.mark.parametrize("lab_id", [lab_id for lab_id in LOADS if lab_id != "healthy"])
 def test_the_fault_is_marked(lab_id: str) -> None:
     """On web the row of the fault, and no row that has nothing to do with it."""
-    _, must, may = LOADS[lab_id]
+    _, _, must, may = LOADS[lab_id]
     with under_load(lab_id) as run:
         (web, _) = use.tables(run.lab, run.stack, ["web"], 1)
         found = _marked(web.rows)

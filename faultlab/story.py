@@ -146,10 +146,11 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
             yield Moment(event["t"], event.get("phase", ""), "measured")
         else:
             steps = event.get("steps", [])
-            yield Moment(event["t"], what, "; ".join(_step(step) for step in steps))
+            yield Moment(event["t"], what, "; ".join(typed(step) for step in steps))
 
 
-def _step(step: dict[str, Any]) -> str:
+def typed(step: dict[str, Any]) -> str:
+    """A step of an injection or a repair as it would be typed."""
     at = step.get("at", "?")
     if step.get("run"):
         return f"{at}# {step['run']}"

@@ -44,7 +44,7 @@ def marked(found: dict[str, Row]) -> set[str]:
     ("lab", "wrong"),
     [
         ("healthy", set()),
-        ("somaxconn", {"listen :80", "SYN_RECV"}),
+        ("somaxconn", {"listen :80"}),
         ("port-range", {"local ports"}),
     ],
 )
@@ -223,6 +223,26 @@ def test_a_shaped_link_that_is_full_is_marked() -> None:
     assert row.utilisation == Value(98.0, "%", "1.0 of 1.0 Mb/s")
     assert row.saturation.text == "40 waiting"
     assert [why for _, why in limits.crossed(row)] == ["the link is full: 1.0 of 1.0 Mb/s"]
+
+
+def test_syns_that_are_turned_away() -> None:
+    """What a listener dropped, less what found the accept queue full; a cookie loses nothing."""
+    text = recorded("use/somaxconn-web")
+    counters = sections.split(text).after["counters"].out
+
+    def grown(**by: int) -> Row:
+        later = json.loads(counters)
+        for name, more in by.items():
+            later["kernel"][name] += more
+        before, after = Section(counters, 0, 1.0), Section(json.dumps(later), 0, 3.0)
+        found = namespace.rows("web", Looks({"counters": before}, {"counters": after}))
+        return next(row for row in found if row.resource == "SYN_RECV")
+
+    dropped = grown(TcpExtListenDrops=70, TcpExtListenOverflows=30)
+    assert dropped.saturation.text == "40 turned away"
+    assert [why for _, why in limits.crossed(dropped)] == ["SYNs found no place: 40 turned away"]
+    assert limits.crossed(grown(TcpExtListenDrops=30, TcpExtListenOverflows=30)) == []
+    assert limits.crossed(grown(TcpExtTCPReqQFullDoCookies=30)) == []
 
 
 def test_sockets() -> None:

@@ -226,9 +226,9 @@ def _signs(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
 
 
 def _steps(record: Record, what: str) -> list[str]:
-    """The commands of these events of the main walk."""
-    told = story.moments(main_walk(record))
-    return [moment.text for moment in told if moment.what == what and moment.text]
+    """The commands of these events of the main walk, one by one."""
+    made = [event for event in main_walk(record) if event["what"] == what]
+    return [story.typed(step) for event in made for step in event.get("steps", [])]
 
 
 def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:

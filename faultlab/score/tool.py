@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import catalogue, images, paths
+from faultlab import catalogue, images, paths, probes, use
 from faultlab import lab as labs
 from faultlab.errors import BadInput
 from faultlab.lab import explain
@@ -119,13 +119,21 @@ class Tool(_Strict):
     def digest(self) -> str:
         """Of all that can change its verdicts, so not of what is expected of it."""
         said = self.model_dump_json(exclude={"folder", "expect", "title", "home"})
-        return hashlib.sha256(f"{images.tag(self.image)}{said}".encode()).hexdigest()[:12]
+        code = _built_in() if STACK in self.at else ""
+        return hashlib.sha256(f"{images.tag(self.image)}{said}{code}".encode()).hexdigest()[:12]
 
     def expected(self, lab_id: str) -> Expect | None:
         """What is expected of it in a lab, if anything is."""
         named = [entry for entry in self.expect if lab_id in entry.labs]
         rest = [entry for entry in self.expect if "*" in entry.labs]
         return next(iter([*named, *rest]), None)
+
+
+@cache
+def _built_in() -> str:
+    """The code of `faultlab use`, and of the probes by which it looks."""
+    found = [file for folder in (use, probes) for file in Path(folder.__path__[0]).glob("*.py")]
+    return "".join(file.read_text() for file in sorted(found))
 
 
 def ids() -> list[str]:

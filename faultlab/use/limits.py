@@ -54,7 +54,7 @@ LIMITS = (
     Limit("tcp", "saturation", 1, "segments get lost: {}"),
     Limit("listen", "utilisation", 90, "the accept queue is full: {}"),
     Limit("listen", "saturation", 1, "connections found no place in the accept queue: {}"),
-    Limit("knocks", "saturation", 1, "SYNs found no place in the queue: {}"),
+    Limit("knocks", "saturation", 1, "SYNs found no place: {}"),
     Limit("ports", "utilisation", 90, "local ports run out: {}"),
     Limit(
         "conntrack",

@@ -143,19 +143,27 @@ def _listeners(
 def _knocks(
     at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
 ) -> Row:
-    """SYNs that were answered and wait for the last word of the client."""
+    """SYNs that were answered and wait for the last word of the client.
+
+    ListenDrops counts whatever a listener turned away; without those that found the accept queue
+    full (a row of their own), it is the SYNs. Only a part of them is in TCPReqQFullDrop: without
+    cookies the kernel keeps the last quarter of tcp_max_syn_backlog for peers that it knows. A
+    SYN that got a cookie is not lost.
+    """
     used = blank(states.why) if isinstance(states, Unread) else blank("nothing listens here")
     if isinstance(states, Pair):
         both = [*states.before.listeners, *states.after.listeners]
         full = max(both, key=_knocked, default=None)
         used = of(full.knocking, full.backlog) if full else used
-    full_queue = "TcpExtTCPReqQFullDrop", "TcpExtTCPReqQFullDoCookies"
 
     def cells(pair: Pair[dict[str, int]]) -> Cells:
-        missed = _growth(pair, "not queued", *full_queue)
+        lost, over = _grew(pair, "TcpExtListenDrops"), _grew(pair, "TcpExtListenOverflows")
+        missed = blank(NOT_COUNTED)
+        if lost is not None and over is not None:
+            missed = count(lost - over, "turned away")
         return used, missed, _growth(pair, "bad cookies", "TcpExtSyncookiesFailed")
 
-    command = "ss -tn state syn-recv; nstat -asz 'TcpExtTCPReqQ*'"
+    command = "ss -tn state syn-recv; nstat -asz 'TcpExtListen*'"
     return row(("SYN_RECV", "knocks", at, command), counters, cells)
 
 
