@@ -5,9 +5,10 @@ AT       ?= client
 JOBS     ?= 1
 REPEAT   ?= 1
 ENGINE   ?= local
+CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready mystery score matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
+.PHONY: help setup ready mystery class score matrix origins list doctor status clean vm vm-ssh vm-down verify test lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -52,6 +53,10 @@ verify-%: ready ## the whole contract of one lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
 verify: ready ## the whole contract of every lab that runs here (JOBS=2)
 	@$(FAULTLAB) verify --all --engine $(ENGINE) --jobs $(JOBS) --repeat $(REPEAT)
+
+class: export FAULTLAB_WEB = 1
+class: ready ## open a workshop and serve its pages (CLASS=class.toml)
+	@$(FAULTLAB) class start $(CLASS)
 
 score: ready ## examine diagnostic tools (TOOLS="tshark mtr"; all without)
 	@$(FAULTLAB) score $(or $(TOOLS),--all) --repeat $(REPEAT)

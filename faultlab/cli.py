@@ -38,6 +38,8 @@ from faultlab.score import bundle, exam, scorecard
 from faultlab.score import tool as tools
 from faultlab.terminal import Terminal
 from faultlab.use import table as use
+from faultlab.workshop import plan
+from faultlab.workshop import verbs as workshop
 
 _EXITS = """\
 exit codes:
@@ -72,13 +74,36 @@ def _tools(a: argparse.Namespace) -> list[str]:
     return [*a.tools, *(tools.ids() if a.all else [])]
 
 
+def _class(term: Terminal, a: argparse.Namespace) -> None:
+    match a.action:
+        case "start":
+            workshop.start(
+                term,
+                a.file,
+                listen=a.listen,
+                port=a.port,
+                names=a.name,
+                cert=a.cert,
+                key=a.key,
+            )
+        case "status":
+            workshop.status(term, a.file)
+        case "end":
+            workshop.end(term, a.file)
+        case "export":
+            workshop.write(term, a.file, a.to)
+
+
 VERBS: dict[str, Verb] = {
     "start": Verb(
         "bring a lab up, prove its symptom, print the ticket",
-        lambda term, a: learner.start(term, a.lab, a.engine),
-        ("faultlab start mtu", "faultlab start mtu --engine vm"),
+        lambda term, a: learner.start(term, a.lab, a.engine, a.blind),
+        ("faultlab start mtu", "faultlab start mtu --engine vm", "faultlab start mtu --blind"),
         lab=True,
-        options=(_ENGINE,),
+        options=(
+            _option("--blind", action="store_true", help="as a mystery, for somebody else"),
+            _ENGINE,
+        ),
     ),
     "shell": Verb(
         "log in to a machine of a lab that is up",
@@ -198,6 +223,29 @@ VERBS: dict[str, Verb] = {
         lambda term, a: learner.down(term, a.lab),
         ("faultlab down mtu",),
         lab=True,
+    ),
+    "class": Verb(
+        "a workshop: seats with labs of their own, and a page for everybody",
+        _class,
+        (
+            "faultlab class start class.toml",
+            "faultlab class start class.toml --listen 0.0.0.0",
+            "faultlab class status class.toml",
+            "faultlab class export class.toml --to results.csv",
+            "faultlab class end class.toml",
+        ),
+        options=(
+            _option("action", choices=("start", "status", "end", "export")),
+            _option("file", nargs="?", default=plan.FILE, help=f"who and what ({plan.FILE})"),
+            _option(
+                "--listen", metavar="ADDR", default=workshop.LOOPBACK, help="with TLS (loopback)"
+            ),
+            _option("--port", type=int, default=workshop.PORT, metavar="N", help="(%(default)s)"),
+            _option("--name", action="append", default=[], help="of this machine in links"),
+            _option("--cert", metavar="FILE", help="certificate (one of its own)"),
+            _option("--key", metavar="FILE", help="and its key"),
+            _option("--to", metavar="FILE", help="export: .csv, .json or .html (all three)"),
+        ),
     ),
     "verify": Verb(
         "run the whole contract of labs, judged by pytest",

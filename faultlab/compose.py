@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +23,14 @@ from faultlab.command import run
 from faultlab.errors import BadInput, CannotRun
 
 CLIENT = "client"
+LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share
 _JOIN = "service:"
+# Each with the keys of a service that say it, and what it looks like. No more swap than memory.
+_LIMITS = {
+    "cpus": (("cpus",), r"[0-9]+(\.[0-9]+)?"),
+    "memory": (("mem_limit", "memswap_limit"), r"[0-9]+[kmg]"),
+    "pids": (("pids_limit",), r"[0-9]+"),
+}
 
 
 class PoolOverlap(Exception):
@@ -75,6 +84,7 @@ class Plan:
     ) -> list[dict[str, Any]]:
         """The compose files to run: only what is needed, named, tagged, labelled, addressed."""
         needed = self.needed(daemons)
+        most = limits(os.environ.get(LIMITS, ""))
         documents = []
         for part in self.parts:
             document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
@@ -85,6 +95,9 @@ class Plan:
                 service["container_name"] = f"{stack}-{name}"
                 if "image" in service:
                     service["image"] = images.tag(service["image"])
+                own = {*self.services[name]}
+                own |= {"memswap_limit"} if "mem_limit" in own else set()
+                service.update({key: most[key] for key in most.keys() - own})
             volumes = document.get("volumes") or {}
             document["volumes"] = {name: {"labels": labels} for name in volumes}
             for network in (document.get("networks") or {}).values():
@@ -92,6 +105,21 @@ class Plan:
             documents.append(document)
         documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
+
+
+def limits(text: str) -> dict[str, Any]:
+    """What each container may use at most ("cpus=1 memory=1g pids=512"), as Compose says it.
+
+    Raises BadInput.
+    """
+    found: dict[str, Any] = {}
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if name not in _LIMITS or not re.fullmatch(_LIMITS[name][1], value):
+            raise BadInput(f"limits: expected cpus=1 memory=1g pids=512, got {word!r}", "env")
+        for key in _LIMITS[name][0]:
+            found[key] = int(value) if name == "pids" else float(value) if name == "cpus" else value
+    return found
 
 
 def read(overlay: Path | None) -> Plan:

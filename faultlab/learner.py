@@ -24,12 +24,13 @@ from faultlab.terminal import Terminal
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
 
 
-def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
+def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> None:
     """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
 
-    Raises SaidNo after a roll-back when the fault shows no effect; CannotRun when it cannot run.
+    `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
+    when it cannot run.
     """
-    lab = engines.named(lab_id)
+    lab = labs.load(lab_id).called(labs.MYSTERY) if blind else engines.named(lab_id)
     name = stack_name(lab.id)
     with lock.hold(name, f"start {lab.id}"):
         with term.alive("start", "looking whether it is up"):
@@ -37,6 +38,8 @@ def start(term: Terminal, lab_id: str, wanted: Wanted) -> None:
         record = Record.open(place.run_id) if place else None
         whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
         if record and record.happened(READY) and whole and not place.stopped():
+            if record.facts["lab"] != lab.name:
+                raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
             if wanted not in ("auto", place.engine.name):
                 raise CannotRun(
                     f"{lab.id} is up already, on the engine {place.engine.name}.",

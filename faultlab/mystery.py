@@ -7,7 +7,7 @@ the run's record on the host does. Controls are drawn, too: "nothing is wrong" i
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,8 +43,13 @@ class Score:
     minutes: float
 
     @property
+    def of(self) -> int:
+        """The most that can be had: 40, or 10 where no diagnosis is asked for."""
+        return _PART * len(self.right) + _REPAIR
+
+    @property
     def points(self) -> int:
-        """Of 40, never below 0; who gave up has none for the repair."""
+        """Never below 0; who gave up has none for the repair."""
         earned = _PART * sum(self.right.values()) + _REPAIR * (self.repaired and not self.gave_up)
         return max(0, earned - self.hints - _AGAIN * max(0, self.answers - 1))
 
@@ -109,15 +114,7 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: Wanted) -> Lab:
 
 def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
     """Note an answer; it is scored in the debrief. Raises BadInput for a word that is no term."""
-    answer = Truth(component=component, resource=resource, cause=cause).model_dump()
-    words = catalogue.words()
-    for part, known in (
-        ("component", words["components"]),
-        ("resource", words["resources"]),
-        ("cause", words["causes"]),
-    ):
-        if answer[part] not in (*known, NO_FAULT):
-            raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
+    answer = answered(component, resource, cause)
     with learner.attached(NAME, "diagnose") as run:
         run.record.event(_ANSWER, **answer)
         given = sum(1 for _ in _answers(run.record.facts["events"]))
@@ -150,7 +147,7 @@ def debrief(term: Terminal, give_up: bool) -> None:
     )
     how = "given up" if found.gave_up else "repaired" if found.repaired else "not repaired"
     term.say(
-        f"{found.points} of 40 points: {how}, hints for {found.hints}, "
+        f"{found.points} of {found.of} points: {how}, hints for {found.hints}, "
         f"{found.answers} answer{'' if found.answers == 1 else 's'}, {found.minutes:.0f} min"
     )
     term.say()
@@ -183,22 +180,37 @@ def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
             yield {part: event[part] for part in Truth.model_fields}
 
 
+def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
+    """Which parts of an answer are. Of several faults each one is, with its own three parts."""
+    given = answer or {}
+    every = [truth.model_dump() for truth in labs.truths(lab)]
+    compared = [{part: given.get(part) == word for part, word in one.items()} for one in every]
+    return max(compared, key=lambda parts: sum(parts.values()))
+
+
+def answered(component: str, resource: str, cause: str) -> dict[str, str]:
+    """An answer, in the words of `faultlab terms`. Raises BadInput for one that is none."""
+    answer = Truth(component=component, resource=resource, cause=cause).model_dump()
+    words = catalogue.words()
+    for part, known in (
+        ("component", words["components"]),
+        ("resource", words["resources"]),
+        ("cause", words["causes"]),
+    ):
+        if answer[part] not in (*known, NO_FAULT):
+            raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
+    return answer
+
+
 def scored(lab: Lab, record: Record) -> Score:
-    """Of several faults each one's cause is right, at its own component and resource."""
+    """What the learner of this run has earned so far."""
     events = record.facts["events"]
     answers = list(_answers(events))
     answer = answers[-1] if answers else None
-    best = max(
-        (
-            {part: (answer or {}).get(part) == value for part, value in truth.model_dump().items()}
-            for truth in labs.truths(lab)
-        ),
-        key=lambda right: sum(right.values()),
-    )
     given = int(record.facts["hints"])
     return Score(
         answer=answer,
-        right=best,
+        right=right(lab, answer),
         repaired=any(event["what"] == "check" and event.get("fixed") for event in events),
         gave_up=any(event["what"] == learner.GAVE_UP for event in events),
         hints=sum(rung.cost for rung in lab.hint[:given]),

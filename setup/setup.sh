@@ -4,6 +4,7 @@
 #          missing it is silent and quick, as every make target calls it first.
 # Usage:   make setup, or setup/setup.sh [--help]
 # Reads:   FAULTLAB_TESTS=1   also install what only `make test` uses
+#          FAULTLAB_WEB=1     also what serves the pages of a class
 #          FAULTLAB_SYSROOT   prefix of the system's paths (for the unit tests)
 #          DOCKER_HOST        use that Engine; nothing is started then
 # Exit:    0 ready, 2 usage, 3 cannot run here (says what to type next)

@@ -5,7 +5,9 @@
 
 VENV=$ROOT/.venv
 STAMP=$VENV/.faultlab # what the environment was made from; written last
-WITH_TESTS="; with what its tests use"
+# More than the bare project: extras of pyproject.toml. Those of the tests hold all others.
+EXTRA=${FAULTLAB_WEB:+web}
+[[ ${FAULTLAB_TESTS-} != 1 ]] || EXTRA="test"
 PYTHONS=(python3 python3.14 python3.13 python3.12 python3.11)
 
 venv_made_from() {
@@ -18,12 +20,21 @@ venv_current() {
     local made stamp
     [[ -x $VENV/bin/python && -x $VENV/bin/pytest && -e $STAMP ]] || return
     made=$(venv_made_from) stamp=$(<"$STAMP")
-    [[ $stamp == "$made$WITH_TESTS" ]] ||
-        [[ ${FAULTLAB_TESTS-} != 1 && $stamp == "$made" ]]
+    case ${stamp#"$made"} in
+        "; with test") ;;
+        "; with web") [[ $EXTRA != test ]] ;;
+        "") [[ ! $EXTRA ]] ;;
+        *) false ;;
+    esac
 }
 
-# $1: what to print when the tests' needs are wanted too.
-venv_if_tests() { [[ ${FAULTLAB_TESTS-} != 1 ]] || printf '%s' "$1"; }
+# What comes beside faultlab, in words.
+venv_more() {
+    case $EXTRA in
+        test) echo " and what its tests use" ;;
+        web) echo " and what serves the pages of a class" ;;
+    esac
+}
 
 NEW_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
 
@@ -49,13 +60,13 @@ venv_ensure() {
     local began=$SECONDS
     venv_current && return
     python_pick || die "no Python 3.11 or newer with venv was found" "make setup"
-    say "Making .venv with $PYTHON: faultlab$(venv_if_tests " and what its tests use")."
+    say "Making .venv with $PYTHON: faultlab$(venv_more)."
     rm -f "$STAMP"
     if ! logged "$LOG" venv_make; then
         show_end "$LOG"
         die "pip could not make .venv" "look at the lines above, then: make setup"
     fi
-    printf '%s%s\n' "$(venv_made_from)" "$(venv_if_tests "$WITH_TESTS")" >"$STAMP"
+    printf '%s%s\n' "$(venv_made_from)" "${EXTRA:+; with $EXTRA}" >"$STAMP"
     say "  made in $((SECONDS - began)) s"
 }
 
@@ -63,5 +74,5 @@ venv_ensure() {
 venv_make() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         "$PYTHON" -m venv --clear "$VENV" || return
-    "$VENV/bin/python" -m pip install --progress-bar off -e "$ROOT$(venv_if_tests "[test]")"
+    "$VENV/bin/python" -m pip install --progress-bar off -e "$ROOT${EXTRA:+[$EXTRA]}"
 }

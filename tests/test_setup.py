@@ -173,6 +173,17 @@ def test_the_tests_need_more_and_more_will_do(machine: Machine) -> None:
     assert machine.run() == Result(0, "", "")
 
 
+def test_a_class_needs_more_and_the_tests_have_that_too(machine: Machine) -> None:
+    repo = machine.root / "repo"
+    assert machine.run(FAULTLAB_WEB="1").err == MADE.replace(
+        "faultlab", "faultlab and what serves the pages of a class"
+    )
+    assert machine.calls("python")[-1].endswith(f"-e {repo}[web]")
+    assert machine.run() == Result(0, "", "")
+    assert machine.run(FAULTLAB_TESTS="1").err.endswith(WITH_TESTS)
+    assert machine.run(FAULTLAB_WEB="1") == Result(0, "", "")
+
+
 def test_environment_that_is_broken_is_made_again(ready: Machine) -> None:
     (ready.root / "repo/.venv/bin/python").unlink()
     assert ready.run() == Result(0, "", MADE)

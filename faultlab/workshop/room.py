@@ -1,0 +1,317 @@
+"""Room: a class that is going on: seats start, check, answer, give up and move on.
+
+What changes a stack is done by the command line, `faultlab start`, `check` and `down`, each in a
+process of its own with the seat's namespace: what a lab does is the same here as at a desk, and one
+that hangs holds up nobody else. Everything is noted in the journal; nothing else is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faultlab import compose, mystery
+from faultlab import lab as labs
+from faultlab.command import DIE_WITH_US
+from faultlab.errors import BadInput, CannotRun, Problem
+from faultlab.lab import MYSTERY, Lab
+from faultlab.workshop import roster as what
+from faultlab.workshop.journal import Journal
+from faultlab.workshop.plan import Plan
+from faultlab.workshop.roster import Roster, Seat, Turn
+
+_AT_ONCE = 2  # stacks that start, and checks that measure: more only make each other late
+_SECONDS = 900  # after which a command hangs
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended: its exit code, what it printed as JSON, and its last line."""
+
+    code: int
+    told: dict[str, Any] = field(default_factory=dict)
+    last: str = ""
+
+
+class Room:
+    """One class that is going on. All methods run in one event loop."""
+
+    def __init__(self, plan: Plan, roster: Roster, journal: Journal) -> None:
+        self.plan = plan
+        self.roster = roster
+        self.journal = journal
+        self.doing: dict[int, str] = {}  # what a seat waits for now, for people
+        self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
+        self._starts, self._checks = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- what others see -----------------------------------------------------------------------
+
+    def note(self, happened: str, seat: int | None = None, **facts: Any) -> None:
+        """Write an event down, let it count, and let everybody see it."""
+        self.roster.apply(self.journal.add(happened, seat, **facts))
+        self.show()
+
+    def show(self) -> None:
+        """Let everybody who waits for a change look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def change(self, seconds: float) -> None:
+        """Wait until something has changed, at most so long."""
+        changed = self._changed
+        try:
+            await asyncio.wait_for(changed.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def namespace(self, seat: Seat) -> str:
+        """What keeps the stacks of a seat apart from all others."""
+        return f"{self.plan.id}-{seat.number}"
+
+    def stack(self, seat: Seat) -> str:
+        """The name of the stack that a seat works at."""
+        return f"faultlab-{self.namespace(seat)}-{self._called(seat.turn)}"
+
+    def lab(self, turn: Turn) -> Lab:
+        """The lab of a turn, under the name that its stack has."""
+        return labs.load(turn.lab).called(MYSTERY) if self.plan.blind else labs.load(turn.lab)
+
+    def machines(self, seat: Seat) -> list[str]:
+        """Where a terminal can be opened: machines first, then the daemons that joined them."""
+        lab = labs.load(seat.turn.lab)
+        return compose.read(lab.overlay).needed(lab.daemons)
+
+    def _called(self, turn: Turn) -> str:
+        return MYSTERY if self.plan.blind else turn.lab
+
+    # --- what a seat can do --------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the labs of all seats that have none yet, also of those that were cut off."""
+        for seat in self.roster.seats:
+            if seat.turn.state in ("waiting", "starting"):
+                self._later(self._start(seat))
+
+    def restore(self, seat: Seat) -> None:
+        """Give a seat a fresh stack with its fault in."""
+        self._later(self._start(seat))
+
+    def next(self, seat: Seat) -> None:
+        """Put the next lab in front of a seat. Raises BadInput when it has none."""
+        if seat.last:
+            raise BadInput(f"{seat.name} has no lab after this one.")
+        self._later(self._move_on(seat))
+
+    async def check(self, seat: Seat) -> None:
+        """Measure, and note what came of it. Raises CannotRun while nothing can be measured."""
+        self._must_be(seat, "red", "green")
+        async with self._busy(seat, "measuring what its users meet now", self._checks):
+            self._must_be(seat, "red", "green")
+            said = await self._run(seat, "check", self._called(seat.turn), "--json")
+            found = said.told.get("findings", [])
+            if found:
+                fixed = said.told["verdict"] == "pass"
+                self.note(what.CHECKED, seat.number, fixed=fixed, findings=found)
+            else:
+                why = said.told.get("error") or said.last or "no answer"
+                self.note(what.CHECKED, seat.number, fixed=False, findings=[], why=why)
+
+    def hint(self, seat: Seat) -> None:
+        """Give the next hint. Raises CannotRun when there is none left."""
+        self._must_be(seat, "red")
+        turn = seat.turn
+        if turn.hints >= self.hints(turn):
+            raise CannotRun("There are no more hints.")
+        self.note(what.HINTED, seat.number, given=turn.hints + 1)
+
+    def hints(self, turn: Turn) -> int:
+        """How many there are for a turn."""
+        of_lab = len(labs.load(turn.lab).hint)
+        return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
+
+    def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
+        """Note a diagnosis. Raises BadInput for a word that is no term, CannotRun when too late."""
+        self._must_be(seat, "red", "green")
+        if seat.turn.told(self.plan.blind):
+            raise CannotRun("It has been said what it was.")
+        self.note(what.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
+
+    def give_up(self, seat: Seat) -> None:
+        """Let a seat be told."""
+        self._must_be(seat, "red", "green")
+        self.note(what.GAVE_UP, seat.number)
+
+    def tick(self, now: float) -> None:
+        """What time alone brings about: a lab that is over."""
+        if self.plan.minutes is None or self.roster.paused:
+            return
+        for seat in self.roster.seats:
+            if seat.turn.state == "red" and seat.turn.seconds(now) >= 60 * self.plan.minutes:
+                self.note(what.TIME_OVER, seat.number)
+
+    def pause(self, on: bool) -> None:
+        """Stop all clocks and let nobody act, or go on."""
+        if on != self.roster.paused and not self.roster.ended:
+            self.note(what.PAUSED if on else what.RESUMED)
+
+    async def end(self, told: Callable[[str], None] = lambda _: None) -> None:
+        """End the class: remove every stack, one seat after the other; results stay.
+
+        Raises CannotRun when something could not be removed.
+        """
+        if not self.roster.ended:
+            self.note(what.ENDED)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for seat in self.roster.seats:
+            told(f"removing the stack of {seat.name}")
+            self.doing[seat.number] = "removing its stack"
+            self.show()
+            for name in dict.fromkeys(self._called(turn) for turn in seat.turns[: seat.at + 1]):
+                said = await self._run(seat, "down", name, "--json")
+                if said.code != 0:
+                    raise CannotRun(said.told.get("error", said.last), "faultlab sweep")
+            del self.doing[seat.number]
+        self.show()
+
+    async def leave(self) -> None:
+        """Stop what is under way; the same command goes on with it."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _must_be(self, seat: Seat, *states: str) -> None:
+        if self.roster.ended:
+            raise CannotRun("The class has ended.")
+        if self.roster.paused:
+            raise CannotRun("The class is paused.")
+        if seat.turn.state not in states:
+            raise CannotRun(f"Not now: this lab is {seat.turn.state}.")
+
+    # --- how it is done ------------------------------------------------------------------------
+
+    async def _start(self, seat: Seat) -> None:
+        async with self._busy(seat, "waiting until others have started", self._starts):
+            if self.roster.ended:
+                return
+            self.note(what.STARTING, seat.number)
+            name = self._called(seat.turn)
+            said = await self._run(seat, "down", name, "--json")
+            if said.code == 0:
+                blind = ["--blind"] if self.plan.blind else []
+                said = await self._run(
+                    seat, "start", seat.turn.lab, *blind, "--engine", "local", tell=True
+                )
+            if said.code == 0:
+                self.note(what.READY, seat.number)
+            else:
+                self.note(what.FAILED, seat.number, why=said.told.get("error", said.last))
+
+    async def _move_on(self, seat: Seat) -> None:
+        async with self._busy(seat, "removing the last lab"):
+            await self._run(seat, "down", self._called(seat.turn), "--json")
+            self.note(what.MOVED_ON, seat.number)
+        await self._start(seat)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        async def noted() -> None:
+            try:
+                await work
+            except Problem as problem:
+                print(f"faultlab: {problem.message}", file=sys.stderr)
+
+        task = asyncio.get_running_loop().create_task(noted())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @asynccontextmanager
+    async def _busy(
+        self, seat: Seat, doing: str, turn: asyncio.Semaphore | None = None
+    ) -> AsyncIterator[None]:
+        """One thing at a time for a seat, and few of a kind at once."""
+        async with self._seats[seat.number]:
+            self.doing[seat.number] = doing
+            self.show()
+            try:
+                async with turn or asyncio.Semaphore():
+                    yield
+            finally:
+                self.doing.pop(seat.number, None)
+                self.show()
+
+    async def _run(self, seat: Seat, *words: str, tell: bool = False) -> Said:
+        """One command of ours in the seat's namespace; with `tell`, its steps are shown."""
+        env = {
+            **os.environ,
+            "FAULTLAB_NAMESPACE": self.namespace(seat),
+            compose.LIMITS: self.plan.limits,
+            "PYTHONUNBUFFERED": "1",
+        }
+        process = await asyncio.create_subprocess_exec(
+            *DIE_WITH_US,
+            *(sys.executable, "-m", "faultlab", *words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=env,
+            cwd=Path(__file__).resolve().parents[2],
+        )
+        assert process.stdout is not None
+        lines: list[str] = []
+        try:
+            async with asyncio.timeout(_SECONDS):
+                async for raw in process.stdout:
+                    lines.append(raw.decode(errors="replace").rstrip())
+                    if tell and (step := _step(lines[-1])):
+                        self.doing[seat.number] = step
+                        self.show()
+                code = await process.wait()
+        except TimeoutError:
+            lines.append(f"it did not end within {_SECONDS} s")
+            code = CannotRun.exit_code
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+        return Said(code, _json(lines), _complaint(lines))
+
+
+def _step(line: str) -> str:
+    """What a line of `start` says of its progress; empty for the rest."""
+    found = re.match(r"(?:images|stack|healthy|inject|symptom)\s+(.*)", line)
+    return found[1].removeprefix("… ") if found else ""
+
+
+def _json(lines: list[str]) -> dict[str, Any]:
+    """The JSON object among the lines, if there is one."""
+    text = "\n".join(lines)
+    if "{" not in text:
+        return {}
+    try:
+        told, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _complaint(lines: list[str]) -> str:
+    """The last line that says what went wrong."""
+    said = [line.removeprefix("faultlab: ") for line in lines if line.startswith("faultlab: ")]
+    return (said or [line for line in lines if line] or [""])[-1]
+
+
+def now() -> float:
+    """Seconds since 1970, as the journal counts."""
+    return time.time()

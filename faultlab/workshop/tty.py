@@ -1,0 +1,160 @@
+"""Tty: a terminal of a browser in a container of a seat: `docker exec` over a WebSocket.
+
+The browser sends JSON, `{"input": "ls\\r"}` or `{"columns": 80, "rows": 24}`; what the shell prints
+goes back as bytes. Anything else ends the connection. When the page goes, the shell is hung up, and
+with it what it left in the foreground, as when a real terminal is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+from contextlib import suppress
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun
+from faultlab.workshop.access import Allowance
+
+MOST_BYTES = 64 * 1024  # of one message
+_BYTES_A_SECOND = 64 * 1024
+_NOT_UNDERSTOOD, _TOO_MUCH, _GONE = 1007, 1008, 1011
+_MARK = "TERMINAL_OF"
+# The shell itself is who leads a session that has a terminal; a daemon that it started has left it.
+_HANG_UP = """
+for p in /proc/[0-9]*; do
+  grep -qz '^{mark}$' $p/environ 2>/dev/null || continue
+  stat=$(cat $p/stat 2>/dev/null) && set -- ${{stat##*) }}
+  [ "$4" = "${{p#/proc/}}" ] && [ "$5" != 0 ] && kill -HUP ${{p#/proc/}}
+done
+true
+"""
+
+
+class Malformed(Exception):
+    """A message that no page of ours sends."""
+
+
+def understood(text: str) -> str | tuple[int, int]:
+    """What a message says: something typed, or the size of the window. Raises Malformed."""
+    try:
+        told = json.loads(text)
+    except ValueError as error:
+        raise Malformed from error
+    match told:
+        case {"input": str(typed)} if len(told) == 1:
+            return typed
+        case {"columns": int(columns), "rows": int(rows)} if len(told) == 2:
+            if 1 <= columns <= 1000 and 1 <= rows <= 1000:
+                return columns, rows
+    raise Malformed
+
+
+class Tty:
+    """One shell in one container."""
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        self.engine = Engine()
+        self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._id = ""
+        self._stream: Any = None  # keeps the socket open
+        self.socket: socket.socket | None = None
+
+    def open(self) -> socket.socket:
+        """Start it. Raises CannotRun when the container does not run."""
+        api = self.engine.client.api
+        name, _, value = self._mark.partition("=")
+        with self.engine.errors():
+            self._id = api.exec_create(
+                self.container,
+                ["bash"],
+                tty=True,
+                stdin=True,
+                environment={name: value, "TERM": "xterm-256color"},
+            )["Id"]
+            self._stream = api.exec_start(self._id, tty=True, socket=True)
+        found: socket.socket = getattr(self._stream, "_sock", self._stream)
+        found.setblocking(False)
+        self.socket = found
+        return found
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell it how large its window is."""
+        with suppress(CannotRun), self.engine.errors():
+            self.engine.client.api.exec_resize(self._id, height=rows, width=columns)
+
+    def close(self) -> None:
+        """Hang it up, as a terminal does."""
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.close()
+        with suppress(CannotRun), self.engine.errors():
+            api = self.engine.client.api
+            script = _HANG_UP.format(mark=self._mark)
+            api.exec_start(api.exec_create(self.container, ["sh", "-c", script])["Id"])
+        with suppress(CannotRun), self.engine.errors():
+            self.engine.client.close()
+
+
+async def serve(page: WebSocket, container: str, allowed: asyncio.Event) -> None:
+    """Connect a page that was accepted with a new shell until one of them ends.
+
+    What is typed while `allowed` is not set is dropped.
+    """
+    shell = Tty(container)
+    try:
+        line = await asyncio.to_thread(shell.open)
+    except CannotRun as problem:
+        await page.send_bytes(f"{problem.message}\r\n".encode())
+        await page.close(_GONE)
+        return
+    tasks = [
+        asyncio.create_task(_from_page(page, shell, line, allowed)),
+        asyncio.create_task(_to_page(page, line)),
+    ]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        codes = [task.result() for task in tasks if task.done() and not task.exception()]
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await page.close(codes[0] if codes else _GONE)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.shield(asyncio.to_thread(shell.close))
+
+
+async def _from_page(
+    page: WebSocket, shell: Tty, line: socket.socket, allowed: asyncio.Event
+) -> int:
+    loop = asyncio.get_running_loop()
+    speed = Allowance(_BYTES_A_SECOND, 4 * MOST_BYTES)
+    while True:
+        try:
+            text = await page.receive_text()
+        except WebSocketDisconnect:
+            return 1000
+        except KeyError:  # bytes, which no page of ours sends
+            return _NOT_UNDERSTOOD
+        try:
+            said = understood(text)
+        except Malformed:
+            return _NOT_UNDERSTOOD
+        if not speed.take("", len(text)):
+            return _TOO_MUCH
+        if isinstance(said, tuple):
+            await asyncio.to_thread(shell.resize, *said)
+        elif allowed.is_set():
+            await loop.sock_sendall(line, said.encode())
+
+
+async def _to_page(page: WebSocket, line: socket.socket) -> int:
+    loop = asyncio.get_running_loop()
+    while data := await loop.sock_recv(line, 16 * 1024):
+        await page.send_bytes(data)
+    return 1000

@@ -1,0 +1,779 @@
+"""Workshop: the plan, the journal, the roster, and a server that is attacked; no Docker.
+
+The server is the real one, on loopback, with real connections. In place of the command line stands
+a room that says what a test wants, in place of a shell in a container a pair of sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route, WebSocketRoute
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync import client
+
+from faultlab import compose
+from faultlab import lab as labs
+from faultlab.errors import BadInput, CannotRun
+from faultlab.workshop import access, door, export, plan, tty, view
+from faultlab.workshop.access import TRAINER, Allowance, Keys
+from faultlab.workshop.journal import Journal
+from faultlab.workshop.plan import Plan
+from faultlab.workshop.room import Room, Said
+from faultlab.workshop.roster import Roster, Seat
+from faultlab.workshop.server import Site
+from tests.conftest import Project, Run
+
+CLASS = """
+title = "Tuesday"
+seats = ["Ada", "Grace", "Linus"]
+labs  = ["mtu", "somaxconn"]
+"""
+RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
+FOUND = [{"name": "pages", "value": 0, "unit": "", "wanted": "at least 57", "holds": False}]
+
+
+def planned(**facts: Any) -> Plan:
+    whole = {"title": "Tuesday", "seats": ["Ada", "Grace", "Linus"], "labs": ["mtu", "somaxconn"]}
+    return Plan.model_validate({"id": "class", **whole, **facts})
+
+
+# --- class.toml ------------------------------------------------------------------------------
+
+
+def test_a_plan(tmp_path: Path) -> None:
+    file = tmp_path / "class.toml"
+    file.write_text(CLASS)
+    found = plan.read(str(file))
+    assert found == planned()
+    assert found.turns(2, set()) == ["mtu", "somaxconn"]
+
+
+def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
+    draw = planned(labs=[], draw={"count": 3, "seed": 7, "tier": "web", "level": 3})
+    running = set(labs.ids()) - {"mtu"}
+    drawn = [draw.turns(seat, running) for seat in (1, 2, 3)]
+    assert drawn == [draw.turns(seat, running) for seat in (1, 2, 3)]
+    assert len({tuple(one) for one in drawn}) == 3
+    assert all(len(set(one)) == 3 and "mtu" not in one for one in drawn)
+    with pytest.raises(BadInput, match="at most 1: so many"):
+        draw.turns(1, {"gzip"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("title = ", "not valid TOML: Invalid value"),
+        (CLASS.replace("title", "titel"), "title: missing key"),
+        (CLASS + "hint = 1", "hint: unknown key"),
+        (CLASS + "id = 'x'", "id: unknown key"),
+        (CLASS.replace('"mtu"', '"mtv"'), "There is no lab called 'mtv'; did you mean mtu?"),
+        (CLASS.replace('"Grace"', '"Ada"'), "expected names, each once"),
+        (CLASS.replace('"Grace"', r'"A\u001b[2J"'), "expected names, each once"),
+        (CLASS + "minutes = 0", "minutes: expected greater than 0, got 0"),
+        (CLASS + "limits = 'cpus=all'", "limits: expected cpus=1 memory=1g pids=512"),
+        (CLASS + "[draw]\ncount = 1", "expected either labs or [draw]"),
+        (CLASS.replace("labs ", "#labs "), "expected either labs or [draw]"),
+        (
+            CLASS.replace("labs ", "#labs ") + "[draw]\ncount = 1\ntier = 'moon'",
+            "No lab is of tier moon",
+        ),
+    ],
+)
+def test_a_mistake_in_a_plan(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "class.toml"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=re.escape(said)) as caught:
+        plan.read(str(file))
+    assert caught.value.message.startswith(str(file))
+    assert "docs/workshop.md" in caught.value.hint
+
+
+def test_the_command_line(project: Project, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    assert faultlab("class", "start") == (
+        faultlab("class", "start", "class.toml")  # the name that a class has without another
+    )
+    assert faultlab("class", "start").code == 2
+    for verb in ("status", "end", "export"):
+        result = faultlab("class", verb)
+        assert result.code == 2
+        assert result.err.startswith("faultlab: The class of class.toml was never started.")
+    (project.root / "Klasse 1.toml").write_text(CLASS)
+    assert "becomes one of containers" in faultlab("class", "start", "Klasse 1.toml").err
+    (project.root / "class.toml").write_text(CLASS)
+    assert "--cert and --key go together" in faultlab("class", "start", "--cert", "x").err
+    begun = project.root / "classes/class"
+    begun.mkdir(parents=True)
+    journal = Journal(begun / "events.jsonl")
+    journal.add("planned", plan=planned().model_dump(), labs=[["mtu"], ["mtu"], ["gzip"]])
+    journal.add("starting", 1)
+    journal.add("ready", 1)
+    result = faultlab("class", "status")
+    assert result.code == 0
+    assert "Tuesday: goes on, its server is not up" in result.out
+    assert re.search(r"1 +Ada +mtu \(1 of 1\) +red ", result.out), result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+    told = json.loads(faultlab("class", "status", "--json").out)
+    assert [turn["state"] for turn in told["turns"]] == ["red", "waiting", "waiting"]
+    assert faultlab("class", "export").code == 0
+    assert {file.name for file in begun.glob("results.*")} == {
+        "results.csv",
+        "results.json",
+        "results.html",
+    }
+    assert "ends with .csv, .json, .html" in faultlab("class", "export", "--to", "x.pdf").err
+    (project.root / "class.toml").write_text(CLASS.replace("Grace", "Margaret"))
+    assert "has been changed since this class began" in faultlab("class", "start").err
+    (begun / "events.jsonl").write_text('{"t": 1, "what"\n')
+    result = faultlab("class", "status")
+    assert (result.code, "damaged in line 1" in result.err) == (3, True)
+
+
+# --- journal, roster, export -----------------------------------------------------------------
+
+
+def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    Journal(file).add("one")
+    with file.open("a") as cut:
+        cut.write('{"t": 3, "what": "tw')
+    journal = Journal(file)
+    journal.add("three")
+    assert [event["what"] for event in Journal(file).events] == ["one", "three"]
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    journal.file = tmp_path / "nowhere/events.jsonl"
+    with pytest.raises(CannotRun, match="cannot be written"):
+        journal.add("one")
+    assert journal.events == []
+
+
+Happened = tuple[float, str, dict[str, Any]]
+
+
+def roster(*events: Happened, **facts: Any) -> Roster:
+    found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
+    found.replay({"t": t, "what": what, **more} for t, what, more in events)
+    return found
+
+
+def test_what_follows_from_the_events() -> None:
+    one = {"seat": 1}
+    events: list[Happened] = [
+        (0.0, "starting", one),
+        (10.0, "ready", one),
+        (70.0, "hinted", {**one, "given": 2}),
+        (80.0, "answered", {**one, "answer": {**RIGHT, "cause": "gzip"}}),
+        (90.0, "answered", {**one, "answer": RIGHT}),
+        (100.0, "checked", {**one, "fixed": False, "findings": FOUND}),
+        (110.0, "paused", {}),
+        (210.0, "resumed", {}),
+        (220.0, "checked", {**one, "fixed": True, "findings": []}),
+    ]
+    seat = roster(*events).seat(1)
+    turn = seat.turn
+    assert (turn.state, turn.checks, turn.hints, len(turn.answers)) == ("green", 2, 2, 2)
+    assert turn.seconds(999.0) == 110  # of 210, less the pause
+    assert turn.told(blind=True)
+    score = roster(*events).score(turn, 999.0)
+    cost = sum(rung.cost for rung in labs.load("mtu").hint[:2])
+    assert (score.points, score.of) == (40 - cost - 5, 40)
+    assert roster(*events, hint_cost=7).score(turn, 999.0).points == 40 - 14 - 5
+    seen = roster(*events, blind=False).score(turn, 999.0)
+    assert (seen.points, seen.of) == (10 - cost - 5, 10)
+
+
+def test_green_without_an_answer_is_not_told_yet() -> None:
+    one = {"seat": 1}
+    green: list[Happened] = [
+        (0.0, "ready", one),
+        (9.0, "checked", {**one, "fixed": True, "findings": []}),
+    ]
+    assert not roster(*green).seat(1).turn.told(blind=True)
+    assert roster(*green).seat(1).turn.told(blind=False)
+    gave_up = roster(*green, (10.0, "gave up", one))
+    assert gave_up.seat(1).turn.state == "green"
+    assert gave_up.seat(1).turn.told(blind=True)
+    assert gave_up.score(gave_up.seat(1).turn, 10.0).points == 0
+
+
+def test_time_without_a_server_does_not_count() -> None:
+    one = {"seat": 1}
+    found = roster((0.0, "ready", one), (500.0, "opened", {"alive": 60.0}))
+    assert found.seat(1).turn.seconds(510.0) == 70
+
+
+def test_a_fresh_stack_keeps_what_was_said_and_stops_the_clock() -> None:
+    one = {"seat": 1}
+    events: list[Happened] = [(0.0, "ready", one), (30.0, "answered", {**one, "answer": RIGHT})]
+    found = roster(*events, (60.0, "starting", one), (100.0, "ready", one))
+    turn = found.seat(1).turn
+    assert (turn.state, turn.answers, turn.seconds(110.0)) == ("red", [RIGHT], 70)
+
+
+def test_the_next_lab() -> None:
+    found = roster((0.0, "ready", {"seat": 2}), (5.0, "moved on", {"seat": 2}))
+    assert (found.seat(2).at, found.seat(2).turn.lab, found.seat(2).last) == (1, "somaxconn", True)
+    assert found.seat(1).at == 0
+
+
+def test_exports(tmp_path: Path) -> None:
+    seats = ["Ada", "=HYPERLINK(1)", "<script>"]
+    events: list[Happened] = [(0.0, "ready", {"seat": 1}), (9.0, "gave up", {"seat": 1})]
+    found = roster(*events, seats=seats)
+    journal = Journal(tmp_path / "events.jsonl")
+    table = list(csv.DictReader(io.StringIO(export.text(found, journal, "csv", 99.0))))
+    assert [row["name"] for row in table] == ["Ada", "'=HYPERLINK(1)", "<script>"]
+    assert (table[0]["state"], table[0]["gave_up"], table[0]["points"]) == ("over", "True", "0")
+    told = json.loads(export.text(found, journal, "json", 99.0))
+    assert told["turns"][0]["lab"] == "mtu"
+    page = export.text(found, journal, "html", 99.0)
+    assert "<script>" not in page and "&lt;script&gt;" in page
+
+
+# --- limits of containers --------------------------------------------------------------------
+
+
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compose.LIMITS, "cpus=0.5 memory=1g pids=512")
+    own = {"image": "machine"}
+    parts = (
+        {"services": {"client": own, "web": own, "db": own}, "networks": {"default": {}}},
+        {"services": {"web": {"cpus": 0.2}, "db": {"mem_limit": "512m"}}},
+    )
+    documents = compose.Plan(parts).documents("x", [], "198.18.7.0/24", {})
+    services = compose.Plan(tuple(documents)).services
+    limits = {"cpus": 0.5, "mem_limit": "1g", "memswap_limit": "1g", "pids_limit": 512}
+    assert limits.items() <= services["client"].items()
+
+
+# --- access ----------------------------------------------------------------------------------
+
+
+def test_tokens(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    keys = Keys(file)
+    keys.make([TRAINER, 1, 2], 1)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len({keys.token(number) for number in (TRAINER, 1, 2)}) == 3
+    assert all(len(keys.token(number)) >= 43 for number in (TRAINER, 1, 2))  # 256 bits
+    one = keys.token(1)
+    again = Keys(file)
+    again.make([TRAINER, 1, 2], 1)
+    assert again.token(1) == one
+    found = again.visitor(one)
+    assert found is not None and found.may(1) and not found.may(2) and not found.trainer
+    again.replace(1)
+    assert again.visitor(one) is None and Keys(file).visitor(again.token(1)) == found
+    for wrong in ("", one[:-1], one + "x", "é"):
+        assert again.visitor(wrong) is None
+    file.write_text("[]")
+    with pytest.raises(CannotRun, match="damaged"):
+        Keys(file)
+
+
+def test_a_token_expires(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys.json")
+    keys.make([1], -1)
+    old = keys.token(1)
+    assert keys.visitor(old) is None
+    keys.make([1], 1)
+    assert keys.visitor(old) is None and keys.visitor(keys.token(1)) is not None
+
+
+def test_an_allowance_is_used_up_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    some = Allowance(rate=1, stock=3)
+    assert [some.take("a") for _ in range(4)] == [True, True, True, False]
+    assert some.take("b")
+    now[0] = 2.0
+    assert [some.take("a") for _ in range(3)] == [True, True, False]
+
+
+def test_a_certificate(tmp_path: Path) -> None:
+    cert, key = access.certificate(tmp_path, ["lab.example", "192.0.2.1"])
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert access.certificate(tmp_path, ["other"]) == (cert, key)
+    assert re.fullmatch(r"(?:[0-9A-F]{2}:){31}[0-9A-F]{2}", access.fingerprint(cert))
+    with pytest.raises(CannotRun, match="is no certificate"):
+        access.fingerprint(key)
+
+
+# --- a room that goes on ---------------------------------------------------------------------
+
+
+class Fake(Room):
+    """A room whose commands say at once what a test wants."""
+
+    def __init__(self, folder: Path, **facts: Any) -> None:
+        self.well: set[int] = set()
+        self.ran: list[tuple[int, tuple[str, ...]]] = []
+        journal = Journal(folder / "events.jsonl")
+        found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
+        found.replay(journal.events)
+        super().__init__(found.plan, found, journal)
+
+    async def _run(self, seat: Seat, *words: str, tell: bool = False) -> Said:
+        self.ran.append((seat.number, words))
+        await asyncio.sleep(0.01)
+        if words[0] == "check":
+            well = seat.number in self.well
+            return Said(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
+        return Said(0)
+
+
+class Mirror:
+    """In place of a shell: it says back what it hears."""
+
+    opened: list[str] = []  # noqa: RUF012
+
+    def __init__(self, container: str) -> None:
+        self.opened.append(container)
+        self.ours, self.its = socket.socketpair()
+
+    def open(self) -> socket.socket:
+        self.ours.setblocking(False)
+        threading.Thread(target=self._echo, daemon=True).start()
+        return self.ours
+
+    def _echo(self) -> None:
+        with suppress(OSError):
+            while heard := self.its.recv(65536):
+                self.its.sendall(heard)
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.its.sendall(f"{columns}x{rows}".encode())
+
+    def close(self) -> None:
+        self.its.close()
+        self.ours.close()
+
+
+class Served:
+    """A class on a port of loopback, and who asks."""
+
+    def __init__(self, room: Fake, keys: Keys, port: int) -> None:
+        self.room = room
+        self.keys = keys
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    def headers(self, who: int | str | None, **more: str) -> dict[str, str]:
+        token = self.keys.token(who) if isinstance(who, int) else who
+        cookie = {"cookie": f"faultlab={token}"} if token is not None else {}
+        return {"origin": self.url, **cookie, **more}
+
+    def get(self, who: int | str | None, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(self.url + path, headers=self.headers(who, **headers), timeout=10)
+
+    def post(
+        self, who: int | str | None, path: str, facts: Any = None, **headers: str
+    ) -> httpx.Response:
+        body = facts if isinstance(facts, bytes) else json.dumps(facts or {}).encode()
+        headers = self.headers(who, **headers)
+        return httpx.post(self.url + path, content=body, headers=headers, timeout=10)
+
+    def terminal(self, who: int | str | None, path: str, **headers: str) -> Any:
+        facts = self.headers(who, **headers)
+        origin = facts.pop("origin", None)
+        return client.connect(
+            f"ws://127.0.0.1:{self.port}{path}",
+            origin=origin,  # type: ignore[arg-type]
+            additional_headers=facts,
+            open_timeout=10,
+            compression=None,
+        )
+
+    def status(self, who: int | str | None, path: str, **headers: str) -> int:
+        """What a terminal is refused with."""
+        with pytest.raises(InvalidStatus) as caught, self.terminal(who, path, **headers):
+            pass
+        return int(caught.value.response.status_code)
+
+    @contextmanager
+    def events(self, who: int, path: str) -> Iterator[Iterator[dict[str, Any]]]:
+        """The views that a page gets, one after the other."""
+        with httpx.stream("GET", self.url + path, headers=self.headers(who), timeout=10) as answer:
+            assert answer.status_code == 200, answer.read()
+            lines = answer.iter_lines()
+            yield (json.loads(line[6:]) for line in lines if line.startswith("data: "))
+
+    def wait(self, seat: int, state: str) -> None:
+        deadline = time.monotonic() + 10
+        while self.room.roster.seat(seat).turn.state != state:
+            assert time.monotonic() < deadline, self.room.roster.seat(seat).turn
+            time.sleep(0.01)
+
+
+@contextmanager
+def served(folder: Path, **facts: Any) -> Iterator[Served]:
+    room = Fake(folder, **facts)
+    keys = Keys(folder / "keys.json")
+    keys.make([TRAINER, 1, 2, 3], 1)
+    line = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    ready = threading.Event()
+    site = Site(room, keys, ["127.0.0.1", "localhost"], False, folder / "alive")
+    front = door.Server(door.config(site.app(), None, None), ready.set)
+    thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        it = Served(room, keys, line.getsockname()[1])
+        for seat in (1, 2, 3):
+            it.wait(seat, "red")
+        yield it
+    finally:
+        front.stop()
+        thread.join(10)
+        line.close()
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A class of three that has begun."""
+    monkeypatch.setattr(tty, "Tty", Mirror)
+    Mirror.opened.clear()
+    with served(tmp_path) as it:
+        yield it
+
+
+def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:
+    with httpx.Client(base_url=here.url, headers={"origin": here.url}) as page:
+        assert page.get("/seat/1").status_code == 401
+        answer = page.get(f"/join?token={here.keys.token(1)}", follow_redirects=True)
+        assert (answer.status_code, answer.url.path) == (200, "/seat/1")
+        cookie = answer.history[0].headers["set-cookie"]
+        assert "HttpOnly" in cookie and "SameSite=lax" in cookie
+        assert page.get("/", follow_redirects=False).headers["location"] == "/seat/1"
+        with here.events(1, "/seat/1/events") as views:
+            first = next(views)
+            assert (first["state"], first["turn"], first["turns"]) == ("red", 1, 2)
+            assert "mtu" not in json.dumps({**first, "terms": ""})
+            assert page.post("/seat/1/hint").status_code == 200
+            assert len(next(views)["hints"]) == 1
+            assert page.post("/seat/1/check").status_code == 200
+            assert page.post("/seat/1/next").status_code == 400  # first the debrief
+            assert page.post("/seat/1/diagnose", json={**RIGHT, "cause": "x"}).status_code == 400
+            assert page.post("/seat/1/diagnose", json=RIGHT).status_code == 200
+            here.room.well.add(1)
+            assert page.post("/seat/1/check").status_code == 200
+            for told in views:
+                if told["debrief"]:
+                    break
+        assert told["debrief"]["lab"] == "mtu" and told["debrief"]["points"] == 39
+        assert all(told["debrief"]["right"].values())
+        assert page.post("/seat/1/diagnose", json=RIGHT).status_code == 409  # too late
+        assert page.post("/seat/1/next").status_code == 200
+        deadline = time.monotonic() + 10
+        while here.room.roster.seat(1).at == 0 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        here.wait(1, "red")
+        assert here.room.ran[-1][1] == ("start", "somaxconn", "--blind", "--engine", "local")
+        assert page.post("/seat/1/give-up").status_code == 200
+        assert page.post("/seat/1/next").status_code == 400  # the last one
+
+
+def test_the_trainer_sees_it_at_once(here: Served) -> None:
+    with here.events(TRAINER, "/trainer/events") as views:
+        assert [seat["state"] for seat in next(views)["seats"]] == ["red"] * 3
+        began = time.monotonic()
+        assert here.post(2, "/seat/2/give-up").status_code == 200
+        for told in views:
+            if told["seats"][1]["state"] == "over":
+                break
+        assert time.monotonic() - began < 2
+    assert told["seats"][0]["name"] == "Ada" and told["seats"][0]["lab"] == "mtu"
+    with here.events(TRAINER, "/projector/events") as views:
+        wall = json.dumps(next(views))
+    assert "Ada" not in wall and "mtu" not in wall
+    assert here.post(TRAINER, "/trainer/pause").status_code == 200
+    assert here.post(1, "/seat/1/check").status_code == 409
+    assert here.post(TRAINER, "/trainer/resume").status_code == 200
+    assert here.post(TRAINER, "/trainer/seat/1/next").status_code == 200
+    here.wait(1, "starting")
+    here.wait(1, "red")
+    assert here.post(TRAINER, "/trainer/seat/3/restore").status_code == 200
+    for kind in export.KINDS:
+        assert "Grace" in here.get(TRAINER, f"/export.{kind}").text
+    assert here.get(TRAINER, "/export.pdf").status_code == 404
+    assert here.post(TRAINER, "/trainer/end").status_code == 200
+    assert here.room.roster.ended
+    assert [words for _, words in here.room.ran[-3:]] == [("down", "mystery", "--json")] * 3
+
+
+def test_a_terminal(here: Served) -> None:
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        page.send(json.dumps({"columns": 100, "rows": 30}))
+        assert page.recv(5) == b"100x30"
+        page.send(json.dumps({"input": "ls\r"}))
+        assert page.recv(5) == b"ls\r"
+    assert Mirror.opened == ["faultlab-class-1-mystery-web"]
+    assert here.status(1, "/seat/1/terminal/host") == 403
+    assert here.status(1, "/seat/1/terminal/..%2f..%2fweb") in (403, 404)
+    with here.terminal(TRAINER, "/seat/1/terminal/client"):
+        pass  # who may help
+    assert here.status(1, "/seat/1/terminal/faultlab-class-2-mystery-web") == 403
+    assert Mirror.opened[1:] == ["faultlab-class-1-mystery-client"]
+
+
+def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        here.post(TRAINER, "/trainer/pause")
+        time.sleep(1.2)
+        page.send(json.dumps({"input": "lost"}))
+        here.post(TRAINER, "/trainer/resume")
+        time.sleep(1.2)
+        page.send(json.dumps({"input": "kept"}))
+        assert page.recv(5) == b"kept"
+
+
+# --- attacks ---------------------------------------------------------------------------------
+
+OWN = ("/", "/join", "/static", "/static/report.css")
+
+
+def every_route(site: Starlette) -> list[tuple[str, bool]]:
+    """Each path that belongs to somebody, for seat 2, and whether it is a WebSocket."""
+    found = []
+    for route in site.routes:
+        path = getattr(route, "path", "")
+        if path in OWN:
+            continue
+        assert isinstance(route, Route | WebSocketRoute), route
+        path = path.replace("{seat:int}", "2").replace("{machine:str}", "web")
+        path = path.replace("{act:str}", "check" if "/seat/2" in path[:7] else "next")
+        found.append((path.replace("{kind:str}", "json"), isinstance(route, WebSocketRoute)))
+    return found
+
+
+def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
+    """Without a token, with a wrong one, and with that of another seat; and it is noted."""
+    app = Site(here.room, here.keys, [], False, tmp_path / "x").app()
+    assert isinstance(app, Starlette)
+    routes = every_route(app)
+    assert len(routes) == 11
+    here.keys.make([9], -1)  # a token that has expired
+    for path, is_terminal in routes:
+        for who, wanted in (
+            (None, {401, 429}),
+            ("x" * 43, {401, 429}),
+            (1, {403}),
+            (9, {401, 429}),
+        ):
+            before = here.room.roster.seat(1).refused
+            if is_terminal:
+                code = here.status(who, path)
+            else:
+                get, post = here.get(who, path).status_code, here.post(who, path).status_code
+                code = get if post == 405 else post
+                assert {get, post} <= {405, *wanted}, (path, who, get, post)
+            assert code in wanted, (path, who, code)
+            if who == 1:
+                assert here.room.roster.seat(1).refused > before, path
+    assert all(turn.state == "red" for turn in (here.room.roster.seat(2).turn,))
+    assert Mirror.opened == []
+    asked = [event["asked"] for event in here.room.journal.events if event["what"] == "refused"]
+    assert {"/seat/2/terminal/web", "/seat/2/check", "/trainer"} <= set(asked)
+
+
+def test_guessing_tokens_ends_soon(here: Served) -> None:
+    codes = [here.get(f"{'x' * 42}{i % 10}", "/seat/1").status_code for i in range(40)]
+    assert codes[0] == 401 and codes[-1] == 429
+    assert here.get(1, "/seat/1").status_code == 200  # whoever has one is let in
+
+
+def test_a_link_that_was_replaced_holds_no_more(here: Served) -> None:
+    old = here.keys.token(1)
+    with (
+        here.events(1, "/seat/1/events") as views,
+        here.terminal(1, "/seat/1/terminal/web") as page,
+    ):
+        next(views)
+        link = here.post(TRAINER, "/trainer/seat/1/new-link").json()["link"]
+        assert [told for told in views if told == {}] == [{}]  # it is told to go
+        with pytest.raises(ConnectionClosed):
+            page.recv(5)
+    assert here.get(old, "/seat/1").status_code == 401
+    assert here.get(None, f"/join?token={old}").status_code == 401
+    assert here.get(None, link.removeprefix(here.url)).status_code == 303
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "https://127.0.0.1"])
+def test_a_forged_origin(origin: str, here: Served) -> None:
+    assert here.post(1, "/seat/1/give-up", origin=origin).status_code == 403
+    assert here.status(1, "/seat/1/terminal/web", origin=origin) == 403
+    assert here.room.roster.seat(1).turn.state == "red"
+    assert here.room.roster.seat(1).refused == 2
+
+
+def test_no_origin_at_all_and_another_name_for_us(here: Served) -> None:
+    cookie = here.headers(1)["cookie"]
+    answer = httpx.post(f"{here.url}/seat/1/give-up", headers={"cookie": cookie})
+    assert answer.status_code == 403
+    rebound = {"host": "evil.example", "origin": "http://evil.example"}
+    assert here.post(1, "/seat/1/give-up", **rebound).status_code == 403
+    assert here.get(1, "/seat/1", **rebound).status_code == 403
+    assert here.room.roster.seat(1).turn.state == "red"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/static/../server.py", "/static/%2e%2e/server.py", "/static/..%2fserver.py"),
+        *("/static//etc/passwd", "/static/%00", "/seat/1/../../keys.json", "/seat/..%2f2"),
+        *("/seat/0", "/seat/99", "/seat/-1", "/seat/1e3", "/export.json/../x", "/keys.json"),
+    ],
+)
+def test_paths_that_lead_elsewhere(path: str, here: Served) -> None:
+    with socket.create_connection(("127.0.0.1", here.port), 10) as line:  # sent as it is
+        cookie = here.headers(TRAINER)["cookie"]
+        line.sendall(
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: {cookie}\r\n"
+            "Connection: close\r\n\r\n".encode()
+        )
+        said = b""
+        while part := line.recv(65536):
+            said += part
+    assert said.split()[1] in (b"400", b"403", b"404"), said[:200]
+    assert b"root:" not in said and b"import" not in said
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("x" * (tty.MOST_BYTES + 1), 1009),
+        ("{", 1007),
+        ("[]", 1007),
+        ('{"input": 7}', 1007),
+        ('{"input": "x", "more": 1}', 1007),
+        ('{"columns": 0, "rows": 5}', 1007),
+        ('{"columns": 5, "rows": 1000000}', 1007),
+        ('{"columns": true, "rows": "5"}', 1007),
+        (b"\x00\xff", 1007),
+    ],
+)
+def test_messages_that_no_page_sends(message: str | bytes, code: int, here: Served) -> None:
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        page.send(message)
+        with pytest.raises(ConnectionClosed) as caught:
+            page.recv(5)
+        assert caught.value.rcvd is not None and caught.value.rcvd.code == code
+    assert here.get(1, "/seat/1").status_code == 200
+
+
+def test_too_much_at_once(here: Served) -> None:
+    """Of terminals, of what is typed, of buttons, of a body."""
+    with (
+        here.terminal(1, "/seat/1/terminal/web") as page,
+        pytest.raises(ConnectionClosed) as caught,
+    ):
+        for _ in range(100):
+            page.send(json.dumps({"input": "x" * 60_000}))
+        page.recv(5)
+        for _ in range(200):
+            page.recv(5)
+    assert caught.value.rcvd is not None and caught.value.rcvd.code == 1008
+    with ExitStack() as pages:
+        for _ in range(12):
+            pages.enter_context(here.terminal(2, "/seat/2/terminal/web"))
+        assert here.status(2, "/seat/2/terminal/web") == 403
+    assert here.post(3, "/seat/3/diagnose", b"{" + b" " * 5000).status_code == 413
+    assert here.post(3, "/seat/3/diagnose", b"\xff").status_code == 400
+    assert here.post(3, "/seat/3/diagnose", [1]).status_code == 400
+    assert here.post(3, "/seat/3/diagnose", {"component": 1}).status_code == 400
+    codes = {here.post(3, "/seat/3/hint").status_code for _ in range(20)}
+    assert 429 in codes
+
+
+def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From one address: the most is a bound, and somebody at another address notices nothing."""
+    monkeypatch.setattr(door, "_PATIENCE", 1.0)
+    lines = []
+    for _ in range(1000):
+        line = socket.create_connection(("127.0.0.1", here.port), 10, ("127.0.0.2", 0))
+        line.settimeout(10)
+        lines.append(line)
+    began = time.monotonic()
+    assert here.get(1, "/seat/1").status_code == 200
+    assert time.monotonic() - began < 5
+
+    def dropped(line: socket.socket) -> bool:
+        try:
+            return line.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    assert all(dropped(line) for line in lines)  # most at once, the rest after their patience
+    for line in lines:
+        line.close()
+
+
+def test_every_answer_says_what_a_page_may_do(here: Served) -> None:
+    for answer in (
+        here.get(1, "/seat/1"),
+        here.get(1, "/trainer"),
+        here.get(None, "/static/seat.js"),
+        here.get(None, "/", host="evil.example"),
+    ):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self';" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "server" not in here.get(1, "/seat/1").headers
+
+
+def test_pages_load_nothing_from_elsewhere() -> None:
+    folder = Path(view.__file__).parent
+    for file in (*folder.glob("pages/*"), *folder.glob("assets/*.css")):
+        assert not re.search(
+            r"(?:src|href)=\"(?:https?:)?//|url\(\s*['\"]?https?:", file.read_text()
+        )
+
+
+# --- a server that was killed ----------------------------------------------------------------
+
+
+def test_another_server_goes_on(tmp_path: Path) -> None:
+    """From the journal and the keys alone: answers, hints, states, links."""
+    with served(tmp_path) as it:
+        it.post(1, "/seat/1/hint")
+        it.post(1, "/seat/1/diagnose", RIGHT)
+        it.post(2, "/seat/2/give-up")
+        tokens = [it.keys.token(number) for number in (TRAINER, 1, 2, 3)]
+    room = Fake(tmp_path)
+    assert [seat.turn.state for seat in room.roster.seats] == ["red", "over", "red"]
+    assert room.roster.seat(1).turn.answers == [RIGHT]
+    assert room.roster.seat(1).turn.hints == 1
+    assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
+
+
+def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    journal.add("starting", 1)
+    with served(tmp_path) as it:
+        assert (1, ("start", "mtu", "--blind", "--engine", "local")) in it.room.ran
+
+
+def test_time_is_over(tmp_path: Path) -> None:
+    with served(tmp_path, minutes=0.01) as it:
+        it.wait(1, "over")
+        assert it.room.roster.seat(1).turn.why == "time over"
