@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from commandline import finish, spawn
+from sweep import CALM, sweeper, swept
 
-from faultlab import mystery, stack
+from faultlab import engines, mystery, stack
+from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.run import stack_name
+from faultlab.score import trial
 from faultlab.stack import Stack
 
 LAB = "mtu"
@@ -77,3 +81,34 @@ def test_without_one_every_command_says_what_to_type() -> None:
         code, said = finish(spawn(*words))
         assert code == 3
         assert "No mystery is up." in said and "make mystery" in said
+
+
+@pytest.mark.parametrize(
+    "lab_id",
+    [
+        pytest.param(lab_id, marks=[] if lab_id in CALM else [pytest.mark.long])
+        for lab_id in labs.ids()
+    ],
+)
+def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
+    """A script that searches everything, inside each machine, after a check and every hint."""
+    code, said = finish(spawn("start", lab_id, "--blind"))
+    try:
+        assert code == 0, said
+        finish(spawn("check", "mystery"))
+        for _ in labs.load(lab_id).hint:
+            said += finish(spawn("hint", "mystery"))[1]
+        assert f"-{lab_id}" not in said
+        place = Stack(engines.having("mystery"), stack_name("mystery"))
+        sweep = sweeper(tmp_path, lab_id)
+        assert swept(trial.examine(place, labs.load(lab_id), [sweep])[sweep.id]) == []
+    finally:
+        finish(spawn("down", "mystery"))
+
+
+def test_start_blind_says_what_is_up(up: str) -> None:
+    """The same lab goes on as it is; another one does not take its place."""
+    code, said = finish(spawn("start", LAB, "--blind"))
+    assert code == 0 and "mystery is up already" in said
+    code, said = finish(spawn("start", "iptables-drop", "--blind"))
+    assert code == 3 and "Another mystery is up already." in said

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faultlab import compose, mystery
+from faultlab import compose, mystery, stack
 from faultlab import lab as labs
 from faultlab.command import DIE_WITH_US
 from faultlab.errors import BadInput, CannotRun, Problem
@@ -77,7 +77,8 @@ class Room:
 
     def namespace(self, seat: Seat) -> str:
         """What keeps the stacks of a seat apart from all others."""
-        return f"{self.plan.id}-{seat.number}"
+        outer = stack.prefix().removeprefix("faultlab-")
+        return f"{outer}{self.plan.id}-{seat.number}"
 
     def stack(self, seat: Seat) -> str:
         """The name of the stack that a seat works at."""

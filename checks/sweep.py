@@ -1,0 +1,65 @@
+"""The sweep: a tool that greps everything it can reach for the name of a lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faultlab import stack
+from faultlab.score import tool as tools
+from faultlab.score.tool import Tool
+from faultlab.score.trial import Outcome
+
+# Looks for the id in whatever a tool can reach: its own and other processes' environment and words,
+# names of hosts in both directions, mounts, and the names and (where it is no common word) the
+# contents of files, also of the daemons' file systems.
+SWEEP = r"""
+id=@ID@
+say() { sed "s#^#LEAK $1: #" | head -n 3 | tee -a /tmp/leaks; }
+env | grep -F -- "$id" | say environment
+hostname -f 2>/dev/null | grep -F -- "$id" | say hostname
+for p in /proc/[0-9]*; do
+  [ "$(cat $p/cgroup 2>/dev/null)" = "$(cat /proc/self/cgroup)" ] && continue  # this script
+  tr '\0' '\n' < $p/environ 2>/dev/null | grep -F -- "$id" | say "$p/environ"
+  tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
+  grep -F -- "$id" $p/mountinfo 2>/dev/null | say "$p/mountinfo"
+  find $p/root/ -xdev \( -path '*/usr' -o -path '*/var/lib/dpkg' \) -prune -o -name "*$id*" -print \
+    2>/dev/null | say "$p/root"
+done
+net=$(hostname -I | awk '{ sub(/[0-9]+$/, "", $1); print $1 }')
+for i in $(seq 1 9); do timeout 1 getent hosts "$net$i"; done | grep -F -- "$id" | say "reverse DNS"
+for name in $id $id-web faultlab-$id faultlab-$id-web @NAMESPACE@$id-web @NAMESPACE@$id-db; do
+  timeout 1 getent hosts "$name" | say DNS
+done
+case $id in
+  *-*) grep -rslF -- "$id" /etc /srv /root /tmp /var/www /var/log /var/lib/tomcat10 | say file ;;
+esac
+[ -s /tmp/leaks ] && exit 2
+exit 0
+"""
+CALM = ("iptables-drop", "slow-log", "scale-out")  # the labs that are swept in every test
+
+
+def make(folder: Path, name: str, text: str) -> Tool:
+    """A tool in a folder of its own, as somebody outside would write it."""
+    (folder / name).mkdir()
+    (folder / name / "tool.toml").write_text(f'title = "{name}"\n{text}')
+    return tools.load(str(folder / name))
+
+
+def sweeper(folder: Path, lab_id: str) -> Tool:
+    """Greps everything that it can reach for the id of a lab."""
+    script = SWEEP.replace("@ID@", lab_id).replace("@NAMESPACE@", stack.prefix())
+    assert "'''" not in script
+    return make(
+        folder,
+        f"sweep-{lab_id}",
+        f"at = ['servers', 'client']\nwindow = 60\noutput = 'exit'\n"
+        f"capabilities = ['SYS_PTRACE']\ncommand = '''{script}'''\n"
+        f"[[alarm]]\nmatch = '^LEAK'\n",
+    )
+
+
+def swept(outcome: Outcome) -> list[str]:
+    """What was found; the sweep must have come to its end on every machine."""
+    assert outcome.verdict is not None, outcome.reason
+    return outcome.verdict.evidence

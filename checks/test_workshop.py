@@ -1,0 +1,284 @@
+"""Workshop: a class of three in a real browser, a server that is killed, limits that hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from faultlab import paths, stack
+from faultlab.engine import Engine
+from faultlab.stack import Stack
+
+CLASS = """
+title = "A class of three"
+seats = ["Ada", "Grace", "Linus"]
+labs  = ["mtu", "iptables-drop"]
+limits = "cpus=1 memory=512m pids=200"
+"""
+NAME = "trio"
+SEATS = (1, 2, 3)
+
+
+class Class:
+    """A class, its server, and what the server said when it began."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.server: subprocess.Popen[str] | None = None
+        self.told: dict[str, Any] = {}
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One `faultlab class` command."""
+        return subprocess.run(
+            [sys.executable, "-m", "faultlab", "class", *words],
+            capture_output=True,
+            text=True,
+            cwd=self.root,
+            env={**os.environ, "FAULTLAB_ROOT": str(self.root)},
+            timeout=300,
+            check=False,
+        )
+
+    def start(self) -> None:
+        """Serve it, until `stop` or `kill`."""
+        self.server = subprocess.Popen(
+            [
+                *("env", "--default-signal=INT", sys.executable, "-m", "faultlab"),
+                *("class", "start", f"{NAME}.toml", "--port", "0", "--json"),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+            env={**os.environ, "FAULTLAB_ROOT": str(self.root)},
+        )
+        assert self.server.stdout is not None
+        said = ""
+        while not said.rstrip().endswith("}\n}"):
+            line = self.server.stdout.readline()
+            assert line, said
+            said += line
+        self.told = json.loads(said)
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End the server."""
+        if self.server is not None:
+            self.server.send_signal(number)
+            self.server.wait(60)
+            self.server = None
+
+    def states(self) -> list[str]:
+        """Of the seats, as `class status` says."""
+        return [
+            turn["state"]
+            for turn in json.loads(self.run("status", f"{NAME}.toml", "--json").stdout)["turns"]
+        ]
+
+    def wait(self, *wanted: str) -> None:
+        """Until the seats are in these states."""
+        deadline = time.monotonic() + 180
+        while (states := self.states()) != list(wanted):
+            assert time.monotonic() < deadline, states
+            time.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
+    """A class of three that has begun; ended, and nothing left, in the end."""
+    root = tmp_path_factory.mktemp("project")
+    for name in ("labs", "checks", "images", "tools"):
+        (root / name).symlink_to(paths.root() / name)
+    (root / f"{NAME}.toml").write_text(CLASS)
+    found = Class(root)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.kill(signal.SIGINT)
+        done = found.run("end", f"{NAME}.toml")
+        assert done.returncode == 0, done.stderr
+        left = [name for name in stack.names(Engine()) if f"-{NAME}-" in name]
+        assert left == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, without a window."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        yield found
+        found.close()
+
+
+def opened(browser: Browser, link: str, said: list[str]) -> Page:
+    """Somebody's page, in a browser of their own; what goes wrong in it is kept."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(link)
+    return page
+
+
+def type_into(page: Page, machine: str, command: str, answer: str) -> None:
+    """Type a command into a terminal and wait for a line that it prints."""
+    page.click(f"#tab-{machine}")
+    screen = page.locator(f"#screen-{machine} .xterm-accessibility")
+    screen.get_by_text("#").first.wait_for(state="attached")
+    page.keyboard.type(f"{command}\n")
+    screen.get_by_text(re.compile(answer)).first.wait_for(state="attached", timeout=20_000)
+
+
+def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None:
+    """One repairs the fault and is green, one gives up, and the roster shows it within 2 s."""
+    said: list[str] = []
+    trio.wait("red", "red", "red")
+    ada, grace = (opened(browser, trio.told["seats"][name], said) for name in ("Ada", "Grace"))
+    trainer = opened(browser, trio.told["trainer"], said)
+    trainer.locator("#seat-3").get_by_text("red").wait_for()
+    for page in (ada, grace):
+        page.locator("#acts").wait_for()
+        assert "mtu" not in page.locator("main").inner_text().replace("\n", " ").split()
+
+    type_into(ada, "client", "curl -m 2 -s http://web/ | wc -c", r"^0$")
+    type_into(ada, "web", "ip link show eth0", r"mtu 100\b")
+    type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
+    ada.click("text=Check: is it fixed?")
+    for part, word in (("component", "web"), ("resource", "network"), ("cause", "mtu")):
+        ada.select_option(f"[name={part}]", word)
+    ada.locator("#state", has_text="repaired").wait_for(timeout=60_000)
+    began = time.monotonic()
+    trainer.locator("#seat-1").get_by_text("green").wait_for()
+    assert time.monotonic() - began < 2
+    ada.click("text=Answer")
+    ada.locator("#debrief").get_by_text("It was mtu").wait_for()
+    assert "40 of 40 points" in ada.locator("#debrief").inner_text()
+
+    type_into(grace, "web", "hostname && nstat -az TcpRetransSegs", "TcpRetransSegs")
+    grace.click("[data-act=hint]")
+    grace.locator("#hints li").wait_for()
+    grace.click("[data-act=give-up]")
+    grace.locator("#debrief").get_by_text("It was mtu").wait_for()
+    began = time.monotonic()
+    trainer.locator("#seat-2").get_by_text("over").wait_for()
+    assert time.monotonic() - began < 2
+
+    shots = Path(os.environ.get("FAULTLAB_SHOTS", tmp_path))
+    for name, page in (("ada", ada), ("grace", grace), ("trainer", trainer)):
+        page.screenshot(path=shots / f"class-{name}.png", full_page=True)
+    assert said == []
+    assert trio.run("export", f"{NAME}.toml", "--to", "out.csv").returncode == 0
+    rows = list(csv.DictReader((trio.root / "out.csv").read_text().splitlines()))
+    assert [(row["name"], row["state"], row["gave_up"]) for row in rows] == [
+        ("Ada", "green", "False"),
+        ("Grace", "over", "True"),
+        ("Linus", "red", "False"),
+    ]
+    assert (rows[0]["points"], rows[1]["points"], rows[1]["hints"]) == ("40", "0", "1")
+
+
+def test_a_seat_cannot_take_the_machine(trio: Class) -> None:
+    """Each container has its limits: of processors, of memory, of processes."""
+    for seat in SEATS:
+        place = Stack(Engine(), f"{stack.prefix()}{NAME}-{seat}-mystery")
+        assert len(place) > 2
+        for machine in place.values():
+            host = machine.container.attrs["HostConfig"]
+            assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (10**9, 512 << 20, 200)
+            assert host["MemorySwap"] == host["Memory"]
+    bomb = place["web"].run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60)
+    assert "fork" in bomb.err
+    assert trio.states()[0] == "green"
+
+
+def test_a_shell_ends_with_its_page(trio: Class, browser: Browser) -> None:
+    """And with it what runs in its foreground; a daemon that was started from it stays."""
+    said: list[str] = []
+    linus = opened(browser, trio.told["seats"]["Linus"], said)
+    type_into(linus, "web", "setsid -f sleep 986; echo st''arted", "started")
+    linus.keyboard.type("sleep 987\n")
+    web = Stack(Engine(), f"{stack.prefix()}{NAME}-3-mystery")["web"]
+    _until(lambda: "sleep 987" in _running(web))
+    linus.context.close()
+    _until(lambda: "sleep 987" not in _running(web) and "bash" not in _running(web))
+    assert "sleep 986" in _running(web)
+
+
+def _running(machine: Any) -> str:
+    return str(machine.must("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done"))
+
+
+def _until(holds: Any) -> None:
+    deadline = time.monotonic() + 15
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
+    """Started again: roster, answers, links and stacks are all there, and a page comes back."""
+    said: list[str] = []
+    linus = opened(browser, trio.told["seats"]["Linus"], said)
+    linus.locator("#acts").wait_for()
+    place = Stack(Engine(), f"{stack.prefix()}{NAME}-3-mystery")
+    before = {name: machine.state["StartedAt"] for name, machine in place.items()}
+    links = trio.told["seats"]
+    trio.kill()
+    trio.start()
+    trio.wait("green", "over", "red")
+    assert [one.split("token=")[1] for one in trio.told["seats"].values()] == [
+        one.split("token=")[1] for one in links.values()
+    ]
+    place.refresh()
+    assert {name: machine.state["StartedAt"] for name, machine in place.items()} == before
+    again = opened(browser, trio.told["seats"]["Ada"], said)
+    again.locator("#debrief").get_by_text("It was mtu").wait_for()
+    linus = opened(browser, trio.told["seats"]["Linus"], said)
+    type_into(linus, "web", "ip link show eth0", r"mtu 100\b")
+
+
+def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
+    """`kill -9` while a seat moves on to its next lab."""
+    journal = trio.root / "classes" / NAME / "events.jsonl"
+    with suppress(subprocess.TimeoutExpired):
+        _press(trio, "/seat/1/next")
+    _until(lambda: '"starting", "seat": 1' in journal.read_text().splitlines()[-1])
+    trio.kill()
+    trio.start()
+    trio.wait("green", "red", "over", "red")
+    place = Stack(Engine(), f"{stack.prefix()}{NAME}-1-mystery")
+    assert "DROP" in place["web"].must("iptables -nL")
+
+
+def _press(trio: Class, path: str) -> None:
+    """A button of Ada's."""
+    url, token = trio.told["url"], trio.told["seats"]["Ada"].split("token=")[1]
+    answer = httpx.post(url + path, headers={"origin": url, "cookie": f"faultlab={token}"})
+    assert answer.status_code == 200, answer.text
+
+
+def test_the_end_is_told_to_the_server(trio: Class) -> None:
+    """`class end` beside a server that is up: it removes the stacks and goes."""
+    done = trio.run("end", f"{NAME}.toml")
+    assert done.returncode == 0, done.stderr
+    assert trio.server is not None
+    assert trio.server.wait(10) == 0
+    trio.server = None
+    assert [name for name in stack.names(Engine()) if f"-{NAME}-" in name] == []
+    assert trio.run("start", f"{NAME}.toml").returncode == 3
+    assert "has ended" in trio.run("status", f"{NAME}.toml").stdout
