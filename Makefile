@@ -20,7 +20,7 @@ help: ## this help
 	@echo '  A failed recipe prints "Error 1" (the system said no), 2 (bad input)'
 	@echo '  or 3 (unknown, cannot run here); make itself then ends with 2.'
 
-setup: ready ## install, start and build what is missing (every target does)
+setup: ready ## install, start, build what is missing; BUNDLE=FILE: offline
 	@$(FAULTLAB) images
 ready:
 	@setup/setup.sh

@@ -21,6 +21,7 @@ from faultlab import (
     learner,
     matrix,
     mystery,
+    offline,
     origins,
     plot,
     status,
@@ -443,6 +444,15 @@ VERBS: dict[str, Verb] = {
         lambda term, a: status.sweep(term, images_too=a.images),
         ("faultlab sweep", "faultlab sweep --images"),
         options=(_option("--images", action="store_true", help="the images as well"),),
+    ),
+    "bundle": Verb(
+        "write all that a machine without a network needs into one file",
+        lambda term, a: offline.bundle(term, a.out, vm=not a.no_vm),
+        ("faultlab bundle", "faultlab bundle --out /media/usb/faultlab.bundle.tar --no-vm"),
+        options=(
+            _option("--out", metavar="FILE", default=offline.DEFAULT, help="(%(default)s)"),
+            _option("--no-vm", action="store_true", help="without the lab VM: 1 GB less"),
+        ),
     ),
     "images": Verb(
         "build the images that are missing",

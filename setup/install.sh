@@ -17,7 +17,7 @@ packages_ensure() {
 }
 
 apt_run() {
-    logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive \
+    logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive ${APT_CONFIG:+"APT_CONFIG=$APT_CONFIG"} \
         apt-get -y -o DPkg::Lock::Timeout=300 "$@"
 }
 

@@ -6,6 +6,7 @@
 # Reads:   FAULTLAB_TESTS=1   also install what only `make test` uses
 #          FAULTLAB_WEB=1     also what serves the pages of a class
 #          FAULTLAB_SYSROOT   prefix of the system's paths (for the unit tests)
+#          BUNDLE=FILE        take all of it from there: faultlab bundle
 #          DOCKER_HOST        use that Engine; nothing is started then
 # Exit:    0 ready, 2 usage, 3 cannot run here (says what to type next)
 set -euo pipefail
@@ -16,7 +17,7 @@ SYSROOT=${FAULTLAB_SYSROOT-}
 # Not in the PATH of a plain Debian user, yet dockerd and iptables live there.
 PATH=$PATH:$SYSROOT/usr/sbin:$SYSROOT/sbin
 
-for part in lib venv packages install engine start; do
+for part in lib bundle venv packages install engine start; do
     # shellcheck source=/dev/null
     source "$here/$part.sh"
 done
@@ -26,6 +27,9 @@ nothing_missing() {
     packages_probe
     [[ $ENGINE == answers && -z ${NEED[*]-}${LIKE[*]-} ]] && venv_current
 }
+
+# A bundle brings images as well, so it is always opened.
+all_here() { nothing_missing && [[ ! ${BUNDLE-} ]]; }
 
 # One setup at a time in this checkout; the lock is the directory itself.
 only_one() {
@@ -40,18 +44,20 @@ drop_log() { [[ $1 != 0 && -s $LOG ]] || rm -f "$LOG"; }
 
 set_up() {
     only_one
-    nothing_missing && return
+    all_here && return
     LOG=$(mktemp --tmpdir faultlab-setup.XXXXXX)
     trap 'drop_log $?' EXIT
+    bundle_open
     engine_refuse
     packages_ensure
     engine_ensure
     venv_ensure
+    bundle_load
     packages_remember
 }
 
 case ${1-} in
-    "") nothing_missing || set_up ;;
+    "") all_here || set_up ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//;p}' "${BASH_SOURCE[0]}" ;;
     *) say "usage: setup/setup.sh [--help]" && exit 2 ;;
 esac

@@ -5,9 +5,12 @@ tools and stubs that note how they were called. What setup prints is compared as
 its words are all that a newcomer has when something is missing.
 """
 
+import hashlib
+import platform
 import re
 import shutil
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +20,7 @@ REPO = Path(__file__).resolve().parent.parent
 # The real tools a machine has: coreutils, grep, sed, util-linux, a shell.
 TOOLS = """
     bash cat chmod cp cut date dirname env flock fold grep mkdir mktemp mv nproc readlink rm sed
-    setsid sh sleep tail test timeout touch tr uname
+    setsid sh sha256sum sleep tail tar test timeout touch tr uname
 """
 
 DOCKER = """case "$1" in
@@ -26,6 +29,7 @@ version) case $(cat "$STATE/engine") in
     denied) echo "permission denied while trying to connect to the socket" >&2; exit 1 ;;
     *) echo "Cannot connect to the Docker daemon" >&2; exit 1 ;;
     esac ;;
+load) ;;
 *) exit 1 ;;
 esac"""
 # A Python that can only make an environment; its pip does nothing.
@@ -182,6 +186,78 @@ def test_a_class_needs_more_and_the_tests_have_that_too(machine: Machine) -> Non
     assert machine.run() == Result(0, "", "")
     assert machine.run(FAULTLAB_TESTS="1").err.endswith(WITH_TESTS)
     assert machine.run(FAULTLAB_WEB="1") == Result(0, "", "")
+
+
+# --- a bundle in place of a network ---
+
+
+def bundle(machine: Machine, **changed: str) -> Path:
+    """An archive as `faultlab bundle` writes it, with small things in it."""
+    folder = machine.root / "made"
+    files = {
+        "bundle.json": f'{{"machine": "{platform.machine()}"}}',
+        "images.tar.gz": "images",
+        "wheels/some.whl": "wheel",
+        "debs/Packages": "",
+        **{name: text for name, text in changed.items() if name != "sums"},
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    sums = [f"{hashlib.sha256(text.encode()).hexdigest()}  {name}" for name, text in files.items()]
+    (folder / "SHA256SUMS").write_text(changed.get("sums", "\n".join(sums) + "\n"))
+    out = machine.root / "x.bundle.tar"
+    with tarfile.open(out, "w") as archive:
+        archive.add(folder, ".")
+    return out
+
+
+def test_a_bundle_brings_what_a_network_would(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing else is missing: images are not seen from here."""
+    monkeypatch.chdir(machine.root)
+    machine.stub("python3", f'echo "$PIP_NO_INDEX $PIP_FIND_LINKS" >>"$STATE/pip"\n{PYTHON}')
+    for _ in range(2):
+        result = machine.run(BUNDLE=bundle(machine).name)
+        assert result.code == 0, result.err
+        assert result.err.endswith("Loading the images.\n")
+        repo = machine.root / "repo"
+        loads = [call for call in machine.calls("docker") if " load " in call]
+        assert loads == [f"docker load --input {repo}/.bundle/images.tar.gz"]
+        assert not (repo / ".bundle").exists()
+    assert f"1 {repo}/.bundle/wheels" in (machine.root / "pip").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"sums": f"{'0' * 64}  images.tar.gz\n"}, "is damaged: images.tar.gz: FAILED"),
+        ({"bundle.json": '{"machine": "pdp11"}'}, "was made on another kind of processor"),
+    ],
+)
+def test_a_bundle_that_does_not_fit(
+    changed: dict[str, str], said: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = bundle(machine, **changed).rename(machine.root / "x")
+    monkeypatch.chdir(machine.root)
+    result = machine.run(BUNDLE=file.name)
+    assert result.code == 3
+    assert said in result.err
+    assert "next: copy it once more, or make it again: faultlab bundle" in result.err
+    assert not any(" load " in call for call in machine.calls("docker"))
+    assert not (machine.root / "repo/.bundle").exists()
+
+
+def test_what_is_no_bundle(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(machine.root)
+    (machine.root / "x").write_text("x" * 2000)
+    assert "x is no bundle, or cut off" in machine.run(BUNDLE="x").err
+    whole = bundle(machine).read_bytes()
+    (machine.root / "half").write_bytes(whole[:3000])
+    assert "half is no bundle" in machine.run(BUNDLE="half").err
+    result = machine.run(BUNDLE="nowhere")
+    assert (result.code, "there is no bundle nowhere" in result.err) == (3, True)
 
 
 def test_environment_that_is_broken_is_made_again(ready: Machine) -> None:

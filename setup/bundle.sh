@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# Purpose: take packages, wheels, images and the VM's box from an archive that
+#          `faultlab bundle` wrote, and nothing from a network.
+# Usage:   sourced by setup.sh; BUNDLE names the archive. bundle_open unpacks it
+#          and points apt and pip to it, bundle_load brings in the rest.
+
+UNPACKED=$ROOT/.bundle
+
+bundle_open() {
+    [[ ${BUNDLE-} ]] || return 0
+    [[ -r $BUNDLE ]] || die "there is no bundle $BUNDLE" "make setup BUNDLE=FILE"
+    say "Reading $BUNDLE."
+    rm -rf "$UNPACKED"
+    mkdir "$UNPACKED"
+    tar -xf "$BUNDLE" -C "$UNPACKED" 2>>"$LOG" || bundle_refuse "$BUNDLE is no bundle, or cut off"
+    [[ -e $UNPACKED/SHA256SUMS ]] || bundle_refuse "$BUNDLE is no bundle"
+    logged "$LOG" bundle_check ||
+        bundle_refuse "$BUNDLE is damaged: $(grep -m 1 FAILED "$LOG" || tail -n 1 "$LOG")"
+    grep -q "\"machine\": \"$(uname -m)\"" "$UNPACKED/bundle.json" ||
+        bundle_refuse "$BUNDLE was made on another kind of processor than $(uname -m)"
+    printf 'deb [trusted=yes] file:%s/debs ./\n' "$UNPACKED" >"$UNPACKED/sources.list"
+    cat >"$UNPACKED/apt.conf" <<CONF
+Dir::Etc::sourcelist "$UNPACKED/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$UNPACKED/lists";
+APT::Sandbox::User "root";
+CONF
+    mkdir -p "$UNPACKED/lists/partial"
+    export APT_CONFIG=$UNPACKED/apt.conf
+    export PIP_NO_INDEX=1 PIP_FIND_LINKS=$UNPACKED/wheels PIP_CONFIG_FILE=/dev/null
+}
+
+bundle_check() { (cd "$UNPACKED" && sha256sum --quiet --check SHA256SUMS); }
+
+bundle_refuse() {
+    rm -rf "$UNPACKED"
+    die "$1" "copy it once more, or make it again: faultlab bundle"
+}
+
+bundle_load() {
+    [[ ${BUNDLE-} ]] || return 0
+    say "Loading the images."
+    logged "$LOG" docker load --input "$UNPACKED/images.tar.gz" || {
+        show_end "$LOG"
+        die "Docker did not take the images" "docker info"
+    }
+    if [[ -e $UNPACKED/vm/digest ]]; then
+        say "Bringing in the box of the lab VM, and what it needs."
+        logged "$LOG" as_root env APT_CONFIG="$APT_CONFIG" "$ROOT/setup/libvirt.sh" || {
+            show_end "$LOG"
+            say "  without it: labs that need the VM will not run here"
+        }
+        mkdir -p "$ROOT/.vm"
+        echo '*' >"$ROOT/.vm/.gitignore"
+        cp -p "$UNPACKED"/vm/* "$ROOT/.vm/"
+        sed -i "s#\"url\": \"[^\"]*\"#\"url\": \"file://$ROOT/.vm/faultlab.box\"#" "$ROOT/.vm/box.json"
+    fi
+    rm -rf "$UNPACKED"
+}
