@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,7 +99,7 @@ def wait(folder: Path, count: int) -> str:
         events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
         ends = {e["seat"]: e["what"] for e in events if e["what"] in ("ready", "failed")}
         if len(ends) == count:
-            return ", ".join(f"{list(ends.values()).count(w)} {w}" for w in sorted({*ends.values()}))
+            return ", ".join(f"{n} {word}" for word, n in Counter(ends.values()).items())
         time.sleep(0.5)
 
 

@@ -19,10 +19,12 @@ from pathlib import Path
 import docker
 import pytest
 from commandline import finish, kill_9, spawn
+from conftest import untouched
 from host import differences, snapshot
 
 from faultlab import paths, stack
 from faultlab.engine import Engine, docker_url
+from faultlab.errors import CannotRun
 from faultlab.run import ensure_images, stack_name
 
 KILLS = int(os.environ.get("FAULTLAB_KILLS", "8"))
@@ -261,3 +263,25 @@ def test_a_foreign_container_is_not_ours() -> None:
     finally:
         mine.remove(force=True)
         client.close()
+
+
+def test_a_command_whose_container_restarts_comes_to_an_end() -> None:
+    """Docker 20.10 never ends the answer: then it is cut off, and that is no reading."""
+    with untouched(LAB, "restarts") as run:
+        nginx = run.stack["nginx"]
+        assert nginx.run("echo out; echo err >&2; exit 3").code == 3
+        ended: list[object] = []
+
+        def wait() -> None:
+            try:
+                ended.append(nginx.run("sleep 8", timeout=3))
+            except CannotRun as problem:
+                ended.append(problem)
+
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        time.sleep(0.5)
+        nginx.restart()
+        waiting.join(20)
+        assert ended, "it hangs"
+        assert isinstance(ended[0], CannotRun) or getattr(ended[0], "code", 0) == 137, ended
