@@ -208,9 +208,7 @@ def _cut_off_after(line: Any, seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        line.close()
-        if hasattr(line, "_response"):  # it holds the connection
-            line._response.close()
+        getattr(line, "_response", line).close()  # what holds the connection
 
 
 def _both(line: Any) -> tuple[bytes, bytes]:
