@@ -162,14 +162,14 @@ def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None
     type_into(ada, "client", "curl -m 2 -s http://web/ | wc -c", r"^0$")
     type_into(ada, "web", "ip link show eth0", r"mtu 100\b")
     type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
-    ada.click("text=Check: is it fixed?")
+    ada.click("[data-act=check]")
     for part, word in (("component", "web"), ("resource", "network"), ("cause", "mtu")):
         ada.select_option(f"[name={part}]", word)
     ada.locator("#state", has_text="repaired").wait_for(timeout=60_000)
     began = time.monotonic()
     trainer.locator("#seat-1").get_by_text("green").wait_for()
     assert time.monotonic() - began < 2
-    ada.click("text=Answer")
+    ada.click("#diagnose button")
     ada.locator("#debrief").get_by_text("It was mtu").wait_for()
     assert "40 of 40 points" in ada.locator("#debrief").inner_text()
 
