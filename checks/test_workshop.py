@@ -205,8 +205,8 @@ def test_a_seat_cannot_take_the_machine(trio: Class) -> None:
             host = machine.container.attrs["HostConfig"]
             assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (10**9, 512 << 20, 200)
             assert host["MemorySwap"] == host["Memory"]
-    bomb = place["web"].run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60)
-    assert "fork" in bomb.err
+    bombed = Stack(Engine(), f"{stack.prefix()}{NAME}-2-mystery")["web"]
+    assert "fork" in bombed.run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60).err
     assert trio.states()[0] == "green"
 
 
