@@ -67,19 +67,14 @@ class Keys:
                 self._tokens[number] = (secrets.token_urlsafe(32), until)
         self._save()
 
-    def replace(self, number: int) -> None:
+    def replace(self, number: int, hours: float) -> None:
         """A new token; the old one is nobody's from now on."""
-        _, until = self._tokens[number]
-        self._tokens[number] = (secrets.token_urlsafe(32), until)
+        self._tokens[number] = (secrets.token_urlsafe(32), time.time() + 3600 * hours)
         self._save()
 
     def token(self, number: int) -> str:
         """What the link of a seat, or of the trainer, carries."""
         return self._tokens[number][0]
-
-    def holds(self, number: int, token: str) -> bool:
-        """Is this the seat's token, now?"""
-        return self.visitor(token) == Visitor(number)
 
     def visitor(self, token: str) -> Visitor | None:
         """Whose token it is; None for nobody's. Takes as long for every token."""
@@ -122,18 +117,18 @@ class Allowance:
 
 
 def certificate(folder: Path, names: Iterable[str]) -> tuple[Path, Path]:
-    """A certificate of our own for these names and addresses, and its key; made once by openssl.
+    """A certificate of our own for these names and addresses, and its key; openssl makes it once.
 
     Raises CannotRun.
     """
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    if cert.exists() and key.exists():
-        return cert, key
+    cert, key, made_for = (folder / name for name in ("cert.pem", "key.pem", "cert.names"))
     alternatives = ",".join(f"{_kind(name)}:{name}" for name in dict.fromkeys(names))
+    if made_for.exists() and made_for.read_text() == alternatives:
+        return cert, key
     done = command.run(
         [
             *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "30", "-subj", "/CN=faultlab workshop"),
+            *("-nodes", "-days", "365", "-subj", "/CN=faultlab workshop"),
             *("-addext", f"subjectAltName={alternatives}"),
             *("-keyout", str(key), "-out", str(cert)),
         ],
@@ -145,6 +140,7 @@ def certificate(folder: Path, names: Iterable[str]) -> tuple[Path, Path]:
             "add --cert FILE --key FILE",
         )
     key.chmod(0o600)
+    made_for.write_text(alternatives)
     return cert, key
 
 

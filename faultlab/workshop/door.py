@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
 import resource
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -12,22 +13,27 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from faultlab.workshop.tty import MOST_BYTES
 
-MOST_FROM_ONE = 300  # connections of one address: a class behind one router has fewer
+# Connections of one address: a class behind one router has so many for each seat, and some more.
+_FOR_A_SEAT, _MORE = 20, 100
 _PATIENCE = 10.0  # seconds until a connection must have asked for something
 
 
 class Door(H11Protocol):
     """A connection. One too many is dropped at once, a silent one after a while."""
 
+    most: ClassVar[int] = _MORE
     _from: ClassVar[dict[str, set[asyncio.Transport]]] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody has come."""
         super().connection_made(transport)
         address = str((transport.get_extra_info("peername") or ("",))[0])
-        mine = {one for one in self._from.get(address, set()) if not one.is_closing()}
-        self._from[address] = mine
-        if len(mine) >= MOST_FROM_ONE:
+        for known, lines in list(self._from.items()):
+            lines -= {one for one in lines if one.is_closing()}
+            if not lines:
+                del self._from[known]
+        mine = self._from.setdefault(address, set())
+        if len(mine) >= self.most:
             transport.abort()
             return
         mine.add(transport)
@@ -56,10 +62,14 @@ class Server(uvicorn.Server):
         self._ready()
 
 
-def config(app: Any, cert: str | None, key: str | None) -> uvicorn.Config:
+def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.Config:
     """How we serve. File descriptors for every connection are asked for from the kernel."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    Door.most = _MORE + _FOR_A_SEAT * seats
+    # A connection counts when TLS stands; until then only this bounds it, and uvicorn has no
+    # option for it. Its default is a minute.
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = _PATIENCE
     return uvicorn.Config(
         app,
         http=Door,

@@ -9,28 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
-import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docker.utils import parse_bytes
+
 from faultlab import compose, mystery, stack
-from faultlab import lab as labs
 from faultlab.command import DIE_WITH_US
+from faultlab.engine import Engine, Machine
 from faultlab.errors import BadInput, CannotRun, Problem
-from faultlab.lab import MYSTERY, Lab
+from faultlab.lab import MYSTERY, Lab, Limit
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import Roster, Seat, Turn
+from faultlab.workshop.roster import Roster, Seat, Turn, known
 
 _AT_ONCE = 2  # stacks that start, and checks that measure: more only make each other late
-_SECONDS = 900  # after which a command hangs
+_SECONDS, _CHECK_SECONDS = 900, 300  # after which a command hangs
+_STEPS = {
+    "images": "looking for what has to be built",
+    "stack": "starting its containers",
+    "healthy": "measuring it before anything is wrong",
+    "inject": "setting it up",
+    "symptom": "measuring what its users meet",
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class Room:
         self._starts, self._checks = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._processes: set[asyncio.subprocess.Process] = set()
 
     # --- what others see -----------------------------------------------------------------------
 
@@ -67,13 +77,10 @@ class Room:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def change(self, seconds: float) -> None:
-        """Wait until something has changed, at most so long."""
-        changed = self._changed
-        try:
-            await asyncio.wait_for(changed.wait(), seconds)
-        except TimeoutError:
-            return
+    @property
+    def change(self) -> asyncio.Event:
+        """Set by the next change. Taken before looking, none is missed."""
+        return self._changed
 
     def namespace(self, seat: Seat) -> str:
         """What keeps the stacks of a seat apart from all others."""
@@ -86,11 +93,11 @@ class Room:
 
     def lab(self, turn: Turn) -> Lab:
         """The lab of a turn, under the name that its stack has."""
-        return labs.load(turn.lab).called(MYSTERY) if self.plan.blind else labs.load(turn.lab)
+        return known(turn.lab).called(MYSTERY) if self.plan.blind else known(turn.lab)
 
     def machines(self, seat: Seat) -> list[str]:
         """Where a terminal can be opened: machines first, then the daemons that joined them."""
-        lab = labs.load(seat.turn.lab)
+        lab = known(seat.turn.lab)
         return compose.read(lab.overlay).needed(lab.daemons)
 
     def _called(self, turn: Turn) -> str:
@@ -102,24 +109,58 @@ class Room:
         """Start the labs of all seats that have none yet, also of those that were cut off."""
         for seat in self.roster.seats:
             if seat.turn.state in ("waiting", "starting"):
-                self._later(self._start(seat))
+                self._later(self._start(seat), seat)
 
     def restore(self, seat: Seat) -> None:
         """Give a seat a fresh stack with its fault in."""
-        self._later(self._start(seat))
+        self._must_be_free(seat)
+        self._later(self._start(seat), seat)
 
     def next(self, seat: Seat) -> None:
         """Put the next lab in front of a seat. Raises BadInput when it has none."""
         if seat.last:
             raise BadInput(f"{seat.name} has no lab after this one.")
-        self._later(self._move_on(seat))
+        self._must_be_free(seat)
+        self._later(self._move_on(seat), seat)
+
+    async def restart(self, seat: Seat, daemon: str) -> None:
+        """Restart a daemon, as `docker restart` does. Raises BadInput for what is none."""
+        await self._act(seat, daemon, lambda machine: machine.restart())
+
+    async def limit(self, seat: Seat, daemon: str, limit: Limit) -> None:
+        """Change what a daemon may use, as `docker update` does, up to what the class allows."""
+        most = compose.limits(self.plan.limits)
+        if (limit.cpus or 0) > most.get("cpus", math.inf):
+            raise BadInput(f"No more than {most['cpus']:g} processors here.")
+        memory = parse_bytes(limit.memory) if limit.memory else 0
+        if memory > parse_bytes(most.get("mem_limit", "1000g")):
+            raise BadInput(f"No more memory than {most['mem_limit']} here.")
+        await self._act(seat, daemon, lambda machine: machine.limit(limit.cpus, limit.memory))
+
+    async def _act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
+        self._must_be(seat, "red", "green", "over")
+        if daemon not in self.daemons(seat):
+            raise BadInput(f"There is no daemon {daemon[:40]!r}.")
+        self._must_be_free(seat)
+        async with self._busy(seat, f"docker is at {daemon}"):
+            name = self.stack(seat)
+            await asyncio.to_thread(lambda: act(stack.Stack(Engine(), name)[daemon]))
+
+    def daemons(self, seat: Seat) -> list[str]:
+        """What can be restarted: a machine would lose its namespaces, and the fault with them."""
+        return list(known(seat.turn.lab).daemons)
 
     async def check(self, seat: Seat) -> None:
         """Measure, and note what came of it. Raises CannotRun while nothing can be measured."""
         self._must_be(seat, "red", "green")
+        self._must_be_free(seat)
         async with self._busy(seat, "measuring what its users meet now", self._checks):
             self._must_be(seat, "red", "green")
-            said = await self._run(seat, "check", self._called(seat.turn), "--json")
+            said = await self._run(
+                seat, "check", self._called(seat.turn), "--json", seconds=_CHECK_SECONDS
+            )
+            if self.roster.ended:
+                return
             found = said.told.get("findings", [])
             if found:
                 fixed = said.told["verdict"] == "pass"
@@ -138,13 +179,13 @@ class Room:
 
     def hints(self, turn: Turn) -> int:
         """How many there are for a turn."""
-        of_lab = len(labs.load(turn.lab).hint)
+        of_lab = len(known(turn.lab).hint)
         return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
 
     def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
         """Note a diagnosis. Raises BadInput for a word that is no term, CannotRun when too late."""
         self._must_be(seat, "red", "green")
-        if seat.turn.told(self.plan.blind):
+        if seat.turn.told(self.plan.blind):  # by a debrief that is open
             raise CannotRun("It has been said what it was.")
         self.note(what.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 
@@ -158,7 +199,8 @@ class Room:
         if self.plan.minutes is None or self.roster.paused:
             return
         for seat in self.roster.seats:
-            if seat.turn.state == "red" and seat.turn.seconds(now) >= 60 * self.plan.minutes:
+            late = seat.turn.seconds(now) >= 60 * self.plan.minutes
+            if late and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(what.TIME_OVER, seat.number)
 
     def pause(self, on: bool) -> None:
@@ -169,13 +211,12 @@ class Room:
     async def end(self, told: Callable[[str], None] = lambda _: None) -> None:
         """End the class: remove every stack, one seat after the other; results stay.
 
-        Raises CannotRun when something could not be removed.
+        Raises CannotRun when something could not be removed; the rest is removed all the same.
         """
         if not self.roster.ended:
             self.note(what.ENDED)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.leave()
+        trouble = ""
         for seat in self.roster.seats:
             told(f"removing the stack of {seat.name}")
             self.doing[seat.number] = "removing its stack"
@@ -183,15 +224,27 @@ class Room:
             for name in dict.fromkeys(self._called(turn) for turn in seat.turns[: seat.at + 1]):
                 said = await self._run(seat, "down", name, "--json")
                 if said.code != 0:
-                    raise CannotRun(said.told.get("error", said.last), "faultlab sweep")
-            del self.doing[seat.number]
+                    trouble = said.told.get("error", said.last)
+            self.doing.pop(seat.number, None)
         self.show()
+        if trouble:
+            raise CannotRun(trouble, "faultlab sweep")
 
     async def leave(self) -> None:
         """Stop what is under way; the same command goes on with it."""
-        for task in list(self._tasks):
+        for task in self._tasks:
             task.cancel()
+        for process in self._processes:
+            process.terminate()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._processes:
+            await asyncio.sleep(0.05)
+
+    def _must_be_free(self, seat: Seat) -> None:
+        if self.roster.ended:
+            raise CannotRun("The class has ended.")
+        if seat.number in self.doing:
+            raise CannotRun(f"Wait a moment: {self.doing[seat.number]}.")
 
     def _must_be(self, seat: Seat, *states: str) -> None:
         if self.roster.ended:
@@ -226,12 +279,16 @@ class Room:
             self.note(what.MOVED_ON, seat.number)
         await self._start(seat)
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, work: Coroutine[Any, Any, None], seat: Seat) -> None:
+        self.doing[seat.number] = "a moment"  # from now on: a second click finds it busy
+
         async def noted() -> None:
             try:
                 await work
-            except Problem as problem:
-                print(f"faultlab: {problem.message}", file=sys.stderr)
+            except (Problem, OSError) as problem:
+                print(f"faultlab: {seat.name}: {problem}", file=sys.stderr)
+                with suppress(Problem):
+                    self.note(what.FAILED, seat.number, why=str(problem))
 
         task = asyncio.get_running_loop().create_task(noted())
         self._tasks.add(task)
@@ -252,7 +309,9 @@ class Room:
                 self.doing.pop(seat.number, None)
                 self.show()
 
-    async def _run(self, seat: Seat, *words: str, tell: bool = False) -> Said:
+    async def _run(
+        self, seat: Seat, *words: str, tell: bool = False, seconds: float = _SECONDS
+    ) -> Said:
         """One command of ours in the seat's namespace; with `tell`, its steps are shown."""
         env = {
             **os.environ,
@@ -270,9 +329,10 @@ class Room:
             cwd=Path(__file__).resolve().parents[2],
         )
         assert process.stdout is not None
+        self._processes.add(process)
         lines: list[str] = []
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(seconds):
                 async for raw in process.stdout:
                     lines.append(raw.decode(errors="replace").rstrip())
                     if tell and (step := _step(lines[-1])):
@@ -280,19 +340,19 @@ class Room:
                         self.show()
                 code = await process.wait()
         except TimeoutError:
-            lines.append(f"it did not end within {_SECONDS} s")
+            lines.append(f"it did not end within {seconds:g} s")
             code = CannotRun.exit_code
         finally:
             if process.returncode is None:
                 process.terminate()
                 await process.wait()
+            self._processes.discard(process)
         return Said(code, _json(lines), _complaint(lines))
 
 
 def _step(line: str) -> str:
-    """What a line of `start` says of its progress; empty for the rest."""
-    found = re.match(r"(?:images|stack|healthy|inject|symptom)\s+(.*)", line)
-    return found[1].removeprefix("… ") if found else ""
+    """What `start` is at, by the name of the step alone: what comes of it would say too much."""
+    return _STEPS.get(line.partition(" ")[0], "")
 
 
 def _json(lines: list[str]) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from faultlab import lab as labs
+from faultlab.lab import Lab
 from faultlab.mystery import Score, right
 from faultlab.workshop.journal import Event
 from faultlab.workshop.plan import Plan
@@ -23,6 +25,13 @@ STARTING, READY, FAILED = "starting", "ready", "failed"
 CHECKED, HINTED, ANSWERED = "checked", "hinted", "answered"
 GAVE_UP, TIME_OVER, MOVED_ON = "gave up", "time over", "moved on"
 REFUSED, NEW_LINK = "refused", "new link"
+
+
+@cache
+def known(lab_id: str) -> Lab:
+    """A lab, read once: each view of a page asks."""
+    return labs.load(lab_id)
+
 
 _CLOCKED = ("red",)  # the states in which a learner's time runs
 
@@ -52,9 +61,9 @@ class Turn:
 
     def told(self, blind: bool) -> bool:
         """Is there nothing left to keep from the learner?"""
-        if self.state == "green":
-            return bool(self.answers) or not blind or self.gave_up
-        return self.state in ("over", "failed")
+        if self.gave_up:
+            return True
+        return self.state == "green" and (bool(self.answers) or not blind)
 
 
 @dataclass
@@ -131,6 +140,7 @@ class Roster:
                     hints=turn.hints,
                     answers=turn.answers,
                     checks=turn.checks,
+                    gave_up=turn.gave_up,
                 )
                 turn.state = "starting"
             case "ready":
@@ -164,7 +174,7 @@ class Roster:
 
     def score(self, turn: Turn, now: float) -> Score:
         """What a turn is worth so far."""
-        lab = labs.load(turn.lab)
+        lab = known(turn.lab)
         cost = self.plan.hint_cost
         rungs = [rung.cost if cost is None else cost for rung in lab.hint[: turn.hints]]
         answer = turn.answers[-1] if turn.answers else None

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, select_autoescape
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -34,19 +38,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from faultlab.errors import BadInput, Problem
+from faultlab.lab import Limit
 from faultlab.workshop import export, tty, view
 from faultlab.workshop import roster as what
 from faultlab.workshop.access import TRAINER, Allowance, Keys, Visitor
 from faultlab.workshop.room import Room, now
-from faultlab.workshop.roster import Seat
+from faultlab.workshop.roster import Seat, Turn
 
 _FOLDER = Path(__file__).parent
 _REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look as reports do
 _COOKIE = "faultlab"
+_STANDING = ("red", "green", "over")  # the states in which a stack is there
 _BEAT = 15.0  # seconds without a change after which a page hears that we are still there
 _TICK = 1.0
 _MOST_BODY = 4096  # bytes; no page of ours sends more
-_MOST_TERMINALS = 12  # of a seat, at once
+_MOST_TERMINALS = 12  # of a visitor at a seat, at once
+_MOST_STREAMS = 4  # of a visitor, for each view
+_PAUSE = 0.1  # seconds between views of a stream: several changes at once are one
+_MOST_PATH = 300  # characters
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'"
@@ -60,6 +69,17 @@ _HEADERS = {
 }
 
 
+@dataclass
+class _Open:
+    """A terminal that is open: whose, by which token, at which turn; `gone` ends it."""
+
+    visitor: Visitor
+    token: str
+    seat: Seat
+    turn: Turn
+    gone: asyncio.Event
+
+
 class Site:
     """The pages of one class."""
 
@@ -70,10 +90,13 @@ class Site:
         self.hosts = hosts
         self.secure = secure
         self.alive = alive
-        self._terminals: dict[int, set[WebSocket]] = {}
+        self._terminals: list[_Open] = []
+        self._streams: Counter[tuple[int, str]] = Counter()
         self._strangers = Allowance(rate=10 / 60, stock=20)  # wrong tokens, for each address
         self._asked = Allowance(rate=20, stock=100)  # requests, for each visitor
-        self._acts = Allowance(rate=0.5, stock=10)  # what changes something
+        self._acts = Allowance(rate=0.5, stock=10)  # what changes something, for each seat
+        self._trainers = Allowance(rate=5, stock=100)
+        self._noted = Allowance(rate=0.1, stock=20)  # refusals in the journal, for each seat
         self._open = asyncio.Event()  # set while what is typed counts
 
     def app(self) -> ASGIApp:
@@ -111,14 +134,26 @@ class Site:
         await self.room.leave()
 
     async def _tick(self) -> None:
+        """Once a second, and whenever something has changed."""
         while True:
-            self.alive.touch()
-            self.room.tick(now())
-            if self.room.roster.paused:
-                self._open.clear()
-            else:
-                self._open.set()
-            await asyncio.sleep(_TICK)
+            changed = self.room.change
+            try:
+                self.alive.touch()
+                self.room.tick(now())
+            except (Problem, OSError) as problem:  # a full disk: it may be well in a second
+                print(f"faultlab: {problem}", file=sys.stderr)
+            (self._open.clear if self.room.roster.paused else self._open.set)()
+            self._end_terminals()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), _TICK)
+            await asyncio.sleep(_PAUSE)
+
+    def _end_terminals(self) -> None:
+        """Those whose token does not hold any more, or whose stack is another one by now."""
+        for one in self._terminals:
+            there = one.seat.turn is one.turn and one.turn.state in _STANDING
+            if not there or self.keys.visitor(one.token) != one.visitor:
+                one.gone.set()
 
     # --- who is it -----------------------------------------------------------------------------
 
@@ -128,6 +163,8 @@ class Site:
 
     def refuse(self, connection: HTTPConnection) -> str:
         """Why nobody may send this, whoever it is; empty when they may."""
+        if len(connection.scope["path"]) > _MOST_PATH:
+            return "Too long."
         host = connection.headers.get("host", "")
         if _name(f"//{host}") not in self.hosts:
             return "This is not my name."
@@ -148,11 +185,16 @@ class Site:
         if not self._asked.take(str(visitor.number)):
             raise HTTPException(429, "Too many requests.")
         if not (visitor.trainer if seat is None else visitor.may(seat)):
-            self.room.note(what.REFUSED, visitor.number, asked=connection.url.path[:200])
+            self.note_refusal(visitor, connection.url.path)
             raise HTTPException(403, "This is somebody else's.")
         if seat is not None and not 1 <= seat <= len(self.room.roster.seats):
             raise HTTPException(404, "There is no such seat.")
         return visitor
+
+    def note_refusal(self, visitor: Visitor, asked: str) -> None:
+        """In the journal, where the trainer sees it; not every one of somebody who goes on."""
+        if not visitor.trainer and self._noted.take(str(visitor.number)):
+            self.room.note(what.REFUSED, visitor.number, asked=asked[:_MOST_PATH])
 
     # --- pages ---------------------------------------------------------------------------------
 
@@ -209,56 +251,78 @@ class Site:
     async def seat_events(self, request: Request) -> Response:
         """What a seat sees, whenever it changes."""
         number = request.path_params["seat"]
-        self._may(request, number)
+        visitor = self._may(request, number)
         seat = self.room.roster.seat(number)
-        return self._events(request, number, lambda: view.seat(self.room, seat))
+        return self._events(request, visitor, number, lambda: view.seat(self.room, seat))
 
     async def trainer_events(self, request: Request) -> Response:
         """What the trainer sees, whenever it changes."""
-        self._may(request, None)
-        return self._events(request, None, lambda: view.roster(self.room))
+        visitor = self._may(request, None)
+        return self._events(request, visitor, None, lambda: view.roster(self.room))
 
     async def projector_events(self, request: Request) -> Response:
         """What the wall sees, whenever it changes."""
-        self._may(request, None)
-        return self._events(request, None, lambda: view.projector(self.room))
+        visitor = self._may(request, None)
+        return self._events(request, visitor, None, lambda: view.projector(self.room))
 
     def _events(
-        self, request: Request, seat: int | None, look: Callable[[], dict[str, Any]]
+        self,
+        request: Request,
+        who: Visitor,
+        seat: int | None,
+        look: Callable[[], dict[str, Any]],
     ) -> Response:
+        mine = (who.number, request.url.path)
+        if self._streams[mine] >= _MOST_STREAMS:
+            raise HTTPException(429, "This page is open too many times.")
+
         async def events() -> AsyncIterator[str]:
-            while True:
-                visitor = self.visitor(request)  # the link may hold no more
-                if visitor is None or not (visitor.trainer if seat is None else visitor.may(seat)):
-                    yield "event: gone\ndata: {}\n\n"
-                    return
-                yield f"data: {json.dumps(look())}\n\n"
-                await self.room.change(_BEAT)
+            self._streams[mine] += 1
+            try:
+                while True:
+                    changed = self.room.change
+                    visitor = self.visitor(request)  # the link may hold no more
+                    if visitor != who:
+                        yield "event: gone\ndata: {}\n\n"
+                        return
+                    yield f"data: {json.dumps(look())}\n\n"
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(changed.wait(), _BEAT)
+                    await asyncio.sleep(_PAUSE)
+            finally:
+                self._streams[mine] -= 1
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
     # --- what the buttons do -------------------------------------------------------------------
 
     async def seat_act(self, request: Request) -> Response:
-        """A button of a participant."""
+        """A button of a participant. `turn`: of the page that it was pressed on."""
         number = request.path_params["seat"]
-        self._may(request, number)
+        visitor = self._may(request, number)
         seat = self.room.roster.seat(number)
-        facts = await self._facts(request, str(number))
-        match request.path_params["act"]:
+        facts = await self._facts(request, visitor)
+        if facts.get("turn", seat.at + 1) != seat.at + 1:
+            raise HTTPException(409, "This was for another lab.")
+        act = request.path_params["act"]
+        if self.room.roster.paused and not visitor.trainer:
+            raise HTTPException(409, "The class has ended or is paused.")
+        match act:
             case "check":
                 await self.room.check(seat)
             case "hint":
                 self.room.hint(seat)
             case "diagnose":
-                words = [facts.get(part) for part in ("component", "resource", "cause")]
-                if not all(isinstance(word, str) for word in words):
-                    raise BadInput("A diagnosis has component, resource and cause.")
-                self.room.answer(seat, *(str(word) for word in words))
+                self.room.answer(seat, *_words(facts, "component", "resource", "cause"))
+            case "restart":
+                await self.room.restart(seat, *_words(facts, "daemon"))
+            case "limit":
+                (daemon,) = _words(facts, "daemon")
+                await self.room.limit(seat, daemon, _limit(facts))
             case "give-up":
                 self.room.give_up(seat)
             case "next":
-                if not seat.turn.told(self.room.plan.blind):
+                if not (seat.turn.told(self.room.plan.blind) or seat.turn.state == "failed"):
                     raise BadInput("First comes the debrief of this one.")
                 self.room.next(seat)
             case _:
@@ -268,19 +332,19 @@ class Site:
     async def trainer_act(self, request: Request) -> Response:
         """A button of the trainer for one seat."""
         number = request.path_params["seat"]
-        self._may(request, None)
+        visitor = self._may(request, None)
         self._may(request, number)
         seat = self.room.roster.seat(number)
-        await self._facts(request, "trainer")
+        await self._facts(request, visitor)
         match request.path_params["act"]:
             case "restore":
                 self.room.restore(seat)
             case "next":
                 self.room.next(seat)
             case "new-link":
-                self.keys.replace(number)
+                self.keys.replace(number, self.room.plan.hours)
                 self.room.note(what.NEW_LINK, number)
-                await self._hang_up(seat)
+                self._end_terminals()
                 return JSONResponse({"link": self.link(request, number)})
             case "link":
                 return JSONResponse({"link": self.link(request, number)})
@@ -290,8 +354,8 @@ class Site:
 
     async def class_act(self, request: Request) -> Response:
         """A button of the trainer for all."""
-        self._may(request, None)
-        await self._facts(request, "trainer")
+        visitor = self._may(request, None)
+        await self._facts(request, visitor)
         match request.path_params["act"]:
             case "pause":
                 self.room.pause(True)
@@ -308,8 +372,8 @@ class Site:
         scheme = "https" if self.secure else "http"
         return f"{scheme}://{request.headers['host']}/join?token={self.keys.token(number)}"
 
-    async def _facts(self, request: Request, who: str) -> dict[str, Any]:
-        if not self._acts.take(who):
+    async def _facts(self, request: Request, who: Visitor) -> dict[str, Any]:
+        if not (self._trainers if who.trainer else self._acts).take(str(who.number)):
             raise HTTPException(429, "Slowly: too many at once.")
         body = b""
         async for part in request.stream():
@@ -318,7 +382,7 @@ class Site:
                 raise HTTPException(413, "Too long.")
         try:
             facts = json.loads(body or b"{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HTTPException(400, "No JSON.") from error
         if not isinstance(facts, dict):
             raise HTTPException(400, "No JSON object.")
@@ -329,25 +393,37 @@ class Site:
     async def terminal(self, page: WebSocket) -> None:
         """A shell on a machine of a seat."""
         number, machine = page.path_params["seat"], page.path_params["machine"]
-        self._may(page, number)
+        visitor = self._may(page, number)
         seat = self.room.roster.seat(number)
-        if seat.turn.state not in ("red", "green", "over"):
+        if seat.turn.state not in _STANDING:
             raise HTTPException(403, "There is no lab yet.")
         if machine not in self.room.machines(seat):
             raise HTTPException(403, "There is no such machine.")
-        mine = self._terminals.setdefault(number, set())
+        mine = [one for one in self._terminals if one.visitor == visitor and one.seat is seat]
         if len(mine) >= _MOST_TERMINALS:
             raise HTTPException(403, "Too many terminals.")
-        mine.add(page)
+        token = page.cookies.get(_COOKIE, "")
+        one = _Open(visitor, token, seat, seat.turn, asyncio.Event())
+        self._terminals.append(one)
         try:
             await page.accept()
-            await tty.serve(page, f"{self.room.stack(seat)}-{machine}", self._open)
+            await tty.serve(page, f"{self.room.stack(seat)}-{machine}", self._open, one.gone)
         finally:
-            mine.discard(page)
+            self._terminals.remove(one)
 
-    async def _hang_up(self, seat: Seat) -> None:
-        for page in list(self._terminals.get(seat.number, ())):
-            await page.close(1000)
+
+def _words(facts: dict[str, Any], *names: str) -> list[str]:
+    words = [facts.get(name) for name in names]
+    if not all(isinstance(word, str) and len(word) < 100 for word in words):
+        raise BadInput(f"Expected {', '.join(names)}.")
+    return [str(word) for word in words]
+
+
+def _limit(facts: dict[str, Any]) -> Limit:
+    try:
+        return Limit.model_validate({key: facts.get(key) for key in ("cpus", "memory")})
+    except ValidationError as error:
+        raise BadInput("Expected cpus (0.5, 1, …) or memory (512m, 1g).") from error
 
 
 class _Guard:
@@ -365,8 +441,8 @@ class _Guard:
         refused = self.site.refuse(connection)
         if refused:
             visitor = self.site.visitor(connection)
-            if visitor is not None and not visitor.trainer:
-                self.site.room.note(what.REFUSED, visitor.number, asked=refused)
+            if visitor is not None:
+                self.site.note_refusal(visitor, refused)
             await JSONResponse({"error": refused}, 403, _HEADERS)(scope, receive, send)
             return
 

@@ -11,6 +11,7 @@ import ipaddress
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -82,7 +83,9 @@ def start(
         room.note(what.OPENED, alive=round(since, 3))
         url = f"{'https' if secure else 'http'}://{_shown(listen, hosts)}:{line.getsockname()[1]}"
         front = door.Server(
-            door.config(server.Site(room, keys, hosts, secure, alive).app(), *files),
+            door.config(
+                server.Site(room, keys, hosts, secure, alive).app(), len(plan.seats), *files
+            ),
             lambda: _welcome(term, roster, keys, url, files[0]),
         )
 
@@ -134,11 +137,12 @@ def status(term: Terminal, file: str) -> None:
 
 def end(term: Terminal, file: str) -> None:
     """End a class and remove its stacks; its results stay. Raises CannotRun for a rest."""
-    plan, journal = _begun(file)
+    plan, _ = _begun(file)
     folder = _folder(plan.id)
     with term.step("end", "removing the stacks of all seats") as step:
         try:
             with lock.hold(f"class-{plan.id}", f"class end {file}"):
+                journal = Journal(folder / _JOURNAL, mend=True)
                 roster = _roster(plan, journal)
                 asyncio.run(Room(plan, roster, journal).end(step.note))
         except lock.Held:
@@ -183,7 +187,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Path) -> Journal:
     """The journal of a class, begun if there is none: what each seat gets is settled then."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    journal = Journal(folder / _JOURNAL)
+    journal = Journal(folder / _JOURNAL, mend=True)
     if journal.events:
         if journal.events[0].get("plan") != plan.model_dump():
             raise BadInput(
@@ -235,7 +239,7 @@ def _loopback(address: str) -> bool:
 def _hosts(listen: str, names: Sequence[str]) -> list[str]:
     """The names and addresses by which pages may be asked for, the best one first."""
     if _loopback(listen):
-        return list(dict.fromkeys([*names, listen, LOOPBACK, "localhost"]))
+        return list(dict.fromkeys(n.lower() for n in [*names, listen, LOOPBACK, "localhost"]))
     own = [listen] if listen not in ("0.0.0.0", "::") else _addresses()
     return list(dict.fromkeys(n.lower() for n in [*names, *own, socket.gethostname(), LOOPBACK]))
 
@@ -249,15 +253,20 @@ def _addresses() -> list[str]:
         for link in found
         if not link.get("ifname", "").startswith(("br-", "docker", "veth", "virbr"))
         for info in link.get("addr_info", [])
-        if info.get("family") == "inet"
+        if info.get("family") in ("inet", "inet6")
     ]
 
 
 def _listening(listen: str, port: int) -> socket.socket:
     """A socket that listens. Raises CannotRun when the address cannot be had."""
+    if not listen:
+        raise BadInput("--listen takes an address.", "faultlab class start --listen 0.0.0.0")
     family = socket.AF_INET6 if ":" in listen else socket.AF_INET
     try:
-        return socket.create_server((listen, port), family=family, backlog=1024)
+        both = listen == "::"
+        return socket.create_server(
+            (listen, port), family=family, backlog=1024, dualstack_ipv6=both
+        )
     except (OSError, OverflowError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise CannotRun(
@@ -294,5 +303,9 @@ async def _end_when_told(room: Room, sign: Path, done: Callable[[], None]) -> No
     while not sign.exists():
         await asyncio.sleep(0.5)
     sign.unlink()
-    await room.end()
-    done()
+    try:
+        await room.end()
+    except CannotRun as problem:
+        print(f"faultlab: {problem.message}", file=sys.stderr)
+    finally:
+        done()

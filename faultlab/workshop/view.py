@@ -7,15 +7,17 @@ projector's never, and it has numbers in place of names.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from markdown_it import MarkdownIt
 
 from faultlab import catalogue, learner
-from faultlab import lab as labs
 from faultlab.lab import NO_FAULT
 from faultlab.workshop.room import Room, now
-from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.roster import Seat, Turn, known
+
+_NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
 
 
 def seat(room: Room, it: Seat) -> dict[str, Any]:
@@ -34,16 +36,17 @@ def seat(room: Room, it: Seat) -> dict[str, Any]:
         "turns": len(it.turns),
         "title": lab.title if shown and not plan.blind else "",
         "state": turn.state,
-        "why": turn.why,
+        "why": _NOT_SAID if turn.state == "failed" and plan.blind else turn.why,
         "doing": room.doing.get(it.number, ""),
         "paused": room.roster.paused,
         "ended": room.roster.ended,
         "blind": plan.blind,
         "ticket": _html(learner.told(lab, lab.ticket)) if shown else "",
         "machines": room.machines(it) if shown else [],
+        "daemons": room.daemons(it) if shown else [],
         "hints": [_html(_without_make(learner.told(lab, text))) for text in rungs],
-        "hints_left": max(0, room.hints(turn) - turn.hints),
-        "next_cost": costs[turn.hints] if turn.hints < room.hints(turn) else 0,
+        "hint_left": shown and turn.hints < room.hints(turn),
+        "next_cost": costs[turn.hints] if shown and turn.hints < room.hints(turn) else 0,
         "checks": turn.checks,
         "findings": turn.findings,
         "answer": turn.answers[-1] if turn.answers else None,
@@ -57,7 +60,7 @@ def seat(room: Room, it: Seat) -> dict[str, Any]:
 
 
 def _debrief(room: Room, turn: Turn) -> dict[str, Any]:
-    lab = labs.load(turn.lab)
+    lab = known(turn.lab)
     score = room.roster.score(turn, now())
     return {
         "lab": lab.id,
@@ -119,6 +122,7 @@ def _line(room: Room, it: Seat) -> dict[str, Any]:
     }
 
 
+@cache
 def _terms() -> dict[str, list[str]]:
     words = catalogue.words()
     return {part: [*words[f"{part}s"], NO_FAULT] for part in ("component", "resource", "cause")}
@@ -129,6 +133,7 @@ def _without_make(text: str) -> str:
     return re.sub(r"\bmake (shell)-\S+ AT=(\w+)", r"the terminal of \2", text)
 
 
+@cache
 def _html(markdown: str) -> str:
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
     return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
