@@ -12,6 +12,7 @@ import io
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -24,16 +25,17 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 from websockets.sync import client
 
 from faultlab import compose
 from faultlab import lab as labs
 from faultlab.errors import BadInput, CannotRun
-from faultlab.workshop import access, door, export, plan, tty, view
+from faultlab.workshop import access, door, export, plan, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.room import Room, Said
+from faultlab.workshop.room import Room, Said, _step
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.server import Site
 from tests.conftest import Project, Run
@@ -171,6 +173,21 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 Happened = tuple[float, str, dict[str, Any]]
 
 
+def test_half_a_line_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    journal.add("one")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(CannotRun, match="No space left"):
+            journal.add("two")
+    journal.add("three")
+    assert [event["what"] for event in Journal(journal.file).events] == ["one", "three"]
+
+
 def roster(*events: Happened, **facts: Any) -> Roster:
     found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
     found.replay({"t": t, "what": what, **more} for t, what, more in events)
@@ -229,6 +246,16 @@ def test_a_fresh_stack_keeps_what_was_said_and_stops_the_clock() -> None:
     found = roster(*events, (60.0, "starting", one), (100.0, "ready", one))
     turn = found.seat(1).turn
     assert (turn.state, turn.answers, turn.seconds(110.0)) == ("red", [RIGHT], 70)
+
+
+def test_who_was_told_and_begins_anew_has_been_told() -> None:
+    one = {"seat": 1}
+    events: list[Happened] = [(0.0, "ready", one), (9.0, "gave up", one), (10.0, "starting", one)]
+    found = roster(*events, (20.0, "ready", one))
+    assert found.seat(1).turn.told(blind=True)
+    found.apply({"t": 30.0, "what": "checked", "seat": 1, "fixed": True, "findings": []})
+    found.apply({"t": 31.0, "what": "answered", "seat": 1, "answer": RIGHT})
+    assert found.score(found.seat(1).turn, 40.0).points == 30  # none for the repair
 
 
 def test_the_next_lab() -> None:
@@ -328,21 +355,59 @@ class Fake(Room):
 
     def __init__(self, folder: Path, **facts: Any) -> None:
         self.well: set[int] = set()
+        self.acted: list[tuple[int, str]] = []
+        self.slow = 0.01
         self.ran: list[tuple[int, tuple[str, ...]]] = []
         journal = Journal(folder / "events.jsonl")
         found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
         found.replay(journal.events)
         super().__init__(found.plan, found, journal)
 
-    async def _run(
-        self, seat: Seat, *words: str, tell: bool = False, seconds: float = 0
-    ) -> Said:
+    async def _run(self, seat: Seat, *words: str, tell: bool = False, seconds: float = 0) -> Said:
         self.ran.append((seat.number, words))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.slow)
         if words[0] == "check":
             well = seat.number in self.well
             return Said(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
         return Said(0)
+
+    async def _act(self, seat: Seat, daemon: str, act: Any) -> None:
+        self.acted.append((seat.number, daemon))
+
+
+# Words of these labs' names that their users say as well, or that stand in any page.
+SAID = {"busy", "healthy", "latent", "swap", "bandwidth", "throughput"}
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> None:
+    """Whatever the state, with all hints given, while it starts, and when it could not."""
+    found = Roster(planned(labs=[lab_id]), [[lab_id]] * 3)
+    room = Room(found.plan, found, Journal(tmp_path / "events.jsonl"))
+    seat = found.seat(1)
+    cause = labs.load(lab_id).inject[:1]
+    why = f"On web this failed: {cause[0].run if cause else lab_id}: the fault has no effect"
+
+    def seen() -> str:
+        told = view.seat(room, seat)
+        assert told["debrief"] is None
+        return json.dumps({**told, "terms": {}})
+
+    said = [seen()]
+    for line in ("stack     up: client", "symptom   none, as it should be  0.1 s", "inject  done"):
+        room.doing[1] = _step(line)
+        said.append(seen())
+    found.apply({"t": 0, "what": "failed", "seat": 1, "why": why})
+    said.append(seen())
+    found.apply({"t": 0, "what": "starting", "seat": 1})
+    found.apply({"t": 1, "what": "ready", "seat": 1})
+    found.apply({"t": 2, "what": "hinted", "seat": 1, "given": len(labs.load(lab_id).hint)})
+    said.append(seen())
+    whole = "\n".join(said)
+    if lab_id not in SAID:
+        assert not re.search(rf"(?<![\w.]){lab_id}(?![\w.])", "\n".join(said[:-1])), whole
+    assert why not in whole and "as it should" not in whole
+    assert labs.load(lab_id).title not in whole
 
 
 class Mirror:
@@ -375,8 +440,9 @@ class Mirror:
 class Served:
     """A class on a port of loopback, and who asks."""
 
-    def __init__(self, room: Fake, keys: Keys, port: int) -> None:
+    def __init__(self, room: Fake, keys: Keys, port: int, site: Site) -> None:
         self.room = room
+        self.site = site
         self.keys = keys
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -401,7 +467,7 @@ class Served:
         origin = facts.pop("origin", None)
         return client.connect(
             f"ws://127.0.0.1:{self.port}{path}",
-            origin=origin,  # type: ignore[arg-type]
+            origin=Origin(origin) if origin is not None else None,
             additional_headers=facts,
             open_timeout=10,
             compression=None,
@@ -429,19 +495,21 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, **facts: Any) -> Iterator[Served]:
+def served(
+    folder: Path, tls: tuple[str | None, str | None] = (None, None), **facts: Any
+) -> Iterator[Served]:
     room = Fake(folder, **facts)
     keys = Keys(folder / "keys.json")
     keys.make([TRAINER, 1, 2, 3], 1)
     line = socket.create_server(("127.0.0.1", 0), backlog=1024)
     ready = threading.Event()
-    site = Site(room, keys, ["127.0.0.1", "localhost"], False, folder / "alive")
-    front = door.Server(door.config(site.app(), 3, None, None), ready.set)
+    site = Site(room, keys, ["127.0.0.1", "localhost"], bool(tls[0]), folder / "alive")
+    front = door.Server(door.config(site.app(), 3, *tls), ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
     try:
         assert ready.wait(10)
-        it = Served(room, keys, line.getsockname()[1])
+        it = Served(room, keys, line.getsockname()[1], site)
         for seat in (1, 2, 3):
             it.wait(seat, "red")
         yield it
@@ -551,6 +619,79 @@ def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
         assert page.recv(5) == b"kept"
 
 
+def test_the_host_of_a_seat(here: Served) -> None:
+    """What `docker restart` and `docker update` are at a desk, within what the class allows."""
+    assert here.post(1, "/seat/1/restart", {"daemon": "nginx"}).status_code == 200
+    assert here.post(1, "/seat/1/limit", {"daemon": "nginx", "cpus": 0.5}).status_code == 200
+    assert here.room.acted == [(1, "nginx"), (1, "nginx")]
+    for facts in (
+        {"cpus": 2},
+        {"memory": "2g"},
+        {"cpus": "x"},
+        {"memory": "all"},
+        {},
+        {"cpus": -1},
+    ):
+        answer = here.post(2, "/seat/2/limit", {"daemon": "nginx", **facts})
+        assert answer.status_code == 400, facts
+    assert len(here.room.acted) == 2
+
+
+def test_only_daemons_of_its_own_stack_can_be_restarted(tmp_path: Path) -> None:
+    found = Roster(planned(), [["mtu", "somaxconn"]] * 3)
+    room = Room(found.plan, found, Journal(tmp_path / "events.jsonl"))
+    found.apply({"t": 0, "what": "ready", "seat": 1})
+    for name in ("web", "client", "../faultlab-class-2-mystery-nginx", "mysql"):
+        with pytest.raises(BadInput, match="There is no daemon"):
+            asyncio.run(room.restart(found.seat(1), name))
+
+
+def test_a_double_click_is_one(here: Served) -> None:
+    here.post(1, "/seat/1/give-up")
+    here.room.slow = 0.3
+    codes = sorted(here.post(1, "/seat/1/next", {"turn": 1}).status_code for _ in range(3))
+    assert codes == [200, 409, 409]
+    here.wait(1, "red")
+    assert here.room.roster.seat(1).at == 1
+    assert here.post(1, "/seat/1/hint", {"turn": 1}).status_code == 409  # a page that is late
+    assert here.room.roster.seat(1).turn.hints == 0
+
+
+def test_an_end_does_not_wait_for_a_check(here: Served) -> None:
+    here.room.slow = 0.5
+    codes: list[int] = []
+    checking = threading.Thread(
+        target=lambda: codes.append(here.post(1, "/seat/1/check").status_code)
+    )
+    here.room.well.add(1)
+    checking.start()
+    time.sleep(0.1)
+    assert here.post(TRAINER, "/trainer/end").status_code == 200
+    checking.join()
+    assert here.room.roster.ended
+    assert here.room.roster.seat(1).turn.state == "red"  # what came after the end does not count
+    assert here.post(2, "/seat/2/next").status_code == 409
+    assert here.post(TRAINER, "/trainer/seat/2/restore").status_code == 409
+    assert here.post(TRAINER, "/trainer/end").status_code == 200
+
+
+def test_a_trouble_does_not_stop_the_clock(
+    here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A disk that is full for a moment."""
+
+    def full(_: float) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here.room, "tick", full)
+        time.sleep(1.3)
+    assert "No space left" in capfd.readouterr().err
+    ticked = threading.Event()
+    monkeypatch.setattr(here.room, "tick", lambda _: ticked.set())
+    assert ticked.wait(5)
+
+
 # --- attacks ---------------------------------------------------------------------------------
 
 OWN = ("/", "/join", "/static", "/static/report.css")
@@ -611,12 +752,16 @@ def test_a_link_that_was_replaced_holds_no_more(here: Served) -> None:
     with (
         here.events(1, "/seat/1/events") as views,
         here.terminal(1, "/seat/1/terminal/web") as page,
+        here.terminal(1, "/seat/1/terminal/client") as other,
+        here.terminal(1, "/seat/1/terminal/nginx") as closing,
     ):
         next(views)
+        closing.close()
         link = here.post(TRAINER, "/trainer/seat/1/new-link").json()["link"]
         assert [told for told in views if told == {}] == [{}]  # it is told to go
-        with pytest.raises(ConnectionClosed):
-            page.recv(5)
+        for one in (page, other):
+            with pytest.raises(ConnectionClosed):
+                one.recv(5)
     assert here.get(old, "/seat/1").status_code == 401
     assert here.get(None, f"/join?token={old}").status_code == 401
     assert here.get(None, link.removeprefix(here.url)).status_code == 303
@@ -730,6 +875,92 @@ def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -
     assert all(dropped(line) for line in lines)  # most at once, the rest after their patience
     for line in lines:
         line.close()
+
+
+def test_terminals_end_with_their_stack_and_with_their_token(here: Served) -> None:
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        here.post(TRAINER, "/trainer/seat/1/restore")
+        with pytest.raises(ConnectionClosed):
+            page.recv(5)
+    with here.terminal(2, "/seat/2/terminal/web") as page:
+        here.keys._tokens[2] = (here.keys.token(2), time.time() - 1)
+        with pytest.raises(ConnectionClosed):
+            page.recv(5)
+
+
+def test_a_shell_that_takes_nothing_keeps_nobody(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page can go, and the next one can come."""
+    monkeypatch.setattr(Mirror, "_echo", lambda self: None)
+    for _ in range(15):
+        with here.terminal(1, "/seat/1/terminal/web") as page:
+            for _ in range(4):
+                page.send(json.dumps({"input": "x" * 60_000}))
+    deadline = time.monotonic() + 10
+    while here.site._terminals and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert here.site._terminals == []
+
+
+def test_who_looks_too_often(here: Served) -> None:
+    """Open pages of one view are bounded; so is what the journal keeps of refusals."""
+    with ExitStack() as pages:
+        for _ in range(4):
+            next(pages.enter_context(here.events(1, "/seat/1/events")))
+        assert here.get(1, "/seat/1/events").status_code == 429
+        next(pages.enter_context(here.events(TRAINER, "/seat/1/events")))
+    for _ in range(60):
+        here.get(1, "/trainer", host="evil.example")
+    assert here.room.roster.seat(1).refused <= 25
+    assert here.get(1, "/seat/" + "9" * 5000).status_code == 403
+    assert here.post(1, "/seat/1/hint", b"[" * 4000).status_code == 400
+
+
+def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cookie is for TLS only, terminals too; who says nothing is sent away."""
+    monkeypatch.setattr(tty, "Tty", Mirror)
+    monkeypatch.setattr(door, "_PATIENCE", 1.0)
+    cert, key = access.certificate(tmp_path, ["127.0.0.1"])
+    trust = ssl.create_default_context(cafile=str(cert))
+    with served(tmp_path, tls=(str(cert), str(key))) as it:
+        url = f"https://127.0.0.1:{it.port}"
+        answer = httpx.get(f"{url}/join?token={it.keys.token(1)}", verify=trust)
+        assert answer.status_code == 303 and "Secure" in answer.headers["set-cookie"]
+        cookie = f"faultlab={it.keys.token(1)}"
+        for origin, wanted in ((it.url, 403), (url, 200)):
+            answer = httpx.post(
+                f"{url}/seat/1/hint", headers={"origin": origin, "cookie": cookie}, verify=trust
+            )
+            assert answer.status_code == wanted
+        with client.connect(
+            f"wss://127.0.0.1:{it.port}/seat/1/terminal/web",
+            origin=Origin(url),
+            additional_headers={"cookie": cookie},
+            ssl=trust,
+        ) as page:
+            page.send(json.dumps({"input": "ls"}))
+            assert page.recv(5) == b"ls"
+        with socket.create_connection(("127.0.0.1", it.port), 10) as silent:
+            assert silent.recv(1) == b""  # no handshake, no place
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"http://127.0.0.1:{it.port}/")
+
+
+def test_where_it_listens(tmp_path: Path) -> None:
+    """Loopback alone is without TLS; names are those that a browser sends."""
+    assert all(map(verbs._loopback, ("127.0.0.1", "127.0.0.2", "::1", "localhost")))
+    assert not any(map(verbs._loopback, ("0.0.0.0", "::", "192.0.2.1", "lab.example")))
+    assert verbs._hosts("127.0.0.1", ["Lab.Example"])[0] == "lab.example"
+    assert socket.gethostname().lower() in verbs._hosts("0.0.0.0", [])
+    with pytest.raises(BadInput):
+        verbs._listening("", 0)
+    with pytest.raises(CannotRun, match=r"Cannot listen on .*, port 99999"):
+        verbs._listening("127.0.0.1", 99999)
+    with verbs._listening("127.0.0.1", 0) as line:
+        assert line.getsockname()[0] == "127.0.0.1"
+        with pytest.raises(CannotRun, match="Address already in use"):
+            verbs._listening("127.0.0.1", line.getsockname()[1])
 
 
 def test_every_answer_says_what_a_page_may_do(here: Served) -> None:

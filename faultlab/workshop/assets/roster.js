@@ -16,7 +16,11 @@ function state(seat) {
 
 function button(text, act) {
   const made = element("button", { type: "button" }, text);
-  made.addEventListener("click", act);
+  made.addEventListener("click", async () => {
+    made.disabled = true; // a double click is one
+    await act();
+    made.disabled = false;
+  });
   return made;
 }
 

@@ -22,11 +22,14 @@ function show(now) {
   else if (byId("message").classList.contains("well")) say("");
 
   setHtml(byId("ticket"), now.ticket);
-  const can = ["red", "green"].includes(now.state) && !now.paused && !now.ended && !now.debrief;
+  const open = !now.paused && !now.ended;
+  const can = open && (now.state === "red" || (now.state === "green" && !now.debrief));
+  document.querySelector("[data-act=give-up]").hidden = Boolean(now.debrief);
+  byId("host").hidden = !open || !now.daemons.length;
   byId("acts").hidden = !can;
-  for (const button of document.querySelectorAll("[data-act]")) button.disabled = Boolean(now.doing);
+  for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
   const hint = document.querySelector("[data-act=hint]");
-  hint.hidden = now.state !== "red" || now.hints_left === 0;
+  hint.hidden = !now.hint_left || Boolean(now.debrief);
   hint.textContent = now.next_cost ? `Hint (${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
   showForm(now); showFindings(now); showHints(now); showDebrief(now);
@@ -42,7 +45,11 @@ function setHtml(place, html) {
 
 function showForm(now) {
   const form = byId("diagnose");
-  form.hidden = !now.blind;
+  form.hidden = !now.blind || Boolean(now.debrief);
+  const daemons = byId("host").elements.daemon;
+  if ([...daemons.options].map((one) => one.value).join() !== now.daemons.join()) {
+    daemons.replaceChildren(...now.daemons.map((name) => element("option", { value: name }, name)));
+  }
   for (const [part, words] of Object.entries(now.terms)) {
     const list = form.elements[part];
     if (list.options.length) continue;
@@ -164,15 +171,31 @@ for (const button of document.querySelectorAll("[data-act]")) {
   button.addEventListener("click", async () => {
     const act = button.dataset.act;
     if (act === "give-up" && !confirm("Give up? You are told what it was, and there are no points for the repair.")) return;
-    say("", true);
-    await press(`/seat/${seat}/${act}`);
+    await send(act);
   });
 }
 
-byId("diagnose").addEventListener("submit", async (event) => {
+let pressed = false; // one at a time: a double click must not cost twice
+
+async function send(act, facts = {}) {
+  if (pressed) return;
+  pressed = true;
+  for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = true;
+  say("", true);
+  await press(`/seat/${seat}/${act}`, { turn: told.turn, ...facts });
+  setTimeout(() => { pressed = false; show(told); }, 500);
+}
+
+byId("diagnose").addEventListener("submit", (event) => {
   event.preventDefault();
-  const facts = Object.fromEntries(new FormData(event.target));
-  await press(`/seat/${seat}/diagnose`, facts);
+  send("diagnose", Object.fromEntries(new FormData(event.target)));
+});
+
+byId("host").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { daemon, cpus, memory } = Object.fromEntries(new FormData(event.target));
+  if (event.submitter.value === "restart") send("restart", { daemon });
+  else send("limit", { daemon, ...(cpus ? { cpus: Number(cpus) } : {}), ...(memory ? { memory } : {}) });
 });
 
 function tick() {
