@@ -73,7 +73,7 @@ CHECK = Check(
             "file writes, of the database's samples",
             lambda r: r.writes,
             at_most(5),
-            at_least(30),
+            at_least(25),  # system calls cost more on some processors: 43 to 53% were seen
             "%",
         ),
     ),

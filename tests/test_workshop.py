@@ -25,8 +25,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.typing import Origin
 from websockets.sync import client
+from websockets.typing import Origin
 
 from faultlab import compose
 from faultlab import lab as labs
