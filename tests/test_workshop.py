@@ -35,7 +35,7 @@ from faultlab.workshop import access, door, export, plan, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.room import Room, Said, _step
+from faultlab.workshop.room import Room, Said, Slots, _step
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.server import Site
 from tests.conftest import Project, Run
@@ -408,6 +408,49 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
         assert not re.search(rf"(?<![\w.]){lab_id}(?![\w.])", "\n".join(said[:-1])), whole
     assert why not in whole and "as it should" not in whole
     assert labs.load(lab_id).title not in whole
+
+
+@pytest.mark.parametrize(
+    ("waiting", "order"),
+    [
+        ([("mtu", False), ("mtu", False), ("mtu", False)], [{0, 1}, {1, 2}, {2}]),
+        ([("mtu", False), ("scale-out", False), ("mtu", False)], [{0}, {1}, {2}]),
+        ([("mtu", False), ("scale-out", False), ("mtu", True)], [{0, 2}, {2}, {1}]),
+    ],
+)
+def test_who_measures_when(waiting: list[tuple[str, bool]], order: list[set[int]]) -> None:
+    """Two calm labs at once, one with load alone, and a check before a start."""
+    seen: list[set[int]] = []
+
+    async def all_of_them() -> None:
+        slots, now = Slots(2), set[int]()
+
+        async def one(number: int, lab_id: str, urgent: bool) -> None:
+            async with slots.take(labs.load(lab_id), urgent):
+                now.add(number)
+                await asyncio.sleep(0.02 * (number + 1))
+                seen.append({*now})
+                now.remove(number)
+
+        await asyncio.gather(*(one(i, *what) for i, what in enumerate(waiting)))
+
+    asyncio.run(all_of_them())
+    assert seen == order
+
+
+def test_who_waits_no_more_lets_others_pass() -> None:
+    """A start that was called off."""
+
+    async def three() -> None:
+        slots, mtu, loud = Slots(2), labs.load("mtu"), labs.load("scale-out")
+        async with slots.take(mtu, False):
+            waiting = asyncio.create_task(slots.take(loud, False).__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            async with asyncio.timeout(1), slots.take(mtu, False):
+                pass
+
+    asyncio.run(three())
 
 
 class Mirror:

@@ -8,6 +8,7 @@ that hangs holds up nobody else. Everything is noted in the journal; nothing els
 from __future__ import annotations
 
 import asyncio
+import heapq
 import json
 import math
 import os
@@ -24,14 +25,15 @@ from docker.utils import parse_bytes
 from faultlab import compose, mystery, stack
 from faultlab.command import DIE_WITH_US
 from faultlab.engine import Engine, Machine
-from faultlab.errors import BadInput, CannotRun, Problem
+from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import MYSTERY, Lab, Limit
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.roster import Roster, Seat, Turn, known
 
-_AT_ONCE = 2  # stacks that start, and checks that measure: more only make each other late
+_AT_ONCE = 2  # starts and checks: more only make each other late
+_TRIES = 3  # to start a lab: what others do at that moment can spoil its proof
 _SECONDS, _CHECK_SECONDS = 900, 300  # after which a command hangs
 _STEPS = {
     "images": "looking for what has to be built",
@@ -51,6 +53,46 @@ class Said:
     last: str = ""
 
 
+class Slots:
+    """Who may measure now: two calm labs at once, or one that makes load and wants the machine.
+
+    A check goes before a start: somebody waits for it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._count = count
+        self._waiting: list[tuple[int, int, asyncio.Event]] = []  # a heap: urgency, number
+        self._number = 0
+
+    @asynccontextmanager
+    async def take(self, lab: Lab, urgent: bool) -> AsyncIterator[None]:
+        """Wait for a turn, and have it."""
+        wanted = self._count if lab.load else 1
+        mine = (0 if urgent else 1, self._number, asyncio.Event())
+        self._number += 1
+        heapq.heappush(self._waiting, mine)
+        try:
+            while self._waiting[0] is not mine or self._free < wanted:
+                mine[2].clear()
+                await mine[2].wait()
+        finally:
+            self._waiting.remove(mine)
+            heapq.heapify(self._waiting)
+            self._wake()
+        self._free -= wanted
+        self._wake()
+        try:
+            yield
+        finally:
+            self._free += wanted
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._waiting[0][2].set()
+
+
 class Room:
     """One class that is going on. All methods run in one event loop."""
 
@@ -60,7 +102,7 @@ class Room:
         self.journal = journal
         self.doing: dict[int, str] = {}  # what a seat waits for now, for people
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
-        self._starts, self._checks = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
+        self._slots = Slots(_AT_ONCE)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._processes: set[asyncio.subprocess.Process] = set()
@@ -154,7 +196,10 @@ class Room:
         """Measure, and note what came of it. Raises CannotRun while nothing can be measured."""
         self._must_be(seat, "red", "green")
         self._must_be_free(seat)
-        async with self._busy(seat, "measuring what its users meet now", self._checks):
+        async with (
+            self._busy(seat, "measuring what its users meet now"),
+            self._slots.take(known(seat.turn.lab), urgent=True),
+        ):
             self._must_be(seat, "red", "green")
             said = await self._run(
                 seat, "check", self._called(seat.turn), "--json", seconds=_CHECK_SECONDS
@@ -257,21 +302,28 @@ class Room:
     # --- how it is done ------------------------------------------------------------------------
 
     async def _start(self, seat: Seat) -> None:
-        async with self._busy(seat, "waiting until others have started", self._starts):
+        async with (
+            self._busy(seat, "waiting until others have started"),
+            self._slots.take(known(seat.turn.lab), urgent=False),
+        ):
             if self.roster.ended:
                 return
             self.note(what.STARTING, seat.number)
-            name = self._called(seat.turn)
-            said = await self._run(seat, "down", name, "--json")
-            if said.code == 0:
-                blind = ["--blind"] if self.plan.blind else []
-                said = await self._run(
-                    seat, "start", seat.turn.lab, *blind, "--engine", "local", tell=True
-                )
+            for _ in range(_TRIES):
+                said = await self._fresh(seat)
+                if said.code != SaidNo.exit_code:  # the proof was spoiled; nothing else may help
+                    break
             if said.code == 0:
                 self.note(what.READY, seat.number)
             else:
                 self.note(what.FAILED, seat.number, why=said.told.get("error", said.last))
+
+    async def _fresh(self, seat: Seat) -> Said:
+        said = await self._run(seat, "down", self._called(seat.turn), "--json")
+        if said.code != 0:
+            return said
+        blind = ["--blind"] if self.plan.blind else []
+        return await self._run(seat, "start", seat.turn.lab, *blind, "--engine", "local", tell=True)
 
     async def _move_on(self, seat: Seat) -> None:
         async with self._busy(seat, "removing the last lab"):
@@ -295,16 +347,13 @@ class Room:
         task.add_done_callback(self._tasks.discard)
 
     @asynccontextmanager
-    async def _busy(
-        self, seat: Seat, doing: str, turn: asyncio.Semaphore | None = None
-    ) -> AsyncIterator[None]:
-        """One thing at a time for a seat, and few of a kind at once."""
+    async def _busy(self, seat: Seat, doing: str) -> AsyncIterator[None]:
+        """One thing at a time for a seat."""
         async with self._seats[seat.number]:
             self.doing[seat.number] = doing
             self.show()
             try:
-                async with turn or asyncio.Semaphore():
-                    yield
+                yield
             finally:
                 self.doing.pop(seat.number, None)
                 self.show()
