@@ -48,6 +48,9 @@ def main() -> None:
         states = wait(folder, count)
         print(f"{count} seats ready after {time.monotonic() - began:.0f} s: {states}")
         places = [Stack(Engine(), f"{stack.prefix()}bench-{n + 1}-mystery") for n in range(count)]
+        for event in journal(folder):
+            if event["what"] == "failed":
+                print(f"seat {event['seat']} failed: {event['why']}")
         used = [memory(place) for place in places]
         print(
             f"memory of a seat: {min(used):.0f} to {max(used):.0f} MB, median"
@@ -58,14 +61,15 @@ def main() -> None:
         ratios = []
         for _ in range(PAIRS):
             quiet, _ = check(it)
-            for place in places[1:]:
+            others = [place for place in places[1:] if place]
+            for place in others:
                 place["client"].must(f"({WORK}) >/dev/null 2>&1 &")
                 place["web"].must("(timeout 60 top -b -d 1) >/dev/null 2>&1 &")
             time.sleep(2)
             busy, verdict = check(it)
             ratios.append(busy / quiet)
             print(f"check: alone {quiet:.1f} s, in company {busy:.1f} s, {verdict}")
-            for place in places[1:]:
+            for place in others:
                 for at in ("client", "web"):
                     place[at].run("pkill -x timeout; true")
             time.sleep(2)
@@ -96,11 +100,15 @@ def served(root: Path, count: int) -> Iterator[tuple[dict[str, Any], Path]]:
 def wait(folder: Path, count: int) -> str:
     """Until no seat is starting any more; how they came out."""
     while True:
-        events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
-        ends = {e["seat"]: e["what"] for e in events if e["what"] in ("ready", "failed")}
+        ends = {e["seat"]: e["what"] for e in journal(folder) if e["what"] in ("ready", "failed")}
         if len(ends) == count:
             return ", ".join(f"{n} {word}" for word, n in Counter(ends.values()).items())
         time.sleep(0.5)
+
+
+def journal(folder: Path) -> list[dict[str, Any]]:
+    """What has happened in the class."""
+    return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
 def memory(place: Stack) -> float:

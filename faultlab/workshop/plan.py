@@ -5,6 +5,7 @@ A mistake is told in one line with file, key and what was expected.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -53,7 +54,8 @@ class Plan(_Strict):
     hints: Annotated[int, Field(ge=0)] | None = None
     hint_cost: Annotated[int, Field(ge=0)] | None = None
     hours: Annotated[float, Field(gt=0, strict=False)] = 12
-    limits: str = "cpus=1 memory=1g pids=512"
+    # Three quarters of the processors: less would change what some labs measure.
+    limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=1g pids=512"
 
     @field_validator("seats")
     @classmethod
