@@ -61,7 +61,8 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
                 (folder / "vm").mkdir()
                 for each in _BOX:
                     shutil.copy2(box / each, folder / "vm" / each)
-            step.done(_size(folder / "vm/faultlab.box") if with_vm else "without: no box is here")
+            why = "no box is here (make vm)" if vm else "not asked for"
+            step.done(_size(folder / "vm/faultlab.box") if with_vm else f"without: {why}")
         facts = {
             "faultlab": __version__,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",

@@ -27,6 +27,7 @@ APT::Sandbox::User "root";
 CONF
     mkdir -p "$UNPACKED/lists/partial"
     export APT_CONFIG=$UNPACKED/apt.conf
+    EXTRA=${EXTRA:-web} # there will be no other time to get it
     export PIP_NO_INDEX=1 PIP_FIND_LINKS=$UNPACKED/wheels PIP_CONFIG_FILE=/dev/null
 }
 

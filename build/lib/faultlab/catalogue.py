@@ -1,0 +1,54 @@
+"""Catalogue: every lab in a line, as a table for a person, for a program, and for the README."""
+
+from __future__ import annotations
+
+import textwrap
+
+from faultlab import lab as labs
+from faultlab.terminal import Terminal
+
+
+def table() -> str:
+    """The table that stands in the README; a test compares them."""
+    rows = ["| lab | what its users report | tier | minutes | level |", "|---|---|---|---|---|"]
+    for lab in (labs.load(lab_id) for lab_id in labs.ids()):
+        stars = "●" * lab.difficulty + "○" * (5 - lab.difficulty)
+        link = f"[`{lab.id}`](labs/{lab.id}/ticket.md)"
+        rows.append(f"| {link} | {lab.title} | {lab.tier} | {lab.minutes} | {stars} |")
+    return "\n".join(rows) + "\n"
+
+
+def show(term: Terminal, markdown: bool) -> None:
+    """Print the catalogue. No spoiler: the cause is in `--json` only."""
+    if markdown:
+        term.console.width = 200
+        term.say(table().rstrip())
+        return
+    found = [labs.load(lab_id) for lab_id in labs.ids()]
+    term.table(
+        ("lab", "what its users report", "tier", "min", "level"),
+        [(lab.id, lab.title, lab.tier, str(lab.minutes), str(lab.difficulty)) for lab in found],
+    )
+    term.say()
+    term.say("Start one: make lab-ID")
+    term.json([lab.model_dump(mode="json", exclude={"folder"}) for lab in found])
+
+
+def words() -> dict[str, list[str]]:
+    """The words of a diagnosis: causes, components, resources."""
+    truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
+    return {
+        "causes": sorted({truth.cause for truth in truths}),
+        "components": sorted({truth.component for truth in truths}),
+        "resources": sorted({truth.resource for truth in truths}),
+    }
+
+
+def terms(term: Terminal) -> None:
+    """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
+    found = words()
+    for kind, its in found.items():
+        term.heading(kind)
+        for line in textwrap.wrap(", ".join(its), 76, break_on_hyphens=False):
+            term.say(f"  {line}")
+    term.json(found)

@@ -1,0 +1,256 @@
+"""Check: the words in which a lab's readings are judged, and the tests that every lab has.
+
+A lab's `checks/test_<id>.py` says what to look at (`look`, as a user; `watch`, as an engineer) and
+where the limits are. A Measure has two limits with a gap between them: `bad` must hold while the
+fault is there, `good` when it is not. In the gap neither holds, so neither phase can pass as the
+other. Limits are ratios to the healthy phase of the same run wherever speed is concerned.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import TypeAdapter
+
+from faultlab import paths
+from faultlab.errors import BadInput
+
+L = TypeVar("L")
+W = TypeVar("W")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A limit: a number, or with `times` a multiple of the value of the healthy phase."""
+
+    op: Literal["at least", "at most", "exactly"]
+    limit: float
+    times: bool = False
+
+    def threshold(self, healthy: float) -> float:
+        """The limit as a number."""
+        return self.limit * healthy if self.times else self.limit
+
+    def holds(self, value: float, healthy: float) -> bool:
+        """Is the value within the limit? A ratio to nothing says nothing, and so does not hold."""
+        if self.times and not 0 < healthy < math.inf:
+            return False
+        threshold = self.threshold(healthy)
+        match self.op:
+            case "at least":
+                return value >= threshold
+            case "at most":
+                return value <= threshold
+        return value == threshold
+
+    def words(self, healthy: float, unit: str) -> str:
+        """`at least 0.19 s (5 x healthy)`."""
+        ratio = f" ({self.limit:g} x healthy)" if self.times else ""
+        return f"{self.op} {number(self.threshold(healthy), unit)}{ratio}"
+
+
+def at_least(limit: float) -> Bound:
+    """The value or more."""
+    return Bound("at least", limit)
+
+
+def at_most(limit: float) -> Bound:
+    """The value or less."""
+    return Bound("at most", limit)
+
+
+def exactly(limit: float) -> Bound:
+    """This value and no other: an exit code."""
+    return Bound("exactly", limit)
+
+
+def at_least_times(factor: float) -> Bound:
+    """The healthy value times `factor`, or more."""
+    return Bound("at least", factor, times=True)
+
+
+def at_most_times(factor: float) -> Bound:
+    """The healthy value times `factor`, or less."""
+    return Bound("at most", factor, times=True)
+
+
+@dataclass(frozen=True)
+class Measure(Generic[L]):
+    """One number that a user of the stack meets, with its limit in either phase.
+
+    `bad` and `good` are the same bound for what must stay as it is in both ("the port answers");
+    a control has no `bad`. `stage`: in a lab of several faults, the one that it tells.
+    """
+
+    name: str
+    of: Callable[[L], float]
+    good: Bound
+    bad: Bound | None = None
+    unit: str = ""
+    stage: int | None = None
+
+    @property
+    def steady(self) -> bool:
+        """True when it must hold in both phases, so that it tells nothing by itself."""
+        return self.bad == self.good
+
+
+@dataclass(frozen=True)
+class Sign(Generic[W]):
+    """One trace that an engineer finds: a counter, a log line, a queue.
+
+    `of` takes what was there before and after the symptom was measured; `fires` holds while the
+    fault is there and at no other time; `command` is what shows it, typed on `at`.
+    """
+
+    name: str
+    of: Callable[[W, W], float]
+    fires: Bound
+    at: str
+    command: str
+    unit: str = ""
+    stage: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading(Generic[L, W]):
+    """What one phase of a run showed: the symptom, and the traces before and after it if asked."""
+
+    look: L
+    before: W | None = None
+    after: W | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One judgement in words and numbers."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: str
+    holds: bool
+    stage: int | None = None
+
+    @property
+    def words(self) -> str:
+        """`p99: measured 0.62 s, wanted at most 0.08 s (2 x healthy)`."""
+        return f"{self.name}: measured {number(self.value, self.unit)}, wanted {self.wanted}"
+
+
+def number(value: float, unit: str = "") -> str:
+    """Three significant digits are more than these machines can repeat."""
+    whole = math.isfinite(value) and (abs(value) >= 100 or value == int(value))
+    text = f"{value:.0f}" if whole else f"{value:.3g}"
+    return f"{text} {unit}".strip()
+
+
+@dataclass(frozen=True)
+class Check(Generic[L, W]):
+    """What a lab's check file declares. `may_stop`: daemons whose end is part of the fault."""
+
+    look: Callable[[Any], L]
+    watch: Callable[[Any], W]
+    symptom: tuple[Measure[L], ...]
+    evidence: tuple[Sign[W], ...]
+    may_stop: tuple[str, ...] = ()
+
+    def take(self, machines: Mapping[str, Any], traces: bool) -> Reading[L, W]:
+        """Look at a running stack once: the symptom, between two looks at its traces if asked."""
+        if not traces:
+            return Reading(self.look(machines))
+        before = self.watch(machines)
+        look = self.look(machines)
+        return Reading(look, before, self.watch(machines))
+
+    def good(self, now: L, healthy: L) -> list[Finding]:
+        """Does it look as it should? Every finding must hold."""
+        return [_find(m, m.good, now, healthy) for m in self.symptom]
+
+    def bad(self, now: L, healthy: L) -> list[Finding]:
+        """Does the symptom show? Every finding must hold."""
+        return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
+
+    def signs(self, reading: Reading[L, W]) -> list[Finding]:
+        """Which traces are there?"""
+        if reading.before is None or reading.after is None:
+            raise BadInput("This phase was measured without its traces.")
+        found = []
+        for sign in self.evidence:
+            value = sign.of(reading.before, reading.after)
+            wanted = sign.fires.words(0, sign.unit)
+            holds = sign.fires.holds(value, 0)
+            found.append(Finding(sign.name, value, sign.unit, wanted, holds, sign.stage))
+        return found
+
+    def dump(self, reading: Reading[L, W]) -> dict[str, Any]:
+        """A reading as JSON can hold it."""
+        return asdict(reading)
+
+    def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
+        """A reading as it was, from its JSON. Raises BadInput for another shape."""
+        look, watch = self._shapes
+        try:
+            return Reading(
+                look.validate_python(stored["look"]),
+                watch.validate_python(stored["before"]),
+                watch.validate_python(stored["after"]),
+            )
+        except (KeyError, ValueError) as error:
+            raise BadInput(
+                "The stored reading does not fit this lab's check any more.", "faultlab list"
+            ) from error
+
+    @cached_property
+    def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
+        """Of a look, and of what was watched around it, if it was; slow to make."""
+        look = typing.get_type_hints(self.look)["return"]
+        watch = typing.get_type_hints(self.watch)["return"]
+        return TypeAdapter(look), TypeAdapter(watch | None)
+
+
+def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
+    value, reference = measure.of(now), measure.of(healthy)
+    words = bound.words(reference, measure.unit)
+    holds = bound.holds(value, reference)
+    return Finding(measure.name, value, measure.unit, words, holds, measure.stage)
+
+
+def file_of(lab_id: str) -> Path:
+    """The file with the check of a lab."""
+    return paths.checks() / f"test_{lab_id.replace('-', '_')}.py"
+
+
+def load(lab_id: str) -> Check[Any, Any]:
+    """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
+    file = file_of(lab_id)
+    name = file.stem
+    if not file.is_file():
+        raise BadInput(
+            f"checks/{name}.py: missing file; every lab has its check", "see docs/adding-a-lab.md"
+        )
+    spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+        check = module.CHECK
+    except Exception as error:
+        raise BadInput(
+            f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
+            f".venv/bin/python checks/{name}.py",
+        ) from error
+    if not isinstance(check, Check):
+        raise BadInput(
+            f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
+        )
+    return check

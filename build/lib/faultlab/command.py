@@ -1,0 +1,91 @@
+"""Every program that we start on the host goes through `run`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from faultlab.errors import CannotRun
+
+# The kernel kills the child when we die, so that `kill -9` of us leaves nothing running.
+# Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.
+DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+
+_PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
+
+
+def run(
+    command: Sequence[str],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end and return its exit code and both outputs as text.
+
+    `timeout` in seconds; `env` is added to ours. Raises CannotRun when the program is not
+    there or is still running after the time-out; a non-zero exit code is the caller's to judge.
+    """
+    if shutil.which(command[0]) is None:
+        raise CannotRun(f"{command[0]} is not installed.", "make setup")
+    try:
+        return subprocess.run(
+            [*DIE_WITH_US, *command],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env={**os.environ, **(env or {})},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CannotRun(
+            f"{' '.join(command[:3])} did not end within {timeout:.0f} s.", "faultlab doctor"
+        ) from error
+
+
+def stream(
+    command: Sequence[str], note: Callable[[str], None], env: Mapping[str, str] | None = None
+) -> None:
+    """Run a program that takes long; `note` gets each line it prints. Raises CannotRun."""
+    with subprocess.Popen(
+        [*DIE_WITH_US, *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **(env or {})},
+    ) as process:
+        assert process.stdout is not None
+        last = "it printed nothing"
+        for line in process.stdout:
+            text = _PAINT.sub("", line).strip()
+            if text:
+                last = text
+                note(last)
+    if process.returncode != 0:
+        raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let a clean-up finish: Ctrl-C and SIGTERM wait for nobody here, they are ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    old = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, old, strict=True):
+            signal.signal(number, handler)

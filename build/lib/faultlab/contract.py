@@ -1,0 +1,172 @@
+"""Contract: the tests that every lab has to pass. They judge the readings of one walk.
+
+`class TestMtu(Contract)` in a check file is all it takes; pytest finds the tests.
+An assertion that fails is `fail`; anything else that goes wrong is `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faultlab import stack
+from faultlab.check import Finding
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured, showing
+from faultlab.run import Run
+
+
+def alternative(number: int) -> str:
+    """The phase after an alternative fix, counted from 1."""
+    return f"alternative {number}"
+
+
+def before(phase: str) -> str:
+    """The phase before an alternative: injected again, and proven again."""
+    return f"{phase}, before"
+
+
+def cheat(number: int) -> str:
+    """The phase after a cheat, counted from 1."""
+    return f"cheat {number}"
+
+
+def walk(run: Run) -> None:
+    """Take the readings of all phases; stop early when the gate stays shut, for the tests to say.
+
+    Raises CannotRun when the stack or the machine breaks.
+    """
+    lab = run.lab
+    run.traces = True
+    run.healthy()
+    run.inject()
+    run.measure(FAULTY)
+    if not _all(run.expected(FAULTY)):
+        return
+    if lab.stages:
+        _peel(run)
+    else:
+        run.apply("fix", lab.fix)
+        run.measure(FIXED)
+    for i, remedy in enumerate(lab.alternative, 1):
+        phase = alternative(i)
+        run.again()
+        run.measure(before(phase))
+        run.apply(phase, remedy.steps)
+        run.measure(phase)
+    for i, remedy in enumerate(lab.cheat, 1):
+        run.again()
+        run.apply(cheat(i), remedy.steps)
+        run.measure(cheat(i))
+
+
+def _peel(run: Run) -> None:
+    """Fix stage by stage in each order, and measure after each stage."""
+    first = run.lab.stages
+    for order in run.lab.orders:
+        if order != first:
+            run.again()
+        # Where every order ends is measured in the first one.
+        for count, stage in enumerate(order if order == first else order[:-1], 1):
+            run.apply("fix", run.lab.fix_of(stage))
+            run.measure(fixed_only(run.lab, order[:count]))
+
+
+def fixed_only(lab: Lab, stages: list[int]) -> str:
+    """The phase in which these of several faults are fixed."""
+    if set(stages) == set(lab.stages):
+        return FIXED
+    return "fixed " + ", ".join(str(stage) for stage in sorted(stages))
+
+
+def ill_in(lab: Lab, stage: int | None) -> str:
+    """The phase that shows a fault: what hides it is fixed there."""
+    hidden_by = lab.stages[: (stage or 1) - 1] if lab.ordered else []
+    return fixed_only(lab, hidden_by) if hidden_by else FAULTY
+
+
+def _all(found: Iterable[Finding]) -> bool:
+    return all(finding.holds for finding in found)
+
+
+def _hold(found: Iterable[Finding], claim: str) -> None:
+    """Every finding must hold, or the assertion says which did not."""
+    amiss = [finding.words for finding in found if not finding.holds]
+    assert not amiss, f"{claim}: " + "; ".join(amiss)
+
+
+class Contract:
+    """What holds for every lab. The fixture `run` has walked through all phases before."""
+
+    def test_healthy(self, run: Measured) -> None:
+        """Before the fault all is well, and no trace of it shows."""
+        _hold(run.good(HEALTHY), "not healthy before the fault")
+        self._silent(run, HEALTHY)
+
+    def test_symptom(self, run: Measured) -> None:
+        """The fault shows as its users would meet it; a control stays well."""
+        _hold(run.expected(FAULTY), "the symptom does not show")
+
+    def test_evidence(self, run: Measured) -> None:
+        """Each trace shows while the fault is there and at no other time."""
+        if run.lab.control:
+            self._silent(run, FAULTY)
+        else:
+            signs = run.check.signs(run.reading(FAULTY))
+            _hold(showing(run.lab, signs), "the evidence is missing")
+        self._silent(run, FIXED)
+
+    def test_fix(self, run: Measured) -> None:
+        """The documented fix makes it well again."""
+        _hold(run.good(FIXED), "the fix does not help")
+
+    def test_stages(self, run: Measured) -> None:
+        """Of several faults each goes with its own fix and no other, and leaves the next to see."""
+        for order in run.lab.orders:
+            for count in range(1, len(order)):
+                phase = fixed_only(run.lab, order[:count])
+                gone = set(order[:count])
+                _hold([f for f in run.good(phase) if f.stage in gone], f"{phase}: not gone")
+                _hold(run.ill(phase, gone), f"{phase}: not there")
+                signs = run.check.signs(run.reading(phase))
+                _hold(showing(run.lab, signs, gone), f"{phase}: evidence is missing")
+                loud = [s.words for s in signs if s.stage in gone and s.holds]
+                assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
+
+    def test_alternatives(self, run: Measured) -> None:
+        """Each alternative helps too, from a fault that was proven again."""
+        for i, _ in enumerate(run.lab.alternative, 1):
+            phase = alternative(i)
+            _hold(run.expected(before(phase)), f"{phase}: the symptom was not there")
+            _hold(run.good(phase), f"{phase} does not help")
+
+    def test_cheats(self, run: Measured) -> None:
+        """No cheat passes as a fix."""
+        for i, _ in enumerate(run.lab.cheat, 1):
+            steady = {measure.name for measure in run.check.symptom if measure.steady}
+            found = [f for f in run.good(cheat(i)) if f.name not in steady]
+            assert not _all(found), f"{cheat(i)} passes: " + "; ".join(f.words for f in found)
+
+    def test_opposite(self, run: Measured) -> None:
+        """Every limit fails in the opposite phase, so none of them is always true."""
+        if run.lab.control:
+            return  # a control has no faulty phase; its cheat is the opposite
+        names = {measure.name for measure in run.check.symptom if not measure.steady}
+        assert names, "no measure tells the phases apart"
+        phases = {ill_in(run.lab, measure.stage) for measure in run.check.symptom}
+        while_ill = [f for p in phases for f in run.good(p) if ill_in(run.lab, f.stage) == p]
+        for found, phase in (
+            (while_ill, "well in the faulty phase"),
+            (run.bad(HEALTHY), "ill in the healthy phase"),
+            (run.bad(FIXED), "ill in the fixed phase"),
+        ):
+            always = [f.words for f in found if f.name in names and f.holds]
+            assert not always, f"{phase}: " + "; ".join(always)
+
+    def test_nothing_left(self, run: Run) -> None:
+        """After down nothing of the stack is there."""
+        left = stack.leftovers(run.engine, run.stack.name)
+        assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
+
+    def _silent(self, run: Measured, phase: str) -> None:
+        loud = [sign.words for sign in run.check.signs(run.reading(phase)) if sign.holds]
+        assert not loud, f"evidence without a fault, {phase}: " + "; ".join(loud)

@@ -1,0 +1,92 @@
+"""Engines: which one a lab runs on, and which one has it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+from faultlab import abilities, compose, images, stack, vm
+from faultlab import lab as labs
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun
+from faultlab.lab import MYSTERY, Lab
+from faultlab.record import Record
+from faultlab.run import ensure_images, stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+Wanted = Literal["local", "vm", "auto"]
+WANTED: tuple[Wanted, ...] = ("local", "vm", "auto")
+
+
+def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
+    """The engine for a lab, ready and with every image. Raises CannotRun.
+
+    `auto` takes the local engine unless the lab changes a whole kernel or the local kernel lacks
+    what it requires, and says so.
+    """
+    why = "asked for" if wanted == "vm" else ""
+    local = Engine()
+    if not why:
+        with term.step("images", "looking for what has to be built") as step:
+            ensure_images(local, step.note, compose.read(lab.overlay).images(lab.daemons))
+            step.done("ready")
+        why = needs_vm(local, lab)
+    if not why:
+        return local
+    if wanted == "local":
+        raise CannotRun(f"{lab.id} cannot run here: {why}.", f"faultlab start {lab.id} --engine vm")
+    term.say(f"engine    vm: {why}")
+    vm.bring_up(term)
+    return vm.connect()
+
+
+def needs_vm(engine: Engine, lab: Lab) -> str:
+    """Why the lab cannot run on this engine, found by trying; empty when it can."""
+    if engine.kernel is not None:
+        return ""
+    if lab.scope == "kernel" or not lab.requires:
+        return reason(lab, [])
+    helper = images.tag("machine")
+    return reason(lab, abilities.lacking(engine, helper, lab.requires, stack.prefix() + "trial"))
+
+
+def reason(lab: Lab, lacking: Collection[str]) -> str:
+    """Why the lab needs the VM where the local kernel lacks these abilities; empty: it does not."""
+    if lab.scope == "kernel":
+        return "the fault belongs to a whole kernel"
+    return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
+
+
+def named(lab_id: str) -> Lab:
+    """A lab; for `mystery` the one that is up under this name. Raises BadInput, CannotRun."""
+    if lab_id != MYSTERY:
+        return labs.load(lab_id)
+    place = Stack(having(MYSTERY), stack_name(MYSTERY))
+    record = Record.open(place.run_id) if place else None
+    if record is None:
+        what = "The record of the mystery is lost." if place else "No mystery is up."
+        raise CannotRun(what, f"make down-{MYSTERY} {MYSTERY}" if place else f"make {MYSTERY}")
+    return labs.load(record.facts["lab"]).called(MYSTERY)
+
+
+def everywhere() -> tuple[list[Engine], CannotRun | None]:
+    """The local engine, and the VM's when it is running; and why that one cannot be reached."""
+    found = [Engine()]
+    try:
+        return ([*found, vm.connect()] if vm.state() == "running" else found), None
+    except CannotRun as problem:
+        return found, problem
+
+
+def having(lab_id: str, patience: float = 0) -> Engine:
+    """The engine where this lab is up; the local one when it is up nowhere.
+
+    `patience`: seconds for a running VM to answer, which may just be booting.
+    """
+    found = Engine()
+    if not Stack(found, stack_name(lab_id)) and vm.state() == "running":
+        inside = vm.connect(patience)
+        if Stack(inside, stack_name(lab_id)):
+            return inside
+    return found

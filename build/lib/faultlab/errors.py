@@ -1,0 +1,34 @@
+"""What can go wrong for a user: one line that says what happened, one with the next command.
+
+The class decides the exit code, which is part of the interface:
+0 pass, 1 the system under test said no, 2 usage or bad input, 3 unknown or cannot run here.
+"""
+
+from __future__ import annotations
+
+
+class Problem(Exception):
+    """Something the user must know. `message`: what happened; `hint`: the next command to type."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class SaidNo(Problem):
+    """The system under test was measured and said no: exit 1."""
+
+    exit_code = 1
+
+
+class BadInput(Problem):
+    """Usage, an unknown lab, a broken lab folder: exit 2."""
+
+    exit_code = 2
+
+
+class CannotRun(Problem):
+    """The judge or the machine broke, or this machine lacks what is needed: exit 3."""

@@ -1,0 +1,224 @@
+"""Flame: where the processor time of a running lab goes, as one SVG that any browser opens.
+
+The picture is drawn by flamegraph.pl, the original, which Debian ships with Devel::NYTProf. What is
+missing from it is said, with the reason, because a picture looks complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shlex
+import tarfile
+import time
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
+
+from faultlab import engines, images, lock, paths, sampler
+from faultlab.engine import Engine
+from faultlab.errors import BadInput, CannotRun
+from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
+from faultlab.run import Run, ensure_images, stack_name
+from faultlab.sampler import LONGEST, Recording
+from faultlab.terminal import Terminal
+
+_ALONE = 10  # seconds that a user gets who makes the load
+_TOP = 10
+_NOTABLE = 0.01
+_FEW = 200  # samples: 10% of them is still 20
+_FOLDER = "/tmp"
+_UNITS: dict[Mode, str] = {"on": "samples", "off": "microseconds"}
+_TITLES: dict[Mode, str] = {"on": "processor time", "off": "waiting time"}
+_FILES: dict[Mode, str] = {"on": "flame", "off": "flame-off"}
+_NOTHING: dict[Mode, str] = {"on": "used no processor time", "off": "waited for nothing"}
+_DRAW = (
+    "cd {folder} && perl /usr/share/perl5/Devel/NYTProf/flamegraph.pl"
+    " --cp --title {title} --countname {unit} stacks"
+)
+
+
+def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mode) -> None:
+    """Record the machines of a lab that is up while its own load runs, and draw what was found.
+
+    Raises CannotRun when the lab is not up, perf may not record, or nothing ran.
+    """
+    if seconds is not None and not 1 <= seconds <= LONGEST:
+        raise BadInput(
+            f"--seconds takes 1 to {LONGEST}, not {seconds}.", f"faultlab flame {lab_id}"
+        )
+    lab = engines.named(lab_id)
+    with lock.hold(stack_name(lab.id), f"flame {lab.id}"):
+        run = Run.attach(engines.having(lab.id), lab)
+        recording = _record(term, run, seconds, load, mode)
+        if not recording.stacks.total:
+            raise CannotRun(
+                f"{_names(recording.machines)} {_NOTHING[mode]} in {recording.seconds:.0f} s, "
+                "so there is nothing to draw.",
+                f"faultlab flame {lab_id} --seconds {_longer(recording.seconds)}",
+            )
+        file = _free(run.record.folder, _FILES[mode])
+        with term.step("draw", "drawing it") as step:
+            title = f"{lab_id}: {_TITLES[mode]} of {_names(recording.machines)}"
+            file.write_text(draw(run.stack.name, recording, title, step.note))
+            file.with_suffix(".folded").write_text(recording.stacks.folded())
+            step.done(paths.show(file))
+        run.record.event("flame", file=file.name, **{_UNITS[mode]: recording.stacks.total})
+    _show(term, run, recording, file)
+
+
+def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mode) -> Recording:
+    def look() -> None:
+        """One look of the lab's check, and more until the seconds are over; never half of one."""
+        end = time.monotonic() + (seconds or 0)
+        run.check.look(run.stack)
+        while time.monotonic() < end:
+            run.check.look(run.stack)
+
+    alone = seconds or _ALONE
+    if not load:
+        term.say(f"Make the load now, for {alone} s: make shell-{run.lab.id}")
+    with term.step("record", "while the lab makes its load" if load else "your load") as step:
+        act = look if load else lambda: time.sleep(alone)
+        recording = sampler.during(run.stack, act, mode, alone)
+        step.done(f"{_amount(recording)} in {recording.seconds:.1f} s")
+    return recording
+
+
+def _amount(recording: Recording) -> str:
+    total = recording.stacks.total
+    return f"{total} samples" if recording.mode == "on" else f"{total / 1e6:.3g} s of waiting"
+
+
+def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
+    stacks = recording.stacks
+    rows = [row for row in stacks.functions() if row.own][:_TOP]
+    lacking = missing(recording, local=run.engine.kernel is None)
+    term.say()
+    term.table(
+        ("itself", "with callees", "function"),
+        [
+            (
+                _percent(row.own, stacks),
+                _percent(row.total, stacks),
+                row.function.removesuffix(KERNEL),
+            )
+            for row in rows
+        ],
+    )
+    term.say()
+    for line in lacking:
+        term.say(f"Not in it: {line}.")
+    if recording.mode == "on" and stacks.total < _FEW:
+        term.say(f"{stacks.total} samples are few; more: --seconds {_longer(recording.seconds)}")
+    term.say("Open it in a browser; click a frame to zoom, Search is at the top right.")
+    term.json(
+        {
+            "lab": run.lab.id,
+            "run": run.record.id,
+            "engine": run.engine.name,
+            "file": str(file),
+            "folded": str(file.with_suffix(".folded")),
+            "seconds": round(recording.seconds, 1),
+            "machines": list(recording.machines),
+            _UNITS[recording.mode]: stacks.total,
+            "lost": stacks.lost,
+            "kernel_share": round(stacks.kernel_share, 4),
+            "functions": [
+                {
+                    "function": row.function,
+                    "own": row.own,
+                    "total": row.total,
+                    "own_share": round(row.own / stacks.total, 4),
+                    "total_share": round(row.total / stacks.total, 4),
+                }
+                for row in rows
+            ],
+            "missing": lacking,
+        }
+    )
+
+
+def _percent(count: int, stacks: Stacks) -> str:
+    return f"{100 * count / stacks.total:.1f}%"
+
+
+def _longer(seconds: float) -> int:
+    return min(LONGEST, 2 * int(seconds) + 10)
+
+
+def _names(names: Iterable[str]) -> str:
+    return " and ".join(names)
+
+
+def missing(recording: Recording, local: bool) -> list[str]:
+    """What the picture does not show, and why, one line each."""
+    stacks = recording.stacks
+    found = [f"{_names(recording.left_out)}, for the load"]
+    if recording.mode == "off":
+        found.append("kernel threads, which wait for work")
+    elif local:
+        found.append("kernel threads (they are in it after faultlab start --engine vm)")
+    if not stacks.kernel_share:
+        found.append(f"the kernel: kernel.perf_event_paranoid={recording.paranoid}")
+    elif stacks.share("[kernel]"):
+        found.append(f"names in the kernel: kernel.kptr_restrict={recording.kptr_restrict}")
+    compiled = stacks.own_share(COMPILED)
+    if (stripped := stacks.nameless_share - compiled) >= _NOTABLE:
+        found.append(f"names that Debian strips, in [brackets]: {stripped:.0%} of the time")
+    if compiled >= _NOTABLE:
+        found.append(f"names of what is compiled at run time: {compiled:.0%} of the time")
+    if stacks.full:
+        found.append("the end: perf had recorded as much as it may")
+    if recording.seconds >= LONGEST:
+        found.append(f"what came after {LONGEST} s, the longest recording")
+    if stacks.lost:
+        found.append(f"{stacks.lost} records that perf could not write in time")
+    return found
+
+
+def _free(folder: Path, stem: str) -> Path:
+    """The next file name: an earlier picture stays, to be compared with."""
+    names = (folder / f"{stem}{f'-{n}' if n > 1 else ''}.svg" for n in count(1))
+    return next(name for name in names if not name.exists())
+
+
+def draw(stack: str, recording: Recording, title: str, note: Callable[[str], None]) -> str:
+    """The SVG of a recording: script, styles and all in one file. Raises CannotRun."""
+    stacks, unit = recording.stacks, _UNITS[recording.mode]
+    engine = Engine()
+    ensure_images(engine, note)
+    command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
+    with engine.companion(images.tag("machine"), stack, 120) as helper:
+        with engine.errors():
+            helper.container.put_archive(
+                _FOLDER, _archive({"stacks": stacks.folded(), "palette.map": _palette(stacks)})
+            )
+        return helper.must(command, timeout=100)
+
+
+def _palette(stacks: Stacks) -> str:
+    """flamegraph.pl's `name->rgb(…)`: kernel orange, code without a name grey, the rest red."""
+    return "".join(f"{row.function}->{_colour(row.function)}\n" for row in stacks.functions())
+
+
+def _colour(function: str) -> str:
+    """A shade of its own, the same in every picture."""
+    shade = hashlib.sha256(function.encode()).digest()[0] % 56
+    if function.endswith(KERNEL):
+        return f"rgb({200 + shade},{130 + shade},40)"
+    if function.startswith("[") or function == PREEMPTED:
+        return f"rgb({150 + shade},{150 + shade},{150 + shade})"
+    return f"rgb({200 + shade},{70 + shade},{70 + shade})"
+
+
+def _archive(files: dict[str, str]) -> bytes:
+    """A tar file, as Docker takes it to put files into a container."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, text in files.items():
+            data = text.encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()

@@ -1,0 +1,164 @@
+"""Images: one folder each under `images/`, built from Debian packages.
+
+The tag is a digest of the folder and of the images below it, so that an unchanged image is never
+built again and a changed one always is. `base` comes from a registry when one answers, else from
+mmdebstrap. `vm` is not a container image and is left out. The image of a tool goes by the path of
+its folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Collection
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+import docker
+import requests
+
+from faultlab import paths
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun
+
+BASE = "base"
+LABEL = "faultlab.image"
+_SUITE = "bookworm"
+_FACTS = "tool.toml"  # of a tool: its image does not change with them
+# On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it could not.
+_STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
+
+
+def names() -> list[str]:
+    """The images that a stack can use, `base` first."""
+    found = sorted(file.parent.name for file in paths.images().glob("*/Dockerfile"))
+    return [BASE, *(name for name in found if name != BASE)]
+
+
+def _folder(name: str) -> Path:
+    return paths.images() / name  # of an absolute path, the path itself
+
+
+def _short(name: str) -> str:
+    path = Path(name)
+    return f"tool-{path.name}" if path.is_absolute() else name
+
+
+@cache
+def tag(name: str) -> str:
+    """`faultlab/<name>:<digest of its sources>`."""
+    digest = hashlib.sha256()
+    if name != BASE:
+        digest.update(tag(BASE).encode())
+    folder = _folder(name)
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if file.name == _FACTS:
+            continue
+        digest.update(f"{file.relative_to(folder)} {file.stat().st_mode & 0o111}\n".encode())
+        digest.update(file.read_bytes())
+    return f"faultlab/{_short(name)}:{digest.hexdigest()[:12]}"
+
+
+def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
+    """Those of the wanted images (all) that the engine lacks, in the order to build them.
+
+    `base` is only there to build the others from.
+    """
+    wanted = [BASE, *(names() if wanted is None else wanted)]
+    with engine.errors():
+        have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
+    own = [name for name in wanted if Path(name).is_absolute()]
+    lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
+    return lacking if lacking != [BASE] else []
+
+
+def build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
+    """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error."""
+    if name == BASE:
+        _build_base(engine, say)
+    _build(engine, name, say)
+
+
+def _base_source() -> str:
+    return f"faultlab/{_SUITE}:latest"
+
+
+def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
+    """Bring a bare Debian under `faultlab/bookworm`: pulled when a registry answers, else made."""
+    repository, version = _base_source().split(":")
+    say("asking the registry for debian:bookworm-slim")
+    try:
+        image = engine.client.images.pull("debian", tag=f"{_SUITE}-slim")
+        image.tag(repository, version)
+        return
+    except (docker.errors.DockerException, requests.exceptions.RequestException):
+        say("no registry answers: making it from Debian packages")
+    if shutil.which("mmdebstrap") is None:
+        raise CannotRun("No registry answers and mmdebstrap is not installed.", "make setup")
+    make = subprocess.Popen(
+        [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "--",
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            _SUITE,
+            "-",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert make.stdout is not None and make.stderr is not None
+    try:
+        with engine.errors():
+            engine.client.api.import_image_from_stream(make.stdout, repository, version)
+    except BaseException:
+        make.terminate()
+        make.wait()
+        raise
+    errors = make.stderr.read().decode(errors="replace").strip()
+    if make.wait() != 0:
+        raise CannotRun(
+            f"mmdebstrap failed: {errors.splitlines()[-1] if errors else 'no reason given'}",
+            f"mmdebstrap --variant=minbase {_SUITE} /dev/null",
+        )
+
+
+def _pack(folder: Path, into: IO[bytes]) -> None:
+    """The folder as a tar file; of a link what it points to, so that two tools can share a file."""
+    with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
+        archive.add(folder, arcname=".")
+    into.seek(0)
+
+
+def _build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
+    base = _base_source() if name == BASE else tag(BASE)
+    with engine.errors(), tempfile.TemporaryFile() as context:
+        _pack(_folder(name), context)
+        stream = engine.client.api.build(
+            fileobj=context,
+            custom_context=True,
+            tag=tag(name),
+            buildargs={"BASE": base},
+            labels={LABEL: _short(name)},
+            network_mode="default",
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        last = ""
+        for event in stream:
+            if "error" in event:
+                detail = last or str(event["error"]).strip()
+                raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
+            text = str(event.get("stream") or event.get("status") or "").strip()
+            if text:
+                last = text.splitlines()[-1]
+                say(last)

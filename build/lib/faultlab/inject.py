@@ -1,0 +1,51 @@
+"""Inject: carry out the steps of a lab (fault, fix, …). It changes, it never judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faultlab.errors import CannotRun
+from faultlab.lab import Step
+from faultlab.stack import Stack
+
+_STEP_SECONDS = 60
+
+
+def apply(stack: Stack, steps: Iterable[Step]) -> None:
+    """Do the steps in order. Raises CannotRun for a command that fails.
+
+    Daemons that are restarted one after the other come up at the same time.
+    """
+    restarted = False
+    for step in steps:
+        if restarted and not step.restart:
+            _wait_listening(stack)
+            restarted = False
+        if step.run is not None:
+            stack.place(step.at).must(step.run, _STEP_SECONDS)
+        elif step.limit is not None:
+            stack[step.at].limit(step.limit.cpus, step.limit.memory)
+        else:
+            stack[step.at].restart()
+            restarted = True
+    if restarted:
+        _wait_listening(stack)
+
+
+def _wait_listening(stack: Stack) -> None:
+    """Give restarted daemons time to come up; that one stays down can be the lab's own fault."""
+    try:
+        stack.wait_ready()
+    except CannotRun:
+        return
+
+
+def typed(stack: Stack, step: Step) -> str:
+    """The step as an engineer types it, with the place where: `web# ip link …`."""
+    container = f"{stack.name}-{step.at}"
+    prompt = "$" if stack.engine.kernel is None else "vm$"
+    if step.run is not None:
+        return f"{step.at}# {step.run}"
+    if step.limit is not None:
+        return f"{prompt} docker update {step.limit.flags} {container}"
+    return f"{prompt} docker restart {container}"

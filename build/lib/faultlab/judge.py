@@ -1,0 +1,152 @@
+"""Judge: a recorded run, judged once more by today's check of its lab. It needs no engine."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from faultlab import check
+from faultlab import lab as labs
+from faultlab.check import number
+from faultlab.contract import Contract
+from faultlab.errors import CannotRun, Problem, SaidNo
+from faultlab.measured import Measured
+from faultlab.record import Record, worst
+from faultlab.terminal import Terminal
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one test of the contract says: pass, fail or unknown, and why."""
+
+    test: str
+    verdict: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A finding that is not what it was when the run was recorded; empty or None: not there."""
+
+    phase: str
+    name: str
+    value: str
+    wanted_then: str
+    wanted_now: str
+    held: bool | None
+    holds: bool | None
+
+
+def judge(term: Terminal, run_id: str) -> None:
+    """Judge a run and say what has changed. Raises SaidNo for a fail, CannotRun for an unknown."""
+    ran = measured(run_id)
+    tests = list(verdicts(ran))
+    then, now = ran.record.verdict, verdict(tests)
+    changed = list(changes(ran))
+    term.heading(f"{run_id}: {then or 'not judged'} when it was recorded, now {now}")
+    term.say()
+    term.table(("verdict", "test", ""), [(t.verdict, t.test, t.text) for t in tests])
+    term.say()
+    if changed:
+        columns = ("phase", "finding", "value", "wanted then", "wanted now", "held", "holds")
+        term.table(columns, [_row(change) for change in changed])
+    elif ran.record.facts["judged"]:
+        term.say("No limit has changed since.")
+    else:
+        term.say("What its check said when it was recorded was not kept.")
+    term.json(
+        {
+            "run": run_id,
+            "then": then,
+            "verdict": now,
+            "tests": [asdict(test) for test in tests],
+            "changed": [asdict(change) for change in changed],
+        }
+    )
+    amiss = next((t for t in tests if t.verdict == now), None)
+    if amiss is not None and now != "pass":
+        kind = SaidNo if now == "fail" else CannotRun
+        raise kind(f"{amiss.test}: {amiss.text}", f"faultlab show {run_id}")
+
+
+def measured(run_id: str) -> Measured:
+    """A recorded run with the check of its lab as it is today. Raises BadInput."""
+    record = Record.read(run_id)
+    lab = labs.load(record.facts["lab"])
+    return Measured(lab, check.load(lab.id), record)
+
+
+def verdict(tests: Iterable[Verdict]) -> str:
+    """That of the worst of them."""
+    return worst(asdict(test) for test in tests) or "unknown"
+
+
+def verdicts(ran: Measured) -> Iterator[Verdict]:
+    """What every test says that judges readings; those that look at the engine are left out."""
+    for name, test in _tests(ran):
+        try:
+            test(ran)
+        except AssertionError as error:
+            yield Verdict(name, "fail", str(error).partition("\n")[0])
+        except Problem as problem:
+            yield Verdict(name, "unknown", problem.message)
+        else:
+            yield Verdict(name, "pass")
+
+
+def _tests(ran: Measured) -> Iterator[tuple[str, Callable[[Measured], None]]]:
+    for kind in vars(sys.modules[ran.check.look.__module__]).values():
+        if inspect.isclass(kind) and issubclass(kind, Contract) and kind is not Contract:
+            names = [name for base in reversed(kind.__mro__) for name in vars(base)]
+            for name in dict.fromkeys(names):  # in the order in which they are written
+                if name.startswith("test_") and _takes_readings(test := getattr(kind(), name)):
+                    yield name, test
+
+
+def _takes_readings(test: Callable[..., None]) -> bool:
+    return typing.get_type_hints(test)["run"] is Measured
+
+
+def changes(ran: Measured) -> Iterator[Changed]:
+    """Findings with another limit or another outcome than the record has kept."""
+    for phase, kept in ran.record.facts["judged"].items():
+        found = ran.findings(phase)
+        for kind in found:
+            old = {finding["name"]: finding for finding in kept.get(kind, [])}
+            new = {finding["name"]: finding for finding in found[kind]}
+            for name in old | new:
+                was, now = old.get(name, {}), new.get(name, {})
+                if [was.get(k) for k in ("wanted", "holds")] != [
+                    now.get(k) for k in ("wanted", "holds")
+                ]:
+                    yield _changed(phase, name, was, now)
+
+
+def _changed(phase: str, name: str, was: dict[str, Any], now: dict[str, Any]) -> Changed:
+    shown = now or was
+    return Changed(
+        phase=phase,
+        name=name,
+        value=number(shown["value"], shown["unit"]),
+        wanted_then=was.get("wanted", ""),
+        wanted_now=now.get("wanted", ""),
+        held=was.get("holds"),
+        holds=now.get("holds"),
+    )
+
+
+def _row(change: Changed) -> list[str]:
+    words = {True: "yes", False: "NO", None: "-"}
+    return [
+        change.phase,
+        change.name,
+        change.value,
+        change.wanted_then or "-",
+        change.wanted_now or "-",
+        words[change.held],
+        words[change.holds],
+    ]

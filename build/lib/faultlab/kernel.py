@@ -1,0 +1,99 @@
+"""Kernel: the settings of a whole kernel, noted before a lab changes them and put back after it.
+
+Only the kernel of a disposable VM is ever touched. The note lies in the VM's /run: it survives us,
+whatever kills us, and a reboot takes it away together with the changes. What was put back is read
+back.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+# Counters and clocks among the sysctls: they move by themselves.
+MOVING = re.compile(
+    r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota)|kernel\.(ns_last_pid|random|pty\.nr)"
+    r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc)"
+)
+_OF_A_STACK = re.compile(r"^net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-)")
+_NOTES = "/run/faultlab"
+_PART = "-- next --"
+_READ = f"sysctl -a 2>/dev/null; echo {_PART}; cat /proc/swaps; echo {_PART}; tc qdisc show"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sysctls by name, swap areas, and the root qdiscs of the interfaces that are not a stack's."""
+
+    sysctls: dict[str, str]
+    swaps: list[str]
+    qdiscs: list[str]
+
+
+def read(shell: Shell) -> Settings:
+    """Read the settings now."""
+    return parse(shell.must(_READ))
+
+
+def parse(out: str) -> Settings:
+    """Read what sysctl, /proc/swaps and tc printed."""
+    sysctl, swaps, qdiscs = out.split(f"{_PART}\n")
+    return Settings(
+        sysctls=sysctls(sysctl),
+        swaps=[line.split()[0] for line in swaps.splitlines()[1:]],
+        qdiscs=sorted(
+            line.strip()
+            for line in qdiscs.splitlines()
+            if " dev veth" not in line and " dev br-" not in line
+        ),
+    )
+
+
+def sysctls(out: str) -> dict[str, str]:
+    """Read the lines of `sysctl -a`, without those that move by themselves or go with a stack."""
+    pairs = (line.split(" = ", 1) for line in out.splitlines() if not MOVING.match(line))
+    return {p[0]: p[1] for p in pairs if len(p) == 2 and not _OF_A_STACK.match(p[0])}
+
+
+def differences(before: Settings, now: Settings) -> list[str]:
+    """What is not as it was, one entry each. A sysctl that is new or gone came with a module."""
+    found = [
+        f"{key} = {now.sysctls[key]} (was {value})"
+        for key, value in before.sysctls.items()
+        if now.sysctls.get(key, value) != value
+    ]
+    found += [f"swap {area} is on" for area in now.swaps if area not in before.swaps]
+    found += [f"swap {area} is off" for area in before.swaps if area not in now.swaps]
+    return found + [f"new {qdisc}" for qdisc in now.qdiscs if qdisc not in before.qdiscs]
+
+
+def note(shell: Shell, name: str) -> None:
+    """Note the settings before the stack `name` changes them; an older note of it stays."""
+    file = f"{_NOTES}/{name}"
+    shell.must(f"mkdir -p {_NOTES}; [ -s {file} ] || {{ {_READ}; }} >{file}.part")
+    shell.must(f"[ -s {file} ] || mv {file}.part {file}")
+
+
+def put_back(shell: Shell, name: str) -> None:
+    """Undo what differs from the note of this stack, if there is one, and read it back.
+
+    Raises CannotRun for what stays different.
+    """
+    file = f"{_NOTES}/{name}"
+    noted = shell.run(f"cat {file} 2>/dev/null").out
+    if not noted:
+        return
+    before, now = parse(noted), read(shell)
+    for area in now.swaps:
+        if area not in before.swaps:
+            shell.run(f"swapoff {area}", timeout=120)
+    for key, value in before.sysctls.items():
+        if now.sysctls.get(key, value) != value:
+            shell.run(f"sysctl -w {key}='{value}'")
+    left = differences(before, read(shell))
+    if left:
+        raise CannotRun(f"The VM's kernel is not as it was: {left[0]}.", "faultlab vm reset")
+    shell.must(f"rm {file}")

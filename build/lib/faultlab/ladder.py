@@ -1,0 +1,94 @@
+"""Ladder: the cases of a document that follow each other, each beginning where another ended.
+
+The labs of such cases have stacks of their own, so not their values but their ratios are set beside
+the document's: what all steps up to here gain, against the first value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from typing import TYPE_CHECKING
+
+from faultlab import plot
+from faultlab.check import number
+
+if TYPE_CHECKING:
+    from faultlab.origins import Compared
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Figures of the same thing, in the order of their cases."""
+
+    steps: tuple[Compared, ...]
+
+    @property
+    def name(self) -> str:
+        """`bookings [/s]`."""
+        return self.steps[0].name
+
+    @property
+    def document(self) -> list[float]:
+        """The document's values, from its first to its last."""
+        first, *_ = self.steps
+        return [first.origin[0] or 0.0, *(step.origin[1] or 0.0 for step in self.steps)]
+
+    @property
+    def documents_gain(self) -> list[float]:
+        """Its values by the first of them."""
+        return [value / self.document[0] for value in self.document]
+
+    @property
+    def our_gain(self) -> list[float]:
+        """Our ratios, multiplied up to here."""
+        return list(accumulate((step.our_ratio for step in self.steps), mul, initial=1.0))
+
+
+def ladders(figures: Sequence[Compared]) -> list[Ladder]:
+    """Figures of different labs that follow each other in their document; two or more of them."""
+    ends = {(f.name, f.rises, f.origin[1]) for f in figures}
+    firsts = [f for f in figures if f.origin[0] and (f.name, f.rises, f.origin[0]) not in ends]
+    found = [Ladder(tuple(_up(first, figures))) for first in firsts]
+    return [ladder for ladder in found if len(ladder.steps) > 1]
+
+
+def _up(step: Compared, figures: Sequence[Compared]) -> Iterator[Compared]:
+    """This step and those above it; all rise or all fall, so it comes to an end."""
+    yield step
+    for other in figures:
+        above = other.name == step.name and other.origin[0] == step.origin[1]
+        if above and other.origin_ratio not in (None, 1) and other.rises == step.rises:
+            yield from _up(other, figures)
+            return
+
+
+def svg(found: Sequence[Ladder]) -> str:
+    """A panel for each ladder: both gains, step by step."""
+
+    def draw(panel: plot.Axes, ladder: Ladder) -> None:
+        places = range(len(ladder.steps) + 1)
+        for i, (whose, gain) in enumerate(
+            (("document", ladder.documents_gain), ("measured", ladder.our_gain))
+        ):
+            colour, line = plot.LINES[i]
+            panel.plot(places, gain, line, color=colour, label=whose)
+            for place, value in zip(places, gain, strict=True):
+                panel.annotate(
+                    number(value),
+                    (place, value),
+                    xytext=(0, 6),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize="small",
+                    color=colour,
+                )
+        panel.set_title(f"{ladder.name}: times the first value", loc="left", fontsize="medium")
+        panel.set_yscale("log", base=2)
+        panel.margins(y=0.25)
+        panel.set_xticks(places, ["all faults", *(f"{step.lab}\nfixed" for step in ladder.steps)])
+
+    title = "; ".join(ladder.name for ladder in found)
+    return plot.picture(title, found, draw, height=2.4, share=False)

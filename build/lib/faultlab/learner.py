@@ -1,0 +1,275 @@
+"""Learner: the commands of one person at one lab, from start to debrief."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+
+from faultlab import compose, engines, inject, lock, stack, vm
+from faultlab import lab as labs
+from faultlab.check import Finding
+from faultlab.command import uninterrupted
+from faultlab.engines import Wanted
+from faultlab.errors import BadInput, CannotRun, SaidNo
+from faultlab.lab import Lab
+from faultlab.record import Record
+from faultlab.run import READY, Run, stack_name, take_down
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
+
+
+def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> None:
+    """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
+
+    `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
+    when it cannot run.
+    """
+    lab = labs.load(lab_id).called(labs.MYSTERY) if blind else engines.named(lab_id)
+    name = stack_name(lab.id)
+    with lock.hold(name, f"start {lab.id}"):
+        with term.alive("start", "looking whether it is up"):
+            place = Stack(engines.having(lab.id, vm.BOOT_SECONDS), name)
+        record = Record.open(place.run_id) if place else None
+        whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
+        if record and record.happened(READY) and whole and not place.stopped():
+            if record.facts["lab"] != lab.name:
+                raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
+            if wanted not in ("auto", place.engine.name):
+                raise CannotRun(
+                    f"{lab.id} is up already, on the engine {place.engine.name}.",
+                    f"make down-{lab.id}",
+                )
+            term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
+            _hand_over(term, lab, place, record.id, [])
+            return
+        begin(term, lab, wanted)
+
+
+def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
+    """Back to the injected state: a fresh stack, whatever was done to the old one."""
+    lab = engines.named(lab_id)
+    with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
+        old = engines.having(lab.id)
+        if wanted == "auto" and Stack(old, stack_name(lab.id)):
+            wanted = "local" if old.kernel is None else "vm"
+        take_down(old, stack_name(lab.id))
+        begin(term, lab, wanted)
+
+
+def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
+    """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
+
+    The caller holds its stack.
+    """
+    name = stack_name(lab.id)
+    term.heading(f"{lab.id}: {lab.title}")
+    engine = engines.choose(term, lab, wanted)
+    try:
+        with term.step("stack", "starting its containers") as step:
+            run = Run.begin(engine, lab, name)
+            step.done(f"up: {', '.join(run.stack)}")
+        with term.step("healthy", "measuring the stack before anything is wrong") as step:
+            run.healthy()
+            step.done("measured, all well")
+        with term.step("inject", "setting it up") as step:
+            run.inject()
+            step.done("done")
+        with term.step("symptom", "measuring what its users meet now") as step:
+            found = run.gate()
+            step.done("none, as it should be" if lab.control else "proven")
+    except BaseException as error:
+        with uninterrupted():
+            take_down(engine, name)
+        if isinstance(error, SaidNo):
+            error.message += " Rolled back."
+        raise
+    run.meter(on=False)
+    run.record.event(READY)
+    _hand_over(term, lab, run.stack, run.record.id, found)
+
+
+def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[Finding]) -> None:
+    if found:
+        term.say()
+        term.findings(found)
+    term.say()
+    term.markdown(lab.ticket)
+    term.say()
+    machines = [name for name in place if name not in lab.daemons]
+    for machine in machines:
+        term.say(f"  {f'make shell-{lab.id} AT={machine}':<36} log in to {machine}")
+    hidden = lab.id != lab.name
+    for command, what in (
+        ("check", "is it fixed? measures it now"),
+        ("hint", "a hint"),
+        ("fix", f"apply the documented fix{' (STAGE=1: one fault)' if lab.stages else ''}"),
+        ("debrief", "what it was, after your answer and the repair" if hidden else "the lesson"),
+        ("down", "remove it"),
+    ):
+        if not (hidden and command == "fix"):
+            term.say(f"  {f'make {command}-{lab.id}':<36} {what}")
+    if hidden:
+        term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
+    term.json(
+        {
+            "lab": lab.id,
+            "verdict": "pass",
+            "run": run_id,
+            "machines": machines,
+            "ticket": lab.ticket,
+            "findings": rows(found),
+        }
+    )
+
+
+def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
+    """Findings as JSON."""
+    return [
+        {"name": f.name, "value": f.value, "unit": f.unit, "wanted": f.wanted, "holds": f.holds}
+        for f in found
+    ]
+
+
+def shell(lab_id: str, machine: str) -> None:
+    """Become a shell on a machine or daemon of a lab that is up."""
+    lab = engines.named(lab_id)
+    engine = engines.having(lab.id)
+    place = Stack(engine, stack_name(lab.id))
+    if not place:
+        raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+    if machine not in place:
+        raise BadInput(
+            f"{lab.id} has no machine {machine!r}; it has {', '.join(place)}.",
+            f"make shell-{lab.id} AT={next(iter(place))}",
+        )
+    target = place[machine]
+    if not target.state["Running"]:
+        raise CannotRun(f"{machine} is not running.", f"docker start {target.container_name}")
+    flags = "-it" if sys.stdin.isatty() else "-i"
+    sys.stdout.flush()
+    os.environ.update(engine.env)
+    os.execvp("docker", ["docker", "exec", flags, target.container_name, "bash"])
+
+
+def check(term: Terminal, lab_id: str) -> None:
+    """Measure the symptom as it is now and judge it. Raises SaidNo while it is not gone."""
+    with attached(lab_id, "check") as run:
+        with term.step("check", "measuring what its users meet now") as step:
+            run.measure("check")
+            step.done("measured")
+        found = run.good("check")
+        fixed = all(finding.holds for finding in found)
+        run.record.event("check", fixed=fixed)
+    term.say()
+    term.findings(found)
+    term.say()
+    verdict = "pass" if fixed else "fail"
+    term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})
+    if not fixed:
+        raise SaidNo(
+            f"{lab_id} is not fixed yet{_progress(run.lab, found)}.", f"make hint-{lab_id}"
+        )
+    term.say(f"{lab_id}: yes, it is well. Next: make debrief-{lab_id}")
+
+
+def _progress(lab: Lab, found: Iterable[Finding]) -> str:
+    """How many of several faults are gone; it does not say which, that is for the learner.
+
+    Where one hides the next, what comes after the first that is there says nothing.
+    """
+    by_stage: dict[int, list[bool]] = {}
+    for finding in found:
+        if finding.stage is not None:
+            by_stage.setdefault(finding.stage, []).append(finding.holds)
+    well = [all(by_stage[stage]) for stage in sorted(by_stage)]
+    gone = len(list(takewhile(bool, well))) if lab.ordered else sum(well)
+    return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
+
+
+def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
+    """Apply the documented fix, or one stage of it, and show each step as an engineer types it."""
+    with attached(lab_id, "fix") as run:
+        if run.lab.id != run.lab.name and not run.record.happened(GAVE_UP):
+            raise CannotRun("The fix would say what it is.", f"faultlab debrief {lab_id} --give-up")
+        if stage is not None and stage not in run.lab.stages:
+            stages = " ".join(map(str, run.lab.stages)) or "none"
+            raise BadInput(
+                f"{lab_id} has no stage {stage}; its stages: {stages}.", f"make fix-{lab_id}"
+            )
+        steps = run.lab.fix if stage is None else run.lab.fix_of(stage)
+        try:
+            run.apply("fix", steps)
+        except CannotRun as problem:
+            raise CannotRun(
+                f"{problem.message} Was something repaired by hand before?",
+                f"make reset-{lab_id} fix-{lab_id}",
+            ) from problem
+    typed = [inject.typed(run.stack, step) for step in steps]
+    for line in typed or ["(nothing to fix: nothing is wrong)"]:
+        term.command(line)
+    term.say(f"Applied. Next: make check-{lab_id}")
+    term.json({"lab": lab_id, "steps": typed})
+
+
+def hint(term: Terminal, lab_id: str) -> None:
+    """Give the next rung of the ladder; at its end, all of them again."""
+    with attached(lab_id, "hint") as run:
+        ladder = run.lab.hint
+        given = int(run.record.facts["hints"])
+        if given < len(ladder):
+            given += 1
+            run.record.facts["hints"] = given
+            run.record.event("hint", number=given)
+    for i, rung in enumerate(ladder[:given], 1):
+        points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
+        term.say(f"Hint {i} of {len(ladder)} ({points}): {told(run.lab, rung.text)}")
+    if given == len(ladder):
+        term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
+    term.json(
+        {
+            "lab": lab_id,
+            "given": given,
+            "of": len(ladder),
+            "cost": sum(rung.cost for rung in ladder[:given]),
+            "hints": [told(run.lab, rung.text) for rung in ladder[:given]],
+        }
+    )
+
+
+def told(lab: Lab, text: str) -> str:
+    """A text of the lab with the name that its stack has, where it tells what to type."""
+    return re.sub(rf"(make [a-z]+-){lab.name}\b", rf"\g<1>{lab.id}", text)
+
+
+def debrief(term: Terminal, lab_id: str) -> None:
+    """Show the lesson."""
+    lab = engines.named(lab_id)
+    term.markdown(lab.lesson)
+    term.json({"lab": lab.id, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
+
+
+def down(term: Terminal, lab_id: str) -> None:
+    """Remove a lab and read back that nothing is left."""
+    labs.known(lab_id)  # not loaded: a mistake in its folder must not keep it up
+    name = stack_name(lab_id)
+    with lock.hold(name, f"down {lab_id}"):
+        engine = engines.having(lab_id)
+        was = stack.leftovers(engine, name)
+        with term.step("down", "removing its containers, network and volumes") as step:
+            take_down(engine, name)
+            step.done("removed, nothing is left" if was else "nothing was up")
+    term.json({"lab": lab_id, "removed": was})
+
+
+@contextmanager
+def attached(lab_id: str, verb: str) -> Iterator[Run]:
+    """The run of a lab that is up, read while nobody else can change it."""
+    lab = engines.named(lab_id)  # first: a typing error is one whether or not Docker is up
+    with lock.hold(stack_name(lab.id), f"{verb} {lab.id}"):
+        yield Run.attach(engines.having(lab.id), lab)

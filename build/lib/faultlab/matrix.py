@@ -1,0 +1,185 @@
+"""Matrix: the evidence of every lab, looked for while every other lab is running.
+
+A diagnosis rests on all traces of a lab together, so its evidence fires when every sign of it does.
+That must happen in its own lab, and elsewhere only where `twins` says so: a composite names its
+parts there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from faultlab import case, check, lock, verify
+from faultlab import lab as labs
+from faultlab.check import Check, Finding, Reading
+from faultlab.engine import Engine
+from faultlab.engines import Wanted
+from faultlab.errors import BadInput, CannotRun, SaidNo
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY, showing
+from faultlab.record import Record
+from faultlab.run import Run, stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
+LETTERS: dict[Mark, str] = {
+    "own": "X",
+    "missing": "?",
+    "twin": "t",
+    "alarm": "!",
+    "silent": ".",
+    "absent": " ",
+}
+LEGEND = (
+    "X its own fault   t a declared twin   . silent   blank: no such machine here",
+    "! fires where it must not   ? silent in its own lab",
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The evidence of lab `of`, while lab `running` is up with its fault and its load."""
+
+    running: str
+    of: str
+    mark: Mark
+    signs: list[Finding]
+
+
+def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: Wanted) -> None:
+    """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
+    if bool(lab_ids) == everything:
+        raise BadInput("Name some labs, or say --all.", "faultlab matrix --help")
+    os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
+    chosen = [labs.load(i) for i in (labs.ids() if everything else dict.fromkeys(lab_ids))]
+    judges = {lab.id: check.load(lab.id) for lab in chosen}
+    columns = [lab for lab in chosen if judges[lab.id].evidence]
+    places, cannot = verify.engines_of(term, chosen, wanted)
+    rows: dict[str, list[Cell]] = {}
+    for lab in chosen:
+        with term.step("run", lab.id) as step:
+            if lab.id in cannot:
+                step.done(f"{lab.id}: skipped, it needs the lab VM")
+                continue
+            rows[lab.id] = _row(places[lab.id], lab, columns, judges)
+            step.done(f"{lab.id}: {', '.join(_loud(rows[lab.id])) or 'silent'}")
+    _conclude(term, rows, [lab.id for lab in columns])
+
+
+def again(term: Terminal) -> None:
+    """Print the newest recorded row of each lab, marked as `twins` says today. Runs nothing.
+
+    Raises CannotRun when no row is recorded, and SaidNo for a wrong cell.
+    """
+    rows = recorded()
+    if not rows:
+        raise CannotRun("No row of the matrix is recorded yet.", "faultlab matrix --all")
+    for lab_id, (run, row) in rows.items():
+        term.say(f"{lab_id}: {', '.join(_loud(row)) or 'silent'} ({run})")
+    cells = {lab_id: row for lab_id, (_, row) in rows.items()}
+    _conclude(term, cells, sorted({cell.of for row in cells.values() for cell in row}))
+
+
+def recorded() -> dict[str, tuple[str, list[Cell]]]:
+    """The newest row of each lab that still exists, and its run."""
+    rows: dict[str, tuple[str, list[Cell]]] = {}
+    known = set(labs.ids())
+    for lab_id in sorted(known):
+        lab = labs.load(lab_id)
+        found = (Record.open(run) for run in Record.ids(lab_id))
+        newest = next((r for r in found if r is not None and "matrix" in r.facts), None)
+        if newest is not None:
+            rows[lab_id] = (
+                newest.id,
+                [
+                    _cell(lab, labs.load(cell["of"]), [Finding(**sign) for sign in cell["signs"]])
+                    for cell in newest.facts["matrix"]
+                    if cell["of"] in known
+                ],
+            )
+    return rows
+
+
+def _loud(row: Sequence[Cell]) -> list[str]:
+    return [cell.of for cell in row if cell.mark in ("own", "twin", "alarm")]
+
+
+def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> None:
+    _print(term, rows, columns)
+    term.json({"cells": [asdict(cell) for row in rows.values() for cell in row]})
+    wrong = [cell for row in rows.values() for cell in row if cell.mark in ("alarm", "missing")]
+    if wrong:
+        words = ", ".join(f"{cell.of} in {cell.running}" for cell in wrong)
+        raise SaidNo(f"Not as declared: {words}.", "see twins in docs/adding-a-lab.md")
+
+
+def _row(
+    engine: Engine, lab: Lab, columns: Iterable[Lab], judges: Mapping[str, Check[Any, Any]]
+) -> list[Cell]:
+    """Bring one lab up, prove its symptom, and look for all evidence around its load."""
+    name = stack_name(lab.id)
+    with lock.hold(name, f"matrix {lab.id}"):
+        run = Run.begin(engine, lab, name)
+        try:
+            run.healthy()
+            run.inject()
+            before = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+            run.gate(FAULTY)
+            after = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+            cells = [
+                _cell(lab, other, _signs(judges[other.id], before[other.id], after[other.id]))
+                for other in columns
+            ]
+            run.record.facts["matrix"] = [asdict(cell) for cell in cells]
+        finally:
+            run.down()
+    return cells
+
+
+def _watch(judge: Check[Any, Any], place: Stack) -> Any:
+    """The traces of a lab as they are now; None where a machine that it reads is not there."""
+    try:
+        return judge.watch(place)
+    except CannotRun:
+        return None
+
+
+def _signs(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
+    if before is None or after is None:
+        return []
+    return judge.signs(Reading(None, before, after))
+
+
+def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
+    telling = showing(other, signs)
+    fires = bool(telling) and all(sign.holds for sign in telling)
+    return Cell(lab.id, other.id, mark(lab, other, fires, bool(signs)), signs)
+
+
+def mark(lab: Lab, other: Lab, fires: bool, there: bool) -> Mark:
+    """What it means that the evidence of `other` does or does not fire in `lab`."""
+    if other.id == lab.id:
+        return "own" if fires else "missing"
+    if not there:
+        return "absent"
+    if not fires:
+        return "silent"
+    return "twin" if other.id in lab.twins or lab.id in other.twins else "alarm"
+
+
+def _print(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> None:
+    """A row for the lab that runs, a numbered column for the evidence that is looked for."""
+    numbers = {of: number for number, of in enumerate(columns, 1)}
+    term.say()
+    term.say("evidence of lab".rjust(22) + "".join(f"{numbers[of]:>2}" for of in columns))
+    for running, row in rows.items():
+        number = f"{numbers[running]:>2}" if running in numbers else "  "
+        marks = {cell.of: LETTERS[cell.mark] for cell in row}
+        term.say(f"{number} {running:<19}" + "".join(f" {marks.get(of, ' ')}" for of in columns))
+    term.say()
+    for line in LEGEND:
+        term.say(line)

@@ -1,0 +1,73 @@
+"""Measured: what a run has measured so far, and what its lab's check says of it.
+
+It needs the record and the check, no engine: a run that is over is judged like one that is up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from faultlab.check import Check, Finding, Reading
+from faultlab.errors import CannotRun
+from faultlab.lab import Lab
+from faultlab.record import Record
+
+HEALTHY = "healthy"
+FAULTY = "faulty"
+FIXED = "fixed"
+PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
+
+
+def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:
+    """Of these findings those of the faults that show while some are gone, and of no fault."""
+    stages = [None, *lab.showing(gone)]
+    return [finding for finding in found if finding.stage in stages]
+
+
+class Measured:
+    """The readings of one run, judged by the check of its lab."""
+
+    def __init__(self, lab: Lab, judge: Check[Any, Any], record: Record) -> None:
+        self.lab = lab
+        self.check = judge
+        self.record = record
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases it has come to, in this order."""
+        return list(self.record.facts["readings"])
+
+    def reading(self, phase: str) -> Reading[Any, Any]:
+        """A reading of this run. Raises CannotRun when the run did not get there."""
+        stored = self.record.facts["readings"].get(phase)
+        if stored is None:
+            raise CannotRun(f"The run did not get to the phase {phase!r}.")
+        return self.check.load(stored)
+
+    def good(self, phase: str) -> list[Finding]:
+        """Findings that all hold when the phase looks as it should."""
+        return self.check.good(self.reading(phase).look, self.reading(HEALTHY).look)
+
+    def bad(self, phase: str) -> list[Finding]:
+        """Findings that all hold when the phase shows the symptom."""
+        return self.check.bad(self.reading(phase).look, self.reading(HEALTHY).look)
+
+    def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
+        """Those of them that must hold while, of several faults, these are gone."""
+        return showing(self.lab, self.bad(phase), gone)
+
+    def expected(self, phase: str) -> list[Finding]:
+        """What must hold after inject: the symptom, or for a control that all is well."""
+        return self.good(phase) if self.lab.control else self.ill(phase)
+
+    def signs(self, phase: str) -> list[Finding]:
+        """The traces that an engineer would find; none when the run did not look for them."""
+        reading = self.reading(phase)
+        return [] if reading.before is None else self.check.signs(reading)
+
+    def findings(self, phase: str) -> dict[str, list[dict[str, Any]]]:
+        """All that the check says of a phase, as the record keeps it."""
+        found = {"good": self.good(phase), "bad": self.bad(phase), "signs": self.signs(phase)}
+        return {kind: [asdict(finding) for finding in each] for kind, each in found.items()}

@@ -1,0 +1,219 @@
+"""Mystery: a lab that its learner has not been told, what they think it is, and what that is worth.
+
+The stack, its labels and its run are called `mystery`, so nothing in reach says which lab it is;
+the run's record on the host does. Controls are drawn, too: "nothing is wrong" is an answer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from faultlab import catalogue, engines, learner, lock, stack
+from faultlab import lab as labs
+from faultlab.engine import Engine
+from faultlab.engines import Wanted
+from faultlab.errors import BadInput, CannotRun
+from faultlab.lab import NO_FAULT, Lab, Truth
+from faultlab.record import Record
+from faultlab.run import stack_name
+from faultlab.terminal import Terminal
+
+NAME = labs.MYSTERY
+_CONTROLS = 0.2  # of the draws: somebody who looks for a fault every time finds one every time
+_TWINS = 3  # times as likely is a lab whose symptom has another cause elsewhere
+_PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a right part, for the repair, off for each retry
+_ANSWER = "answer"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a diagnosis is worth: 10 points for each right part and for the repair, less what hints
+    and further answers cost. `answer`: the last one; None without one.
+    """
+
+    answer: dict[str, str] | None
+    right: dict[str, bool]
+    repaired: bool
+    gave_up: bool
+    hints: int
+    answers: int
+    minutes: float
+
+    @property
+    def of(self) -> int:
+        """The most that can be had: 40, or 10 where no diagnosis is asked for."""
+        return _PART * len(self.right) + _REPAIR
+
+    @property
+    def points(self) -> int:
+        """Never below 0; who gave up has none for the repair."""
+        earned = _PART * sum(self.right.values()) + _REPAIR * (self.repaired and not self.gave_up)
+        return max(0, earned - self.hints - _AGAIN * max(0, self.answers - 1))
+
+
+def candidates(tier: str | None, level: int | None) -> list[Lab]:
+    """The labs to draw from. Controls are of every tier and level. Raises BadInput for none."""
+    every = [labs.load(lab_id) for lab_id in labs.ids()]
+    found = [
+        lab
+        for lab in every
+        if lab.control or (tier in (None, lab.tier) and (level is None or lab.difficulty <= level))
+    ]
+    if all(lab.control for lab in found):
+        asked = [f"of tier {tier}"] if tier else []
+        asked += [f"of level {level} or below"] if level is not None else []
+        tiers = sorted({lab.tier for lab in every if not lab.control})
+        raise BadInput(
+            f"No lab is {' and '.join(asked)}; tiers: {', '.join(tiers)}.",
+            "faultlab list",
+        )
+    return found
+
+
+def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
+    """The labs in the order of their draw: the same for the same seed and the same labs."""
+    chance = random.Random(seed)
+    left = list(found)
+    while left:
+        control = chance.random() < _CONTROLS
+        some = [lab for lab in left if lab.control == control] or left
+        weights = [_TWINS if lab.twins and not lab.control else 1 for lab in some]
+        drawn = chance.choices(some, weights)[0]
+        left.remove(drawn)
+        yield drawn
+
+
+def start(
+    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: Wanted
+) -> None:
+    """Draw a lab and start it under no name. Raises what `start` raises."""
+    found = candidates(tier, level)
+    if seed is None:
+        seed = random.SystemRandom().randrange(10_000)
+    name = stack_name(NAME)
+    with lock.hold(name, NAME):
+        if stack.Stack(engines.having(NAME), name):
+            raise CannotRun("A mystery is up already.", f"make down-{NAME}")
+        with term.step("draw", "looking what runs here") as step:
+            drawn = _first_that_runs(found, seed, wanted)
+            step.done(f"one of {len(found)}, seed {seed}")
+        learner.begin(term, drawn.called(NAME), wanted)
+
+
+def _first_that_runs(found: Sequence[Lab], seed: int, wanted: Wanted) -> Lab:
+    """Without the VM unless it is asked for: what needs it would be told apart by that."""
+    engine = Engine()
+    for lab in order(found, seed):
+        if wanted == "vm" or not engines.needs_vm(engine, lab):
+            return lab
+    raise CannotRun("None of these labs runs here.", f"faultlab {NAME} --engine vm")
+
+
+def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
+    """Note an answer; it is scored in the debrief. Raises BadInput for a word that is no term."""
+    answer = answered(component, resource, cause)
+    with learner.attached(NAME, "diagnose") as run:
+        run.record.event(_ANSWER, **answer)
+        given = sum(1 for _ in _answers(run.record.facts["events"]))
+    term.say(f"Answer {given} noted; the debrief says what it is worth.")
+    if given > 1:
+        term.say(f"The last one counts, and each after the first costs {_AGAIN} points.")
+    term.json({"answers": given, "answer": answer})
+
+
+def debrief(term: Terminal, give_up: bool) -> None:
+    """What it was, and what the answer is worth; then the lesson.
+
+    Raises CannotRun before it is answered and repaired, unless the learner gives up.
+    """
+    with learner.attached(NAME, "debrief") as run:
+        found = scored(run.lab, run.record)
+        if give_up and not found.gave_up:
+            run.record.event(learner.GAVE_UP)
+            found = scored(run.lab, run.record)
+        if not found.gave_up:
+            _must_be_done(found)
+        truth, real, lesson = run.lab.truth.model_dump(), run.lab.name, run.lab.lesson
+    term.heading(f"It was {real}: {labs.load(real).title}")
+    term.table(
+        ("", "it was", "your answer", ""),
+        [
+            [part, truth[part], (found.answer or {}).get(part, "-"), _yes(found.right[part])]
+            for part in truth
+        ],
+    )
+    how = "given up" if found.gave_up else "repaired" if found.repaired else "not repaired"
+    term.say(
+        f"{found.points} of {found.of} points: {how}, hints for {found.hints}, "
+        f"{found.answers} answer{'' if found.answers == 1 else 's'}, {found.minutes:.0f} min"
+    )
+    term.say()
+    term.markdown(lesson)
+    term.json(
+        {"lab": real, "truth": truth, "points": found.points, **asdict(found), "lesson": lesson}
+    )
+
+
+def _yes(right: bool) -> str:
+    return "yes" if right else "no"
+
+
+def _must_be_done(found: Score) -> None:
+    if found.answer is None:
+        raise CannotRun(
+            "The debrief opens when you have said what it is.",
+            "faultlab diagnose --help, or faultlab debrief mystery --give-up",
+        )
+    if not found.repaired:
+        raise CannotRun(
+            "The debrief opens when a check has said that it is well.",
+            f"make check-{NAME}, or faultlab debrief {NAME} --give-up",
+        )
+
+
+def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
+    for event in events:
+        if event["what"] == _ANSWER:
+            yield {part: event[part] for part in Truth.model_fields}
+
+
+def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
+    """Which parts of an answer are. Of several faults each one is, with its own three parts."""
+    given = answer or {}
+    every = [truth.model_dump() for truth in labs.truths(lab)]
+    compared = [{part: given.get(part) == word for part, word in one.items()} for one in every]
+    return max(compared, key=lambda parts: sum(parts.values()))
+
+
+def answered(component: str, resource: str, cause: str) -> dict[str, str]:
+    """An answer, in the words of `faultlab terms`. Raises BadInput for one that is none."""
+    answer = Truth(component=component, resource=resource, cause=cause).model_dump()
+    words = catalogue.words()
+    for part, known in (
+        ("component", words["components"]),
+        ("resource", words["resources"]),
+        ("cause", words["causes"]),
+    ):
+        if answer[part] not in (*known, NO_FAULT):
+            raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
+    return answer
+
+
+def scored(lab: Lab, record: Record) -> Score:
+    """What the learner of this run has earned so far."""
+    events = record.facts["events"]
+    answers = list(_answers(events))
+    answer = answers[-1] if answers else None
+    given = int(record.facts["hints"])
+    return Score(
+        answer=answer,
+        right=right(lab, answer),
+        repaired=any(event["what"] == "check" and event.get("fixed") for event in events),
+        gave_up=any(event["what"] == learner.GAVE_UP for event in events),
+        hints=sum(rung.cost for rung in lab.hint[:given]),
+        answers=len(answers),
+        minutes=(events[-1]["t"] - next((e["t"] for e in events if e["what"] == "ready"), 0)) / 60,
+    )

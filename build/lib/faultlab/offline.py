@@ -1,0 +1,164 @@
+"""Offline: one archive with all that a machine without a network needs to run the labs.
+
+`faultlab bundle` writes it: the images, the wheels of `.venv`, Debian's packages, the lab VM's box,
+and the SHA-256 of each file. `make setup BUNDLE=FILE` reads it: setup/bundle.sh.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from faultlab import __version__, images, paths
+from faultlab.command import run, stream
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun
+from faultlab.run import ensure_images
+from faultlab.terminal import Terminal
+
+DEFAULT = "faultlab.bundle.tar"
+SUMS = "SHA256SUMS"
+_FACTS = "bundle.json"
+# What setup.sh may install, on a Debian that has nothing yet; libvirt.sh names its own.
+_PACKAGES = (
+    *("docker.io", "docker-compose", "iptables", "python3-venv", "make", "git"),
+    *("mmdebstrap", "debian-archive-keyring", "openssl"),
+)
+_BOX = (
+    *("faultlab.box", "box.json", "version", "digest", "vmlinuz", "initrd.img", "cmdline"),
+    *("ssh_key", "ssh_key.pub"),
+)
+Say = Callable[[str], None]
+
+
+def bundle(term: Terminal, out: str, *, vm: bool) -> None:
+    """Write the archive. Raises BadInput, or CannotRun when a part of it cannot be had."""
+    file = paths.in_a_folder(out)
+    engine = Engine()
+    box = paths.root() / ".vm"
+    with_vm = vm and (box / "digest").is_file()
+    with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=".bundle-") as name:
+        folder = Path(name)
+        with term.step("images", "looking for what has to be built") as step:
+            ensure_images(engine, step.note)
+            tags = [images.tag(each) for each in images.names()]
+            _images(engine, tags, folder / "images.tar.gz", step.note)
+            step.done(f"{len(tags)} images, {_size(folder / 'images.tar.gz')}")
+        with term.step("wheels", "collecting what .venv is made of") as step:
+            step.done(f"{_wheels(folder / 'wheels', step.note)} wheels")
+        with term.step("packages", "collecting Debian's packages") as step:
+            step.done(f"{_packages(folder / 'debs', with_vm, step.note)} packages")
+        with term.step("vm", "copying the box of the lab VM") as step:
+            if with_vm:
+                (folder / "vm").mkdir()
+                for each in _BOX:
+                    shutil.copy2(box / each, folder / "vm" / each)
+            step.done(_size(folder / "vm/faultlab.box") if with_vm else "without: no box is here")
+        facts = {
+            "faultlab": __version__,
+            "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+            "machine": platform.machine(),
+            "images": tags,
+            "vm": with_vm,
+        }
+        (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+        with term.step("archive", "writing checksums and the archive") as step:
+            _pack(folder, file, step.note)
+            step.done(f"{file} ({_size(file)})")
+    term.say(f"On the other machine, in a checkout of this version: make setup BUNDLE={file.name}")
+    term.json({"file": str(file), "bytes": file.stat().st_size, **facts})
+
+
+def _images(engine: Engine, tags: list[str], to: Path, note: Say) -> None:
+    note(f"saving {len(tags)} images")
+    save = 'set -o pipefail; docker save "$@" | gzip -1 >"$0"'
+    stream(["bash", "-c", save, str(to), *tags], note, engine.env)
+
+
+def _wheels(folder: Path, note: Say) -> int:
+    """Those of faultlab with its pages, and what pip builds it with; not faultlab itself."""
+    stream(
+        [
+            *(sys.executable, "-m", "pip", "wheel", "--progress-bar", "off"),
+            *("--wheel-dir", str(folder), f"{paths.root()}[web]", "setuptools>=68", "wheel"),
+        ],
+        note,
+    )
+    for own in folder.glob("faultlab-*.whl"):
+        own.unlink()
+    return len(list(folder.glob("*.whl")))
+
+
+def _packages(folder: Path, with_vm: bool, note: Say) -> int:
+    """All packages that a bare Debian would need, with an index that apt reads."""
+    folder.mkdir()
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        note("without: that needs apt-get, and root")
+        (folder / "Packages").touch()
+        return 0
+    wanted = [*_PACKAGES, *(_of_the_vm() if with_vm else ())]
+    (folder / "partial").mkdir()
+    (folder / "status").touch()  # as if nothing were installed
+    stream(
+        [
+            *("apt-get", "install", "--download-only", "--yes", "--no-install-recommends"),
+            *("-o", f"Dir::State::status={folder}/status"),
+            *("-o", f"Dir::Cache::archives={folder}"),
+            *("-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1"),
+            *wanted,
+        ],
+        note,
+    )
+    index = []
+    for deb in sorted(folder.glob("*.deb")):
+        note(f"reading {deb.name}")
+        control = run(["dpkg-deb", "--field", str(deb)], timeout=30).stdout.rstrip()
+        size, digest = deb.stat().st_size, _sha256(deb)
+        index.append(f"{control}\nFilename: ./{deb.name}\nSize: {size}\nSHA256: {digest}\n")
+    (folder / "Packages").write_text("\n".join(index))
+    for rest in ("partial", "status", "lock"):
+        path = folder / rest
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return len(index)
+
+
+def _of_the_vm() -> list[str]:
+    """What setup/libvirt.sh installs, as it stands there."""
+    text = (paths.root() / "setup/libvirt.sh").read_text()
+    return text.partition("PACKAGES=(")[2].partition(")")[0].split()
+
+
+def _pack(folder: Path, file: Path, note: Say) -> None:
+    parts = sorted(path for path in folder.rglob("*") if path.is_file())
+    sums = []
+    for part in parts:
+        note(f"checksum of {part.name}")
+        sums.append(f"{_sha256(part)}  {part.relative_to(folder)}\n")
+    (folder / SUMS).write_text("".join(sums))
+    half = file.with_name(f"{file.name}.part")
+    try:
+        with tarfile.open(half, "w") as archive:
+            for part in (folder / SUMS, *parts):
+                note(f"writing {part.name}")
+                archive.add(part, part.relative_to(folder))
+        half.replace(file)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _size(file: Path) -> str:
+    return f"{file.stat().st_size / 1e6:,.0f} MB"

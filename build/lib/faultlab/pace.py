@@ -1,0 +1,43 @@
+"""Pace: how fast an engine is, measured, so that a load fits it.
+
+Checks name the loads that suit a machine of pace 1. A slower engine (a VM without KVM is 20 to 50
+times slower) gets fewer users at a time, so that its waiting times stay what they are, and more
+seconds, so that enough of them come. Limits never change: they are ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+
+_PROGRAMS = 1500  # that a machine of pace 1 starts in a second
+_FEWEST = 400  # users: of 100, half found one of 51 ports, and the lab port-range hardly showed
+_LONGEST = 3  # times the seconds that a check names
+_TRY = 'timeout 1 sh -c "while :; do /bin/true; echo; done" | wc -l'
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Speed by that of the machine for which the loads were chosen, at most 1."""
+
+    share: float = 1.0
+
+    def connections(self, count: int) -> int:
+        """Users at a time."""
+        return max(min(count, _FEWEST), round(count * self.share))
+
+    def seconds(self, seconds: int) -> int:
+        """How long they come."""
+        return math.ceil(seconds * min(_LONGEST, 1 / self.share))
+
+
+def measure(machine: Shell) -> Pace:
+    """Start programs for a second: it costs what a load costs, system calls and new pages."""
+    return parse(machine.must(_TRY))
+
+
+def parse(out: str) -> Pace:
+    """Read how many programs were started."""
+    return Pace(min(1.0, max(1, int(out)) / _PROGRAMS))

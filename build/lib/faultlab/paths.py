@@ -1,0 +1,54 @@
+"""Where the project's own files are. `FAULTLAB_ROOT` points to another copy (tests use it)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from faultlab.errors import BadInput
+
+
+def root() -> Path:
+    """The folder that holds `labs/`, `checks/` and `images/`."""
+    return Path(os.environ.get("FAULTLAB_ROOT") or Path(__file__).resolve().parents[1])
+
+
+def labs() -> Path:
+    """One folder a lab, and `stack.yaml`."""
+    return root() / "labs"
+
+
+def checks() -> Path:
+    """One `test_<id>.py` a lab."""
+    return root() / "checks"
+
+
+def images() -> Path:
+    """One folder an image."""
+    return root() / "images"
+
+
+def tools() -> Path:
+    """One folder a diagnostic tool that can be examined."""
+    return root() / "tools"
+
+
+def runs() -> Path:
+    """One folder a run. Not under version control."""
+    return root() / "runs"
+
+
+def show(file: Path) -> str:
+    """The path as a user types it from the project's folder."""
+    try:
+        return str(file.relative_to(root()))
+    except ValueError:
+        return str(file)
+
+
+def in_a_folder(name: str) -> Path:
+    """A file that is to be written. Raises BadInput when its folder is not there."""
+    file = Path(name)
+    if not file.absolute().parent.is_dir():
+        raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")
+    return file

@@ -1,0 +1,212 @@
+"""Plot: the sweep of a run as a picture, one self-contained SVG, drawn by matplotlib.
+
+A sweep is what a lab's look holds under the name `sweep`: a list of points, all of them numbers,
+the first of which is the load. Each other number becomes a panel, and each phase of the run a line
+in it, so that a lab that measures a sweep has its picture without another word.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from faultlab import lab as labs
+from faultlab import paths
+from faultlab.errors import BadInput
+from faultlab.record import Record
+from faultlab.terminal import Terminal
+
+FILE = "sweep.svg"
+_BEFORE = ", before"  # the faulty phase once more, on the fresh stack of an alternative
+_INK = "#24292f"
+# The reader's browser says whether it is dark around the picture; the background stays open.
+_STYLE = (
+    "<style>svg {{ color: {ink} }}"
+    " @media (prefers-color-scheme: dark) {{ svg {{ color: #e6edf3 }} }}</style>"
+)
+# Told apart by colour and by shape; each colour can be read on white and on black.
+LINES = (("#1a9a6c", "o-"), ("#d9602b", "s-"), ("#3d85d1", "^--"), ("#a05cc0", "D:"))
+_PERCENT = "_percent"
+_UNITS = (("_per_second", "/s"), (_PERCENT, " (%)"), ("_seconds", " (s)"), ("_", " "))
+
+Points = list[dict[str, float]]
+Axes: TypeAlias = Any  # of matplotlib, which is slow to import and so is not until it draws
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the phases of a run measured under a growing load."""
+
+    run: str
+    lab: str
+    phases: dict[str, Points]
+
+    @property
+    def load(self) -> str:
+        """The number that grows from point to point."""
+        return next(iter(self._first))
+
+    @property
+    def panels(self) -> list[str]:
+        """The numbers that depend on it; one that is 0 everywhere has nothing to show."""
+        points = [point for phase in self.phases.values() for point in phase]
+        return [n for n in self._first if n != self.load and any(point[n] for point in points)]
+
+    @property
+    def loads(self) -> list[float]:
+        """Where it was measured."""
+        return sorted({p[self.load] for phase in self.phases.values() for p in phase})
+
+    @property
+    def _first(self) -> dict[str, float]:
+        return next(iter(self.phases.values()))[0]
+
+
+def draw(term: Terminal, what: str, to: str | None) -> None:
+    """Draw the sweep of a run, or of the newest run of a lab that has one.
+
+    Raises BadInput when there is no such run or lab, when it holds no sweep, or is damaged.
+    """
+    sweep = find(what)
+    file = target(to or paths.runs() / sweep.run / FILE)
+    with term.step("plot", f"drawing {sweep.run}") as step:
+        file.write_text(svg(sweep))
+        step.done(paths.show(file))
+    term.json({"run": sweep.run, "file": str(file), "phases": list(sweep.phases)})
+
+
+def target(to: str | Path) -> Path:
+    """The file to draw to. Raises BadInput when its folder is not there."""
+    file = Path(to)
+    if not file.parent.is_dir():
+        raise BadInput(f"There is no folder {file.parent}.", f"mkdir -p {file.parent}")
+    return file
+
+
+def find(what: str) -> Sweep:
+    """The sweep of a run by its id, or the newest one of a lab. Raises BadInput."""
+    if what in Record.ids():
+        return _of_run(what)
+    if what not in labs.ids():
+        raise BadInput(f"There is no run and no lab called {what!r}.", "faultlab runs")
+    for run in Record.ids(what):
+        found = Record.open(run)
+        if found and _phases(found):
+            return _of_run(run)
+    raise BadInput(f"No run of {what} holds a sweep.", f"make lab-{what}, if its check has one")
+
+
+def has_sweep(found: Record) -> bool:
+    """Is there one to draw in this record?"""
+    return bool(_phases(found))
+
+
+def _of_run(run: str) -> Sweep:
+    found = Record.read(run)
+    try:
+        phases = TypeAdapter(dict[str, Points]).validate_python(_phases(found))
+        sweep = Sweep(run, found.facts["lab"], phases)
+        names = {tuple(point) for points in phases.values() for point in points}
+    except ValidationError as error:
+        raise _damaged(run) from error
+    if not phases:
+        raise BadInput(f"The run {run} holds no sweep.", f"faultlab plot {sweep.lab}")
+    if not all(phases.values()) or len(names) != 1 or not sweep.panels:
+        raise _damaged(run)
+    return sweep
+
+
+def _phases(found: Record) -> dict[str, Any]:
+    """What stands under `sweep` in the looks of a record, whatever it is."""
+    looks = {
+        phase: reading.get("look")
+        for phase, reading in found.facts["readings"].items()
+        if not phase.endswith(_BEFORE)
+    }
+    return {
+        phase: look["sweep"]
+        for phase, look in looks.items()
+        if isinstance(look, dict) and "sweep" in look
+    }
+
+
+def _damaged(run: str) -> BadInput:
+    return BadInput(f"The record of the run {run} is damaged.", f"less runs/{run}/run.json")
+
+
+def svg(sweep: Sweep) -> str:
+    """The picture of a sweep: a panel for each number."""
+    from matplotlib import ticker
+
+    def draw(panel: Axes, name: str) -> None:
+        for i, (phase, points) in enumerate(sweep.phases.items()):
+            colour, line = LINES[i % len(LINES)]
+            loads = [point[sweep.load] for point in points]
+            panel.plot(loads, [point[name] for point in points], line, color=colour, label=phase)
+        panel.set_title(words(name), loc="left", fontsize="medium")
+        panel.set_ylim(bottom=0, top=105 if name.endswith(_PERCENT) else None)
+        panel.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+        if sweep.loads[0] > 0:
+            panel.set_xscale("log", base=2)
+        panel.set_xticks(sweep.loads)
+        panel.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
+        if name == sweep.panels[-1]:
+            panel.set_xlabel(f"{words(sweep.load)}   (run {sweep.run})")
+
+    title = f"{sweep.lab}: {', '.join(map(words, sweep.panels))}"
+    return picture(title, sweep.panels, draw, height=1.7)
+
+
+def picture(
+    title: str,
+    panels: Sequence[P],
+    draw: Callable[[Axes, P], None],
+    *,
+    height: float,
+    share: bool = True,
+) -> str:
+    """One panel below the other, each `height` inches; with `share` they have one x-axis.
+
+    Text stays text, it is readable where it is light or dark, and the same input is the same SVG.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    inked = "text.color axes.edgecolor axes.labelcolor grid.color xtick.color ytick.color"
+    settings: Any = dict.fromkeys(inked.split(), _INK)
+    settings |= {"svg.fonttype": "none", "svg.hashsalt": "faultlab", "font.family": "sans-serif"}
+    with rc_context(settings):
+        figure = Figure(figsize=(7, 0.9 + height * len(panels)), layout="constrained")
+        axes = figure.subplots(len(panels), 1, sharex=share, squeeze=False)[:, 0]
+        for axis, panel in zip(axes, panels, strict=True):
+            draw(axis, panel)
+            axis.grid(alpha=0.2)
+            axis.spines[["top", "right"]].set_visible(False)
+        lines, labels = axes[0].get_legend_handles_labels()
+        figure.legend(lines, labels, loc="outside upper left", ncols=4, frameon=False)
+        drawn = StringIO()
+        figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
+    return _open(drawn.getvalue(), title)
+
+
+def words(name: str) -> str:
+    """`operations_per_second` as a person writes it: `operations/s`."""
+    for short, text in _UNITS:
+        name = name.replace(short, text)
+    return name
+
+
+def _open(drawn: str, title: str) -> str:
+    """Name it for those who cannot see it, and let its ink follow the reader's colours."""
+    head = drawn.index(">", drawn.index("<svg")) + 1
+    named = f"\n <title>{escape(title)}</title>\n {_STYLE.format(ink=_INK)}"
+    return drawn[:head] + named + drawn[head:].replace(_INK, "currentColor")

@@ -1,0 +1,98 @@
+"""Probe: visits over a new connection each, timed from the first SYN, by ab. Source: ab(1).
+
+wrk starts its clock when a connection stands; a visitor who has to knock again for a second is
+nowhere in its percentiles. ab's clock includes the connect.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+_SLOW = 500  # milliseconds
+_SILENCE = 5  # seconds without any answer, after which ab gives up
+
+# ab -g writes a line for each request, the quickest first; field 5 is its whole time in ms.
+_TAIL = r"""awk -F'\t' 'NR > 1 { t[++n] = $5; if ($5 >= %d) slow++ }
+END { k = int(n / 100); if (k < 1) k = 1
+  for (i = n - k + 1; i <= n; i++) sum += t[i]
+  printf "tail %%d %%d %%d %%.1f\n", t[int((n + 1) / 2)], t[n], slow, sum / k }'"""
+
+
+@dataclass(frozen=True)
+class Visits:
+    """What visitors met, each with a connection of its own. Times in seconds, connect included.
+
+    `slow`: over half a second; `slowest_percent`: the mean of the slowest 1%.
+    """
+
+    seconds: float
+    requests: int
+    failed: int
+    slow: int
+    median: float
+    slowest_percent: float
+    max: float
+
+    @property
+    def good_per_second(self) -> float:
+        """Visits a second that got their page."""
+        return (self.requests - self.failed) / self.seconds
+
+    @property
+    def slow_share(self) -> float:
+        """Share of visits that took over half a second or failed, 0 to 1; 1 when there was none."""
+        return min(1, (self.slow + self.failed) / self.requests) if self.requests else 1.0
+
+
+def visits(
+    machine: Shell, url: str, *, visitors: int, seconds: int, most: int = 1_000_000
+) -> Visits:
+    """Let so many visitors at a time come for so many seconds, until there were `most`."""
+    command = (
+        "cd $(mktemp -d) && "
+        f"ab -q -r -s {_SILENCE} -c {visitors} -t {seconds} -n {most} -g times {url} 2>&1; "
+        f"[ -s times ] && {_TAIL % _SLOW} times; rm -rf $PWD"
+    )
+    return parse(machine.run(command, timeout=seconds + 30).out, seconds)
+
+
+def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int) -> None:
+    """Let visitors come until there were so many, or the time is over; nobody counts them."""
+    command = f"ab -q -r -s 10 -c {visitors} -t {seconds} -n {requests} {url}"
+    machine.run(command, timeout=seconds + 30)
+
+
+def parse(out: str, seconds: float) -> Visits:
+    """Read ab's report and the line about the tail.
+
+    It gives none when nobody is answered any more: then those who were before count as slow, since
+    their times are not told. Raises CannotRun for anything else that is no report.
+    """
+    if "apr_pollset_poll: The timeout" in out:
+        before = int(_number(r"Total of (\d+) requests completed", out))
+        return Visits(seconds, before, 0, before, _SILENCE, _SILENCE, _SILENCE)
+    tail = re.search(r"^tail (\d+) (\d+) (\d*) ([\d.]+)$", out, re.MULTILINE)
+    if not tail:
+        last = (out.strip().splitlines() or ["nothing"])[-1]
+        raise CannotRun(f"ab gave no result: {last}")
+    requests = int(_number(r"Complete requests: +(\d+)", out))
+    errors = _number(r"Failed requests: +(\d+)", out)  # one visit can have several
+    refused = _number(r"Non-2xx responses: +(\d+)", out)
+    return Visits(
+        seconds=_number(r"Time taken for tests: +([\d.]+)", out),
+        requests=requests,
+        failed=min(requests, int(errors + refused)),
+        slow=int(tail[3] or 0),
+        median=int(tail[1]) / 1000,
+        slowest_percent=float(tail[4]) / 1000,
+        max=int(tail[2]) / 1000,
+    )
+
+
+def _number(pattern: str, out: str) -> float:
+    found = re.search(pattern, out)
+    return float(found[1]) if found else 0.0

@@ -1,0 +1,26 @@
+"""Probe: the maximum segment size that a server announces, seen by tcpdump. Source: tcpdump(8)."""
+
+from __future__ import annotations
+
+import re
+
+from faultlab.engine import Shell
+
+_MSS = re.compile(r"mss (\d+)")
+
+
+def announced_mss(machine: Shell, host: str, port: int = 80) -> int:
+    """Bytes of MSS in the server's SYN-ACK, which answers one SYN of ours."""
+    watch = f"src host {host} and src port {port} and tcp[tcpflags] == (tcp-syn|tcp-ack)"
+    command = (
+        f"timeout 3 tcpdump --immediate-mode -nn -i eth0 -c 1 '{watch}' 2>/dev/null & watcher=$!; "
+        f"hping3 -S -p {port} -c 20 -i u50000 {host} >/dev/null 2>&1 & "
+        "wait $watcher; kill $! 2>/dev/null; wait"
+    )
+    return parse_mss(machine.run(command).out)
+
+
+def parse_mss(out: str) -> int:
+    """Read the option from tcpdump's line; 0 when no SYN-ACK came."""
+    found = _MSS.search(out)
+    return int(found[1]) if found else 0

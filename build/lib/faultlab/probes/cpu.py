@@ -1,0 +1,42 @@
+"""Probe: the processor time that a daemon used, from its cgroup, version 1 or 2.
+
+Sources: the kernel's cgroup-v1/cpuacct and cgroup-v2 documents. In a container /proc/stat is the
+whole host's, and so is what mpstat and vmstat show there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+
+_READ = (
+    "cd /sys/fs/cgroup; date +%s.%N; nproc; "
+    "sed 's/^/nanoseconds /' cpuacct/cpuacct.usage 2>/dev/null; grep usage_usec cpu.stat; true"
+)
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """`at`: seconds of the clock; `used`: seconds since the container started; processors there."""
+
+    at: float
+    used: float
+    processors: int
+
+    def busy_percent_since(self, before: Cpu) -> float:
+        """Of all processors, what the daemon used since then."""
+        return 100 * (self.used - before.used) / (self.at - before.at) / self.processors
+
+
+def read(daemon: Shell) -> Cpu:
+    """Read it in the daemon itself: its machine has a cgroup of its own."""
+    return parse(daemon.must(_READ))
+
+
+def parse(out: str) -> Cpu:
+    """Read the clock, the processors, and `nanoseconds N` (version 1) or `usage_usec N` (2)."""
+    at, processors, counter = out.splitlines()[:3]
+    unit, value = counter.split()
+    used = int(value) / (1e9 if unit == "nanoseconds" else 1e6)
+    return Cpu(float(at), used, int(processors))

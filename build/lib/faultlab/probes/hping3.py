@@ -1,0 +1,114 @@
+"""Probe: the first SYN of a connection, many times, by hping3; or far too many times.
+
+Each SYN goes out once: the client's kernel does not know of it and never repeats it, so a late
+answer is the server's own repeat of its SYN-ACK, one second later. Source: hping3(8).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+_ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
+_SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")
+_LATE = 500.0  # milliseconds; the kernel's first repeat of a SYN-ACK comes after 1,000
+
+
+@dataclass(frozen=True)
+class Handshakes:
+    """SYNs sent, how many were answered at once (under 500 ms) or late, and the times in ms.
+
+    The 95th percentile and not the slowest: also in a healthy stack a SYN-ACK rarely comes only
+    with its repeat (2 of about 5,000 seen).
+    """
+
+    sent: int
+    prompt: int
+    late: int
+    rtt_median: float
+    rtt_p95: float
+
+    @property
+    def first_try_loss(self) -> float:
+        """Share of SYNs without a prompt answer, 0 to 1."""
+        return (self.sent - self.prompt) / self.sent
+
+    @property
+    def unanswered(self) -> int:
+        """SYNs without any answer."""
+        return self.sent - self.prompt - self.late
+
+
+def syn(machine: Shell, host: str, port: int = 80, count: int = 5, gap: float = 0.1) -> Handshakes:
+    """Send `count` SYNs, `gap` seconds apart, and collect the SYN-ACKs."""
+    micros = int(gap * 1_000_000)
+    command = f"hping3 -S -p {port} -c {count} -i u{micros} {host} 2>&1"
+    return parse(machine.run(command, timeout=count * gap + 15).out)
+
+
+@dataclass(frozen=True)
+class Flood:
+    """SYNs that were sent as fast as asked for, and the packets that came back."""
+
+    sent: int
+    received: int
+
+
+def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float = 0.0001) -> Flood:
+    """Send SYNs `gap` seconds apart for so many seconds, and to a neighbour only.
+
+    Raises CannotRun, before anything is sent, when the way to `host` leads through a router.
+    """
+    address = machine.must(f"getent ahostsv4 {host} | awk 'NR == 1 {{ print $1 }}'").strip()
+    way = machine.must(f"ip route get {address}")
+    if " via " in way or " dev eth0 " not in way:
+        raise CannotRun(f"{host} is no neighbour of {machine.name}: {way.splitlines()[0].strip()}")
+    syns = f"hping3 -q -S -p {port} -i u{int(gap * 1_000_000)} -c {int(seconds / gap)} {address}"
+    done = machine.run(f"timeout -s INT {seconds} {syns} 2>&1", timeout=seconds + 10)
+    return parse_flood(done.out)
+
+
+def parse_flood(out: str) -> Flood:
+    """Read hping3's statistic. Raises CannotRun when it did not send."""
+    sent, received = _statistic(out)
+    return Flood(sent, received)
+
+
+def _statistic(out: str) -> tuple[int, int]:
+    found = _SENT.search(out)
+    if not found or int(found[1]) == 0:
+        tail = out.strip().splitlines()[-1:] or ["nothing"]
+        raise CannotRun(f"hping3 sent nothing: {tail[0]}")
+    return int(found[1]), int(found[2])
+
+
+def parse(out: str) -> Handshakes:
+    """Read hping3's lines and its statistic. Raises CannotRun when it did not send."""
+    sent, received = _statistic(out)
+    first: dict[int, float] = {}
+    for seq, rtt in _ANSWER.findall(out):
+        if seq != "0" or float(rtt):  # seq=0 rtt=0.0: it answers no SYN of this run
+            first.setdefault(int(seq), float(rtt))
+    times = sorted(first.values())
+    prompt = sum(rtt < _LATE for rtt in times)
+    return Handshakes(
+        sent=_judged(sent, received, first),
+        prompt=prompt,
+        late=len(times) - prompt,
+        rtt_median=times[len(times) // 2] if times else 0.0,
+        rtt_p95=times[int(0.95 * len(times))] if times else 0.0,
+    )
+
+
+def _judged(sent: int, received: int, answered: dict[int, float]) -> int:
+    """How many SYNs had the time to be answered.
+
+    hping3 ends with the last packet that it asked for, also when that is a stray or a duplicate:
+    then the SYNs behind the last answer were sent too late to be judged.
+    """
+    if received < sent or not answered:
+        return sent
+    return min(sent, max(answered) + 1)

@@ -1,0 +1,21 @@
+"""Probe: how often a daemon's log, or the kernel's, says something, by grep and dmesg."""
+
+from __future__ import annotations
+
+import shlex
+
+from faultlab.engine import Shell
+
+NGINX_ERROR = "/var/log/nginx/error.log"
+PHP_FPM = "/var/log/php/fpm.log"
+
+
+def count(machine: Shell, file: str, text: str) -> int:
+    """Lines of a log file in the machine that contain `text`; 0 when there is no file yet."""
+    command = f"cat {shlex.quote(file)} 2>/dev/null | grep -cF -- {shlex.quote(text)}"
+    return int(machine.run(command).out.strip() or 0)
+
+
+def kernel_count(kernel: Shell, text: str) -> int:
+    """Lines of the kernel's ring buffer that contain `text`."""
+    return int(kernel.run(f"dmesg | grep -cF -- {shlex.quote(text)}").out.strip() or 0)

@@ -1,0 +1,196 @@
+"""Probe: what MySQL tells of itself: counters, statements by their form, plans of queries.
+
+Source: MySQL manual, "Server Status Variables", "Statement Digests", "EXPLAIN Output Format";
+MariaDB's JSON of a plan differs from MySQL's.
+
+Read as the user root of the daemon's container, whom the server knows by his socket.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+TYPED = "mysqladmin extended-status | grep -E 'Threads|Aborted|pool_wait|row_lock'"
+TYPED_STATEMENTS = (
+    "mysql performance_schema -e 'SELECT * FROM events_statements_summary_by_digest\\G'"
+)
+COMMAND = (
+    "$(command -v mariadb || echo mysql) -N -B -e 'SHOW GLOBAL STATUS;"
+    ' SHOW GLOBAL VARIABLES LIKE "max_connections"\''
+)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Counters since the server started, unless said otherwise.
+
+    `connected`: sessions now, of at most `most`; `refused`: logins that failed, also for want of a
+    place. `pool_used` of `pool_pages`: buffer pool now; `pool_waits`: for a free page of it.
+    `lock_ms`: milliseconds of waits for row locks that are over; `lock_waiting`: sessions that wait
+    for one now.
+    """
+
+    connected: int
+    most: int
+    refused: int
+    pool_used: int
+    pool_pages: int
+    pool_waits: int
+    lock_ms: int
+    lock_waiting: int
+
+
+def counters(machine: Shell, names: Sequence[str]) -> dict[str, int]:
+    """Counters since the server started, by name (`Com_select`, `Handler_read_next`, …)."""
+    wanted = ", ".join(f"'{name}'" for name in names)
+    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({wanted})"
+    return parse_counters(machine.must(f'mysql -BNe "{sql}"'))
+
+
+def parse_counters(out: str) -> dict[str, int]:
+    """Read the lines `Com_select<tab>1234`."""
+    rows = (line.split("\t") for line in out.splitlines())
+    return {name: int(value) for name, value in rows}
+
+
+def parse(out: str) -> Status:
+    """Read the lines `name<TAB>value`."""
+    facts = dict(line.split("\t", 1) for line in out.splitlines() if "\t" in line)
+    pages = int(facts["Innodb_buffer_pool_pages_total"])
+    return Status(
+        connected=int(facts["Threads_connected"]),
+        most=int(facts["max_connections"]),
+        refused=int(facts["Aborted_connects"]),
+        pool_used=pages - int(facts["Innodb_buffer_pool_pages_free"]),
+        pool_pages=pages,
+        pool_waits=int(facts["Innodb_buffer_pool_wait_free"]),
+        lock_ms=int(facts["Innodb_row_lock_time"]),
+        lock_waiting=int(facts["Innodb_row_lock_current_waits"]),
+    )
+
+
+@dataclass(frozen=True)
+class Statement:
+    """All statements of one form, since the server started or the summary was emptied.
+
+    `text`: with `?` for each value; `seconds`: their times added up, waits included; `examined` and
+    `sent`: rows.
+    """
+
+    text: str
+    calls: int
+    seconds: float
+    examined: int
+    sent: int
+
+    def since(self, before: Statement) -> Statement:
+        """What has been added since then."""
+        return Statement(
+            self.text,
+            self.calls - before.calls,
+            self.seconds - before.seconds,
+            self.examined - before.examined,
+            self.sent - before.sent,
+        )
+
+
+def statements(machine: Shell) -> list[Statement]:
+    """The 100 forms that took the most time, from performance_schema."""
+    sql = (
+        "SELECT COUNT_STAR, SUM_TIMER_WAIT / 1e12, SUM_ROWS_EXAMINED, SUM_ROWS_SENT, DIGEST_TEXT"
+        " FROM performance_schema.events_statements_summary_by_digest"
+        " WHERE DIGEST_TEXT IS NOT NULL ORDER BY 2 DESC LIMIT 100"
+    )
+    return parse_statements(machine.must(f'mysql -BNe "{sql}"'))
+
+
+def parse_statements(out: str) -> list[Statement]:
+    """Read the lines `calls<TAB>seconds<TAB>examined<TAB>sent<TAB>text`."""
+    found = []
+    for line in out.splitlines():
+        calls, seconds, examined, sent, text = line.split("\t", 4)
+        found.append(Statement(text, int(calls), float(seconds), int(examined), int(sent)))
+    return found
+
+
+def between(before: list[Statement], after: list[Statement]) -> list[Statement]:
+    """What ran between two readings, the form that took the most time first."""
+    was = {statement.text: statement for statement in before}
+    new = [s.since(was[s.text]) if s.text in was else s for s in after]
+    return sorted((s for s in new if s.calls), key=lambda s: -s.seconds)
+
+
+def examined(before: list[Statement], after: list[Statement], words: str) -> float:
+    """Rows that one SELECT with these words in its form read, on average; 0 when none ran."""
+    ran = between(before, after)
+    selects = [s for s in ran if s.text.startswith("SELECT") and words in s.text]
+    calls = sum(s.calls for s in selects)
+    return sum(s.examined for s in selects) / calls if calls else 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a plan reads a table: `ALL` is a full scan; `rows` is the server's estimate."""
+
+    name: str
+    access: str
+    key: str | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What EXPLAIN says of a query. `range_checked`: for each row of a table before it."""
+
+    tables: list[Table]
+    filesort: bool
+    temporary: bool
+    range_checked: bool
+
+    def rows(self, name: str) -> int:
+        """The rows that it reads at a time from a table, by its name or alias; 0 without it."""
+        return sum(table.rows for table in self.tables if table.name == name)
+
+
+def explain(machine: Shell, sql: str) -> Plan:
+    """Ask for the plan of a query that names the database of each table."""
+    quoted = shlex.quote(f"EXPLAIN FORMAT=JSON {sql}")
+    return parse_plan(machine.must(f"mysql -BNre {quoted}"))
+
+
+def parse_plan(out: str) -> Plan:
+    """Read the JSON of EXPLAIN, however deep its tables are. Raises CannotRun for anything else."""
+    try:
+        document = json.loads(out)
+    except ValueError as error:
+        raise CannotRun(f"EXPLAIN printed no JSON: {out[:60]!r}") from error
+    nodes = list(_nodes(document))
+    tables = [node for key, node in nodes if key == "table"]
+    keys = {key for key, _ in nodes}
+    return Plan(
+        tables=[
+            Table(t["table_name"], t.get("access_type", ""), t.get("key"), int(t.get("rows", 0)))
+            for t in tables
+        ],
+        filesort=bool({"filesort", "read_sorted_file"} & keys),
+        temporary="temporary_table" in keys,
+        range_checked="range-checked-for-each-record" in keys,
+    )
+
+
+def _nodes(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Every key of the document with what stands under it."""
+    if isinstance(tree, list):
+        for branch in tree:
+            yield from _nodes(branch)
+    elif isinstance(tree, dict):
+        for key, branch in tree.items():
+            yield key, branch
+            yield from _nodes(branch)

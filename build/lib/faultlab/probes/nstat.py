@@ -1,0 +1,23 @@
+"""Probe: the kernel's network counters of a machine, by nstat. Source: nstat(8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from faultlab.engine import Shell
+
+
+def read(machine: Shell, names: Sequence[str]) -> dict[str, int]:
+    """Absolute values since the machine started, by name (`TcpExtListenOverflows`, …).
+
+    A counter that this kernel does not have is 0.
+    """
+    counters = parse(machine.must("nstat -j -saz"))
+    return {name: counters.get(name, 0) for name in names}
+
+
+def parse(out: str) -> dict[str, int]:
+    """Read nstat's JSON."""
+    counters: dict[str, int] = json.loads(out)["kernel"]
+    return counters

@@ -1,0 +1,254 @@
+"""Probe: where the time of programs goes, by stacks of functions. Source: perf-record(1).
+
+On a processor: a clock samples what runs. Off it: every switch away from a processor is recorded
+with its stack, and the time until the thread is back. A stack goes from a program's first function
+up to the one that ran. Kernel frames are walked by the kernel, user frames with the unwind tables
+that Debian keeps in its programs (they have no frame pointers). Names come from `.dynsym`: Debian
+strips the rest, so code without a name carries that of its file, as `[nginx]`. Kernel functions end
+in `_[k]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import dropwhile
+from typing import Literal
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+KERNEL = "_[k]"
+COMPILED = "[compiled]"  # by a just-in-time compiler
+PREEMPTED = "(waits for a processor)"
+Mode = Literal["on", "off"]
+Root = Callable[[int, str], str | None]  # of pid and program: what to write below its stacks
+
+_STACK_BYTES = 8192  # of user stack kept for a sample: main() of PHP alone takes more than 4096
+_FOLDER = "/tmp/flame"
+_TRIES = 5  # perf gives up when a process that it was told of has just ended
+_EVENTS = {
+    "on": "-e cpu-clock -F {hertz} --max-size 400M",
+    "off": "-e context-switches -c 1 --switch-events -m 8M --max-size 100M",  # ends a flood
+}
+# The recording goes on until the sleep ends or is killed; the file `on` tells that it has begun.
+_START = """
+mkdir -p {folder} && cd {folder} && rm -f on
+perf record -B -N {events} --call-graph dwarf,{bytes} -o data {target} -- \
+  sh -c 'echo $$ >on; exec sleep {seconds}' >said 2>&1 </dev/null &
+echo $! >perf
+until [ -s on ]; do kill -0 $(cat perf) 2>/dev/null || {{ cat said >&2; exit 1; }}; sleep 0.05; done
+"""
+_STOP = """
+cd {folder} && kill $(cat on) 2>/dev/null
+while kill -0 $(cat perf) 2>/dev/null; do sleep 0.05; done
+perf script -i data --no-inline --show-lost-events --show-switch-events \
+  -F comm,pid,tid,time,ip,sym,dso 2>errors || {{ cat said errors >&2; exit 1; }}
+! grep -q 'size limit' said || echo 'perf 0/0 0.0: {full}'
+"""
+_FULL = "PERF_RECORD_FULL"  # our own word
+_HEAD = re.compile(r"(?P<comm>\S.*?) +(?P<pid>\d+)/(?P<tid>\d+) +(?P<time>[\d.]+): *(?P<event>.*)")
+_FRAME = re.compile(r"\s+(?P<address>[0-9a-f]+) (?P<name>.+) \((?P<file>.*)\)")
+_LOST = re.compile(r"PERF_RECORD_LOST.*\blost\D*(\d+)")
+_SWITCH = re.compile(r"PERF_RECORD_SWITCH(?:_CPU_WIDE)? +(IN|OUT preempt|OUT)\b")
+_KERNEL_HALF = 1 << 63  # of the addresses
+_END = (1 << 64) - 1  # what the unwinder says where the kept piece of a stack ends
+_NO_FILE = re.compile(r"/tmp/perf-\d+\.map|//anon")  # where a just-in-time compiler's code is
+_SCHEDULER = ("schedule", "__schedule", "preempt_schedule")  # on top of every wait
+_IDLE = re.compile(r"halt|idle")  # native_safe_halt, default_idle, acpi_idle_do_entry
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of the time a function is on the stack, and how much it is its top itself."""
+
+    function: str
+    total: int
+    own: int
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Time by stack (`web;nginx;main;…;__sys_connect_[k]`), and how many records were lost.
+
+    On a processor the unit is a sample, off it a microsecond. `full`: the recording ended early,
+    because it had become too large.
+    """
+
+    counts: Mapping[str, int]
+    lost: int
+    full: bool = False
+
+    @property
+    def total(self) -> int:
+        """All samples, or microseconds."""
+        return sum(self.counts.values())
+
+    @property
+    def kernel_share(self) -> float:
+        """The share of the time spent in the kernel."""
+        return self._share(lambda frames: any(frame.endswith(KERNEL) for frame in frames))
+
+    @property
+    def nameless_share(self) -> float:
+        """The share of the time spent in code without a name."""
+        return self._share(lambda frames: frames[-1].startswith("["))
+
+    def share(self, function: str) -> float:
+        """The share of the time in the function or in what it called; `_[k]` may be left out."""
+        return self._share(lambda frames: function in (f.removesuffix(KERNEL) for f in frames))
+
+    def own_share(self, function: str) -> float:
+        """The share of the time in the function itself."""
+        return self._share(lambda frames: frames[-1].removesuffix(KERNEL) == function)
+
+    def _share(self, counts: Callable[[list[str]], bool]) -> float:
+        hits = sum(n for stack, n in self.counts.items() if counts(stack.split(";")))
+        return hits / self.total if self.total else 0.0
+
+    def functions(self) -> list[Share]:
+        """Every function, the one that ran most often first."""
+        total: Counter[str] = Counter()
+        own: Counter[str] = Counter()
+        for stack, count in self.counts.items():
+            frames = stack.split(";")
+            own[frames[-1]] += count
+            for frame in set(frames):
+                total[frame] += count
+        rows = [Share(name, total[name], own[name]) for name in total]
+        return sorted(rows, key=lambda row: (-row.own, -row.total, row.function))
+
+    def folded(self) -> str:
+        """One line a stack, as all flame graph tools read and write them."""
+        return "".join(f"{stack} {count}\n" for stack, count in sorted(self.counts.items()))
+
+
+def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
+    """Begin to record for so many seconds; `target` are perf's words for whose time it is.
+
+    Raises CannotRun.
+    """
+    script = _START.format(
+        folder=_FOLDER,
+        events=_EVENTS[mode].format(hertz=hertz),
+        bytes=_STACK_BYTES,
+        target=target,
+        seconds=seconds,
+    )
+    for _ in range(_TRIES):
+        done = at.run(script, timeout=60)
+        if done.code == 0:
+            return
+    raise CannotRun(
+        f"perf may not record here: {_reason(done.err)}", "sysctl kernel.perf_event_paranoid"
+    )
+
+
+def stop(at: Shell) -> str:
+    """End the recording, if it has not ended by itself; return it as `perf script` prints it."""
+    return at.must(_STOP.format(folder=_FOLDER, full=_FULL), timeout=120)
+
+
+def _reason(said: str) -> str:
+    """The line of perf's long complaint that says what happened."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return next((line for line in lines if not line.endswith(":")), "it gave no reason")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A sample, or with `event` something that happened to a thread. Time in seconds."""
+
+    comm: str
+    pid: int
+    tid: int
+    time: float
+    event: str
+    frames: list[str]
+
+    @property
+    def lost(self) -> int:
+        """How many records were lost here."""
+        found = _LOST.match(self.event)
+        return int(found[1]) if found else 0
+
+    def waiting(self) -> _Record:
+        """Without the scheduler, so that what is waited for is on top."""
+        frames = list(dropwhile(lambda frame: frame.startswith(_SCHEDULER), self.frames))
+        return replace(self, frames=frames)
+
+    def stack(self, root: Root) -> str | None:
+        """The stack from its bottom up, None if it does not belong in the picture."""
+        bottom = root(self.pid, self.comm)
+        return None if bottom is None else ";".join([bottom, *reversed(self.frames)])
+
+
+def _records(out: str) -> Iterator[_Record]:
+    """Read what `perf script` printed: a line each, that of a sample with its stack below."""
+    record: _Record | None = None
+    for line in out.splitlines():
+        if record and line.startswith("\t"):
+            record.frames.extend(_frame(line))
+        elif found := _HEAD.fullmatch(line):
+            if record:
+                yield record
+            pid, tid, time = int(found["pid"]), int(found["tid"]), float(found["time"])
+            record = _Record(found["comm"], pid, tid, time, found["event"], [])
+    if record:
+        yield record
+
+
+def parse(out: str, root: Root, mode: Mode) -> Stacks:
+    """Read a recording. An idle processor is never in it."""
+    records = list(_records(out))
+    counts = (_parse_samples if mode == "on" else _parse_waits)(records, root)
+    full = any(record.event == _FULL for record in records)
+    return Stacks(dict(counts), sum(record.lost for record in records), full)
+
+
+def _parse_samples(records: list[_Record], root: Root) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for record in records:
+        idle = record.pid == 0 and record.frames and _IDLE.search(record.frames[0])
+        if not record.event and not idle and (stack := record.stack(root)):
+            counts[stack] += 1
+    return counts
+
+
+def _parse_waits(records: list[_Record], root: Root) -> Counter[str]:
+    """A wait begins with a sample and ends when its thread is switched in again.
+
+    Where records were lost nobody knows whether a thread has been back, so open waits are dropped.
+    """
+    counts: Counter[str] = Counter()
+    waits: dict[int, tuple[float, str]] = {}
+    for record in records:
+        if record.lost:
+            waits.clear()
+        elif not record.event and record.pid and (stack := record.waiting().stack(root)):
+            waits[record.tid] = (record.time, stack)
+        elif (switch := _SWITCH.match(record.event)) and record.tid in waits:
+            began, stack = waits[record.tid]
+            if switch[1] == "IN":
+                counts[stack] += round(1e6 * (record.time - began))
+                del waits[record.tid]
+            elif switch[1] == "OUT preempt":
+                waits[record.tid] = (began, f"{stack};{PREEMPTED}")
+    return counts
+
+
+def _frame(line: str) -> list[str]:
+    """`ffffffff8220176b _raw_spin_lock ([kernel.kallsyms])` is `_raw_spin_lock_[k]`."""
+    found = _FRAME.fullmatch(line)
+    if found is None:
+        return []
+    address, name, file = int(found["address"], 16), found["name"], found["file"]
+    if _KERNEL_HALF <= address < _END:
+        return [("[kernel]" if name == "[unknown]" else name) + KERNEL]
+    if name != "[unknown]":
+        return [name.replace(";", ":")]
+    if file == "[unknown]":
+        return []
+    return [COMPILED if _NO_FILE.fullmatch(file) else f"[{file.rsplit('/', 1)[-1].strip('[]')}]"]

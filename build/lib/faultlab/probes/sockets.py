@@ -1,0 +1,107 @@
+"""Probe: listeners, local ports and the states of a machine's TCP sockets, by ss. Source: ss(8).
+
+A connect() needs a local port that no other connection to the same address and port has. One in
+TIME-WAIT can be taken again when tcp_tw_reuse allows it (2: on the loopback only) and it is a
+second old. Source: the kernel's networking/ip-sysctl.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+
+_KEYS = "ip_local_port_range tcp_tw_reuse tcp_max_tw_buckets"
+# One line for each state, peer and age instead of one for each of 30,000 sockets. ss prints the
+# listeners first. `59sec` and `1min` are left to a TIME-WAIT that is not yet a second old.
+_COUNT = r"""awk -v low=$1 -v high=$2 '
+{ port = $4; sub(/.*:/, "", port); all[$1]++ }
+$1 == "LISTEN" { ours[port] = 1 }
+$1 == "SYN-RECV" { knocks[port]++ }
+$1 != "LISTEN" && !ours[port] && port >= low && port <= high {
+  old = $1 == "TIME-WAIT" && $6 !~ /59sec|min/; taken[$5 " " (old ? "old" : "busy")]++ }
+END { for (s in all) print "state", s, all[s]
+  for (p in knocks) print "knocks", p, knocks[p]
+  for (k in taken) print "taken", k, taken[k] }'"""
+COMMAND = (
+    f"cd /proc/sys/net/ipv4 && grep -H . {_KEYS} && ss -Hltnm && set -- $(cat ip_local_port_range)"
+    f" && ss -Htano | {_COUNT}"
+)
+_LOOPBACK = re.compile(r"(127\.|\[::1\]|\[::ffff:127\.)")
+_DROPS = re.compile(r"skmem:\(.*?d(\d+)\)")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A listening socket: `queued` connections of at most `backlog` wait for accept().
+
+    `knocking`: in SYN-RECV; `lost`: connections that it could not take since it listens.
+    """
+
+    address: str
+    port: int
+    queued: int
+    backlog: int
+    knocking: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """Sockets by state, the listeners, and the local ports.
+
+    `taken` of `ports` cannot be used for one more connection to `peer`, which has the most.
+    """
+
+    states: dict[str, int]
+    listeners: list[Listener]
+    peer: str
+    taken: int
+    ports: int
+    max_time_wait: int
+
+
+def read(machine: Shell) -> Sockets:
+    """Read them now."""
+    return parse(machine.must(COMMAND))
+
+
+def parse(out: str) -> Sockets:
+    """Read the settings, the listeners and the counts."""
+    lines = out.splitlines()
+    facts = dict(line.split(":", 1) for line in lines if re.match(r"\w+:", line))
+    low, high = map(int, facts["ip_local_port_range"].split())
+    words = [line.split() for line in lines]
+    knocks = {int(w[1]): int(w[2]) for w in words if w[:1] == ["knocks"]}
+    reuse = int(facts["tcp_tw_reuse"])
+    taken: dict[str, int] = {}
+    for _, peer, age, count in (w for w in words if w[:1] == ["taken"]):
+        again = reuse == 1 or (reuse == 2 and bool(_LOOPBACK.match(peer)))
+        taken[peer] = taken.get(peer, 0) + (0 if age == "old" and again else int(count))
+    peer = max(taken, key=lambda name: taken[name], default="")
+    return Sockets(
+        states={w[1]: int(w[2]) for w in words if w[:1] == ["state"]},
+        listeners=_listeners(lines, knocks),
+        peer=peer,
+        taken=taken.get(peer, 0),
+        ports=high - low + 1,
+        max_time_wait=int(facts["tcp_max_tw_buckets"]),
+    )
+
+
+def _listeners(lines: list[str], knocks: dict[int, int]) -> list[Listener]:
+    found = []
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if not line.startswith("LISTEN"):
+            continue
+        _state, queued, backlog, local = line.split()[:4]
+        address, _, port = local.rpartition(":")
+        drops = _DROPS.search(line + below)  # on the line itself where ss has room
+        if not drops:
+            raise ValueError(f"no skmem: {line}")
+        knocking = knocks.get(int(port), 0)
+        found.append(
+            Listener(address, int(port), int(queued), int(backlog), knocking, int(drops[1]))
+        )
+    return found

@@ -1,0 +1,41 @@
+"""Probe: how long a daemon takes to start, until it serves a page: a deployment, seen from outside.
+
+This look changes what it looks at: the daemon is restarted, as each deployment does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from faultlab.engine import Machine
+from faultlab.errors import CannotRun
+
+
+@dataclass(frozen=True)
+class Start:
+    """Seconds from the start of the container to the first page; `served` is False if none came."""
+
+    seconds: float
+    served: bool
+
+
+def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
+    """Restart the daemon, and let a visitor knock until it answers or `most` seconds are over."""
+    daemon.restart()
+    knock = f"until curl -fsS -m 1 -o /dev/null {url}; do sleep 0.02; done"
+    done = visitor.run(
+        f"timeout {most} sh -c '{knock}' 2>/dev/null; echo $?; date +%s.%N", most + 10
+    )
+    return parse(str(daemon.state["StartedAt"]), done.out)
+
+
+def parse(started: str, out: str) -> Start:
+    """Read Docker's time of the start, then the exit code and the clock. Raises CannotRun."""
+    try:
+        code, clock = out.split()
+        # Docker writes nanoseconds, of which Python reads the first six digits only.
+        since = datetime.fromisoformat(f"{started[:26].rstrip('Z')}+00:00").timestamp()
+    except ValueError as error:
+        raise CannotRun(f"No times of the start: {started}, {out[:60]!r}") from error
+    return Start(seconds=float(clock) - since, served=code == "0")

@@ -1,0 +1,74 @@
+"""Probe: visitors who come back over TLS, by openssl. Sources: openssl-s_time(1), -s_client(1).
+
+Each visit has a connection of its own and offers the session of the visit before. s_time needs a
+page to read (`-www`): in TLS 1.3 the session comes after the handshake, with the page.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+Version = Literal["tls1_2", "tls1_3"]
+
+
+@dataclass(frozen=True)
+class Visits:
+    """What so many visitors met; `resumed` of the `visits` needed no full handshake.
+
+    `gave_up`: visitors who could not connect, and went away.
+    """
+
+    seconds: float
+    visits: int
+    resumed: int
+    gave_up: int
+
+    @property
+    def per_second(self) -> float:
+        """Visits a second that got their page."""
+        return self.visits / self.seconds
+
+
+def visits(machine: Shell, host: str, version: Version, *, visitors: int, seconds: int) -> Visits:
+    """Let visitors come again and again; s_time ends with the first full second after `seconds`."""
+    command = (
+        "cd $(mktemp -d) && start=$(date +%s.%N); "
+        f"for visitor in $(seq {visitors}); do timeout {seconds + 10} openssl s_time"
+        f" -connect {host}:443 -{version} -www / -reuse -time {seconds} >$visitor 2>/dev/null & "
+        "done; wait; echo clock $start $(date +%s.%N); cat [0-9]*; rm -rf $PWD"
+    )
+    return parse(machine.must(command, timeout=seconds + 30), visitors)
+
+
+def parse(out: str, visitors: int) -> Visits:
+    """Read the clock, and of each visitor a line of letters (`r` is resumed) and the count."""
+    clock = re.search(r"^clock ([\d.]+) ([\d.]+)$", out, re.MULTILINE)
+    if not clock:
+        raise CannotRun(f"openssl s_time gave no result: {(out.splitlines() or ['nothing'])[-1]}")
+    counts = [int(n) for n in re.findall(r"^(\d+) connections in [\d.]+s;", out, re.MULTILINE)]
+    letters = "".join(re.findall(r"^[rt*]+$", out, re.MULTILINE))
+    return Visits(
+        seconds=float(clock[2]) - float(clock[1]),
+        visits=sum(counts),
+        resumed=letters.count("r"),
+        gave_up=visitors - len(counts),
+    )
+
+
+def reused(machine: Shell, host: str) -> int:
+    """Of five reconnects, how many reuse the session: TLS 1.2 only, s_client awaits no other."""
+    command = f"timeout 10 openssl s_client -connect {host}:443 -tls1_2 -reconnect </dev/null 2>&1"
+    return parse_reused(machine.run(command, timeout=20).out)
+
+
+def parse_reused(out: str) -> int:
+    """Count the lines `Reused, TLSv1.2, …`. Raises CannotRun where there was no handshake."""
+    handshakes = re.findall(r"^(New|Reused), TLS", out, re.MULTILINE)
+    if not handshakes:
+        raise CannotRun(f"openssl s_client: {(out.splitlines() or ['nothing'])[0]}")
+    return handshakes.count("Reused")

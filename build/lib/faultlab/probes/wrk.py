@@ -1,0 +1,104 @@
+"""Probe: load from wrk, whose script prints the result as JSON. Source: wrk's SCRIPTING.
+
+Scripts: `json` asks for one page again and again; `booking` books a table with each request.
+A request that takes longer than `timeout` counts as a time-out and not in the percentiles.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from faultlab.engine import Shell
+from faultlab.errors import CannotRun
+
+_SCRIPTS = "/usr/local/share/wrk"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the users of a bounded load met. Latencies in seconds.
+
+    `refused`: answers that say no as they should, such as 409 for a table that is taken.
+    """
+
+    seconds: float
+    requests: int
+    non_2xx: int
+    timeouts: int
+    socket_errors: int
+    p50: float
+    p99: float
+    max: float
+    refused: int = 0
+
+    @property
+    def good_per_second(self) -> float:
+        """Requests a second that were answered with a success."""
+        return (self.requests - self.non_2xx - self.refused) / self.seconds
+
+    @property
+    def all_per_second(self) -> float:
+        """Requests a second that were answered at all, errors included."""
+        return self.requests / self.seconds
+
+    @property
+    def failed_share(self) -> float:
+        """Share of all requests that failed or timed out, 0 to 1."""
+        failed = self.non_2xx + self.timeouts + self.socket_errors
+        total = self.requests + self.socket_errors  # what came too late is one of the requests
+        return min(1, failed / total) if total else 1.0
+
+
+def load(
+    machine: Shell,
+    url: str,
+    *,
+    connections: int,
+    seconds: int,
+    timeout: int = 2,
+    script: str = "json",
+) -> Load:
+    """Send the requests of a script over `connections` for `seconds`."""
+    command = (
+        f"wrk -t{min(2, connections)} -c{connections} -d{seconds}s --timeout {timeout}s"
+        f" -s {_SCRIPTS}/{script}.lua {url} 2>&1"
+    )
+    return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
+
+
+def bookings(machine: Shell, *, connections: int, seconds: int) -> Load:
+    """Let so many partners book tables, one order after the other."""
+    return load(
+        machine,
+        "http://web",
+        connections=connections,
+        seconds=seconds,
+        timeout=10,
+        script="booking",
+    )
+
+
+def parse(out: str, connections: int) -> Load:
+    """Read the line of JSON; when wrk could not connect at all, every connection is an error.
+
+    Raises CannotRun for anything else.
+    """
+    lines = out.strip().splitlines() or ["nothing"]
+    if lines[-1].startswith("unable to connect"):
+        return Load(1.0, 0, 0, 0, connections, 0.0, 0.0, 0.0)
+    try:
+        facts = json.loads(lines[-1])
+    except ValueError as error:
+        raise CannotRun(f"wrk gave no result: {lines[-1]}") from error
+    return Load(
+        seconds=facts["microseconds"] / 1e6,
+        requests=facts["requests"],
+        non_2xx=facts["status"],
+        timeouts=facts["timeout"],
+        socket_errors=facts["connect"] + facts["read"] + facts["write"],
+        p50=facts["p50"] / 1e6,
+        p99=facts["p99"] / 1e6,
+        max=facts["max"] / 1e6,
+        refused=facts.get("refused", 0),
+    )

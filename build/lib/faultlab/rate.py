@@ -1,0 +1,19 @@
+"""Rate: how often out of how many, and the interval in which the true rate lies."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+_SURE = 0.95
+
+
+def wilson(happened: int, of: int, sure: float = _SURE) -> tuple[float, float]:
+    """The interval in which a rate lies, with this probability (Wilson, 1927); 0 to 1 of none."""
+    if of == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1 + sure) / 2)
+    share, weight = happened / of, 1 + z * z / of
+    middle = (share + z * z / (2 * of)) / weight
+    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / weight
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,0 +1,179 @@
+"""Record: `run.json`, the story of one run, written whole after every step.
+
+A later failure or a `kill -9` loses nothing that was measured before. What stands in it is told in
+docs/run-record.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from faultlab import paths
+from faultlab.errors import BadInput, CannotRun
+
+SCHEMA = 1
+VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst on
+_FILE = "run.json"
+_ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
+
+
+def worst(tests: Iterable[Mapping[str, str]]) -> str:
+    """The worst verdict of these tests; empty when there are none."""
+    said = {test["verdict"] for test in tests}
+    return next((verdict for verdict in VERDICTS if verdict in said), "")
+
+
+def span(event: Mapping[str, Any]) -> tuple[float, float]:
+    """From when to when a phase was measured; older records keep the end only."""
+    return event["t"] - event.get("took", 0.0), event["t"]
+
+
+class _Event(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+    t: float
+    what: str
+
+
+class _Facts(BaseModel):
+    """What every reader counts on; the rest of the facts is for people."""
+
+    model_config = ConfigDict(extra="allow")
+    id: str
+    lab: str
+    started: AwareDatetime
+    events: list[_Event]
+    readings: dict[str, dict[str, Any]]
+    judged: dict[str, dict[str, list[dict[str, Any]]]] = Field(default={})
+    tests: list[dict[str, str]] = Field(default=[])
+
+
+class Record:
+    """The folder of one run and what its `run.json` says."""
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self.folder = folder
+        self.facts = facts
+
+    @classmethod
+    def create(cls, lab_id: str, stack: str, context: Mapping[str, Any]) -> Record:
+        """Begin a run: a new folder under `runs/`. Raises CannotRun when it cannot be written."""
+        now = datetime.now(UTC)
+        run_id = f"{now:%Y%m%d-%H%M%S}-{lab_id}-{secrets.token_hex(2)}"
+        facts: dict[str, Any] = {
+            "schema": SCHEMA,
+            "id": run_id,
+            "lab": lab_id,
+            "stack": stack,
+            "started": now.isoformat(timespec="milliseconds"),
+            **context,
+            "events": [],
+            "readings": {},
+            "judged": {},
+            "tests": [],
+            "hints": 0,
+        }
+        record = cls(paths.runs() / run_id, facts)
+        try:
+            record.folder.mkdir(parents=True)
+        except OSError as error:
+            raise _unwritable(record.folder, error) from error
+        record.save()
+        return record
+
+    @classmethod
+    def open(cls, run_id: str) -> Record | None:
+        """The record of an earlier run, or None when it is lost or damaged."""
+        with suppress(BadInput):
+            return cls.read(run_id)
+        return None
+
+    @classmethod
+    def read(cls, run_id: str) -> Record:
+        """The record of an earlier run. Raises BadInput: lost, damaged, or of another version."""
+        folder = paths.runs() / run_id
+        if not run_id or Path(run_id).name != run_id or not folder.is_dir():
+            raise BadInput(f"There is no run {run_id!r}.", "faultlab runs")
+        look = f"less {paths.show(folder / _FILE)}"
+        try:
+            facts = json.loads((folder / _FILE).read_text())
+        except FileNotFoundError as error:
+            raise BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}") from error
+        except (OSError, ValueError) as error:
+            raise BadInput(f"The record of the run {run_id} is damaged: {error}.", look) from error
+        if not isinstance(facts, dict):
+            raise BadInput(f"The record of the run {run_id} is damaged: no object.", look)
+        if facts.get("schema") != SCHEMA:
+            raise BadInput(
+                f"The record of the run {run_id} has the version {facts.get('schema')!r},"
+                f" and this faultlab reads {SCHEMA}.",
+                "see docs/run-record.md",
+            )
+        try:
+            _Facts.model_validate(facts)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise BadInput(
+                f"The record of the run {run_id} is damaged: {where}: {first['msg']}.", look
+            ) from error
+        facts.setdefault("judged", {})
+        facts.setdefault("tests", [])
+        return cls(folder, facts)
+
+    @staticmethod
+    def ids(lab_id: str = "") -> list[str]:
+        """The runs that have a folder (of one lab), the newest first; a record may be damaged."""
+        folder = paths.runs()
+        names = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
+        found = [match for name in names if (match := _ID.fullmatch(name))]
+        return sorted((m[0] for m in found if lab_id in ("", m["lab"])), reverse=True)
+
+    @property
+    def id(self) -> str:
+        """The name of the folder."""
+        return self.folder.name
+
+    @property
+    def began(self) -> float:
+        """When the run began, in seconds since 1970."""
+        return datetime.fromisoformat(self.facts["started"]).timestamp()
+
+    @property
+    def verdict(self) -> str:
+        """Of a run that was verified: that of its worst test; empty when nobody judged it."""
+        return worst(self.facts["tests"])
+
+    def event(self, what: str, **facts: Any) -> None:
+        """Note that something happened now."""
+        self.facts["events"].append(
+            {"t": round(time.time() - self.began, 3), "what": what, **facts}
+        )
+        self.save()
+
+    def happened(self, what: str) -> bool:
+        """Was this event noted?"""
+        return any(event["what"] == what for event in self.facts["events"])
+
+    def save(self) -> None:
+        """Write the file whole, or leave the old one. Raises CannotRun: a full disk, say."""
+        file = self.folder / _FILE
+        part = file.with_suffix(".part")
+        try:
+            part.write_text(json.dumps(self.facts, indent=1) + "\n")
+            part.replace(file)
+        except OSError as error:
+            raise _unwritable(file, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> CannotRun:
+    return CannotRun(f"{path.name} cannot be written: {error.strerror}.", f"df -h {paths.root()}")

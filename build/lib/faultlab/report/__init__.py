@@ -1,0 +1,1 @@
+"""Report: recorded runs as pages that a browser opens without a network."""

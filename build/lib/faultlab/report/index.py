@@ -1,0 +1,174 @@
+"""Index: every lab with its recorded runs on one page: verdicts, flakes, figures, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from faultlab import check, judge, matrix, origins, paths, story
+from faultlab import lab as labs
+from faultlab.check import Check, Finding, number
+from faultlab.errors import BadInput, CannotRun
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY, FIXED, Measured
+from faultlab.rate import wilson
+from faultlab.record import Record
+from faultlab.report.page import FILE as PAGE
+from faultlab.report.page import environment, lead
+from faultlab.terminal import Terminal
+
+FILE = "index.html"
+_LAST = 30  # runs in a spark line
+
+
+@dataclass(frozen=True)
+class Spark:
+    """The leading measure of a lab in the faulty phase of its last runs, the oldest first."""
+
+    values: list[float]
+    verdicts: list[str]
+    text: str
+
+    def points(self, width: float = 120, height: float = 24) -> list[tuple[float, float, str]]:
+        """Where each value stands in a picture of this size, and the verdict of its run."""
+        low, high = min(self.values), max(self.values)
+        step = width / max(1, len(self.values) - 1)
+        return [
+            (
+                round(i * step, 1),
+                round(height * (1 - (value - low) / (high - low)) if high > low else height / 2, 1),
+                verdict,
+            )
+            for i, (value, verdict) in enumerate(zip(self.values, self.verdicts, strict=True))
+        ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lab: its last verdict, how often it was verified and did not pass, and its spark line."""
+
+    lab: Lab
+    verdict: str
+    run: str
+    when: str
+    page: str
+    verified: int
+    failed: int
+    low: float
+    high: float
+    spark: Spark | None
+
+
+def show(term: Terminal) -> None:
+    """Write `runs/index.html`. Raises CannotRun when nothing is recorded."""
+    if not Record.ids():
+        raise CannotRun("No run is recorded yet.", "make lab-mtu")
+    file = paths.runs() / FILE
+    with term.step("report", "reading the runs") as step:
+        rows = []
+        for lab_id in labs.ids():
+            step.note(lab_id)
+            rows.append(_row(labs.load(lab_id), check.load(lab_id)))
+        step.note("figures and evidence")
+        file.write_text(html(rows))
+        step.done(f"{paths.show(file)}, {sum(row.verified for row in rows)} verified runs")
+    term.say("Open it in a browser; it needs no network.")
+    term.json(
+        {
+            "file": str(file),
+            "labs": [
+                {
+                    "lab": row.lab.id,
+                    "verdict": row.verdict,
+                    "run": row.run,
+                    "verified": row.verified,
+                    "failed": row.failed,
+                    "interval": [row.low, row.high],
+                }
+                for row in rows
+            ],
+        }
+    )
+
+
+def html(rows: Sequence[Row]) -> str:
+    """The page."""
+    figures, _, _ = origins.collect([])
+    columns, cells = _evidence()
+    return (
+        environment()
+        .get_template("index.html")
+        .render(
+            rows=rows,
+            headings=origins.FIGURES,
+            figures=[origins.figure_row(row) for row in figures],
+            columns=columns,
+            cells=cells,
+            letters=matrix.LETTERS,
+            legend=matrix.LEGEND,
+        )
+    )
+
+
+def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
+    found: list[tuple[Record, str, Finding | None]] = []
+    for run_id in reversed(Record.ids(lab.id)):
+        with suppress(BadInput, CannotRun):
+            ran = Measured(lab, judged_by, Record.read(run_id))
+            verdict = _verdict(ran)
+            if verdict:
+                found.append((ran.record, verdict, _leading(ran)))
+    failed = sum(verdict in ("fail", "unknown") for _, verdict, _ in found)
+    low, high = wilson(failed, len(found))
+    last = found[-1] if found else None
+    page = f"{last[0].id}/{PAGE}" if last and (last[0].folder / PAGE).is_file() else ""
+    return Row(
+        lab=lab,
+        verdict=last[1] if last else "",
+        run=last[0].id if last else "",
+        when=last[0].facts["started"][:16].replace("T", " ") if last else "",
+        page=page,
+        verified=len(found),
+        failed=failed,
+        low=low,
+        high=high,
+        spark=_spark(found[-_LAST:]),
+    )
+
+
+def _verdict(ran: Measured) -> str:
+    """As it was recorded; a run from before that was kept is judged now, if it is a whole walk."""
+    if ran.record.verdict or FIXED not in ran.phases:
+        return ran.record.verdict
+    if ran.reading(FIXED).before is None or not ran.record.happened("down"):
+        return ""
+    return judge.verdict(judge.verdicts(ran))
+
+
+def _leading(ran: Measured) -> Finding | None:
+    line = lead(story.lines(ran))
+    if line is None or FAULTY not in ran.phases:
+        return None
+    return next(finding for finding in ran.good(FAULTY) if finding.name == line.name)
+
+
+def _spark(found: Sequence[tuple[Record, str, Finding | None]]) -> Spark | None:
+    known = [(finding, verdict) for _, verdict, finding in found if finding is not None]
+    if len(known) < 2:
+        return None
+    values = [finding.value for finding, _ in known]
+    newest = known[-1][0]
+    text = (
+        f"{newest.name} while faulty, last {len(values)} runs: "
+        f"{number(min(values))} to {number(max(values), newest.unit)}"
+    )
+    return Spark(values, [verdict for _, verdict in known], text)
+
+
+def _evidence() -> tuple[list[str], dict[str, dict[str, matrix.Mark]]]:
+    """All evidence, and by lab the newest row of the matrix that was recorded for it."""
+    rows = matrix.recorded().items()
+    cells = {lab_id: {cell.of: cell.mark for cell in row} for lab_id, (_, row) in rows}
+    return sorted({of for row in cells.values() for of in row}), cells

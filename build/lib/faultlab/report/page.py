@@ -1,0 +1,254 @@
+"""Page: the report of one run, one HTML file that needs nothing else.
+
+What stands in it comes from `run.json`, the timeline and the pictures in the run's folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from faultlab import judge, paths, plot, story
+from faultlab import lab as labs
+from faultlab.errors import BadInput
+from faultlab.measured import FIXED, PHASES, Measured
+from faultlab.record import Record, span
+from faultlab.report import series
+from faultlab.report.series import Chart
+from faultlab.run import READY
+from faultlab.story import Line
+from faultlab.terminal import Terminal
+from faultlab.timeline import FILE as TIMELINE
+
+if TYPE_CHECKING:
+    import jinja2  # slow to import, and so is not until a page is written
+
+FILE = "report.html"
+_FOLDER = Path(__file__).parent
+_ROOM = 700_000  # bytes of pictures that a page takes in; the rest is named
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stretch of the run: `well`, `ill`, or `tried` for what came after the main walk."""
+
+    begin: float
+    end: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment that is drawn into every chart."""
+
+    t: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG of the run's folder: its text for those who cannot see it, and its data."""
+
+    title: str
+    data: str
+
+
+def show(term: Terminal, run_id: str | None) -> None:
+    """Write the report of a run, or of the newest one. Raises BadInput when it cannot be read."""
+    if run_id is None:
+        newest = [i for lab_id in labs.ids() for i in Record.ids(lab_id)[:1]]
+        if not newest:
+            raise BadInput("No run is recorded yet.", "make lab-mtu")
+        run_id = max(newest)
+    ran = judge.measured(run_id)
+    file = ran.record.folder / FILE
+    with term.step("report", f"writing {run_id}") as step:
+        file.write_text(html(ran))
+        step.done(f"{paths.show(file)} ({file.stat().st_size / 1000:.0f} kB)")
+    term.say("Open it in a browser; it needs no network.")
+    term.json({"run": run_id, "file": str(file), "bytes": file.stat().st_size})
+
+
+def html(ran: Measured) -> str:
+    """The page of a run."""
+    samples = series.read(ran.record.folder / TIMELINE)
+    grid = series.seconds(samples)
+    charts = [*met(ran, grid), *series.charts(samples)] if grid else []
+    stretches = bands(ran.record, ran.lab.control, grid[-1] if grid else 0.0)
+    lines = story.lines(ran)
+    pictures, left_out = _pictures(ran)
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            lab=ran.lab,
+            ran=ran,
+            facts=ran.record.facts,
+            came_to=story.came_to(ran.record),
+            where=story.where(ran.record.facts),
+            phases=[phase for phase in PHASES if phase in ran.phases],
+            lead=lead(lines),
+            measures=[line for line in lines if line.kind == "measure"],
+            traces=_signs(ran, lines),
+            broke=_steps(ran.record, "inject"),
+            mended=_steps(ran.record, "fix"),
+            moments=list(story.moments(ran.record.facts["events"])),
+            bands=stretches,
+            end=stretches[-1].end if stretches else 0,
+            learner=ran.record.happened(READY),
+            charts=[(chart, numbers(chart, grid, stretches)) for chart in charts],
+            pictures=pictures,
+            left_out=left_out,
+            data=_data(grid, charts, stretches, marks(ran.record, ran.lab.control)),
+        )
+    )
+
+
+def environment() -> jinja2.Environment:
+    """Templates and the assets that are written into every page."""
+    import jinja2
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
+    loader = jinja2.FileSystemLoader(_FOLDER)
+    made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    made.globals["asset"] = lambda name: (_FOLDER / name).read_text()
+    made.filters["markdown"] = lambda text: Markup(MarkdownIt("commonmark").render(text))
+    return made
+
+
+def _data(
+    grid: Sequence[float], charts: Sequence[Chart], stretches: Sequence[Band], at: Sequence[Mark]
+) -> str:
+    """What the page's script draws. No `<` in it, so that no text can end the script."""
+    document = {
+        "seconds": grid,
+        "charts": [asdict(chart) for chart in charts],
+        "bands": [asdict(band) for band in stretches],
+        "marks": [asdict(mark) for mark in at],
+    }
+    return json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
+    """What users met, a chart for each measure: its value while each phase was measured."""
+    charts: dict[str, Chart] = {}
+    for event in ran.record.facts["events"]:
+        if event["what"] != "measured" or event["phase"] not in ran.phases:
+            continue
+        for finding in ran.good(event["phase"]):
+            about = "what users met, while it was measured"
+            chart = charts.setdefault(finding.name, Chart(finding.name, finding.unit, about))
+            line = chart.lines.setdefault("measured", [None] * len(grid))
+            begin, end = span(event)
+            within = [i for i, t in enumerate(grid) if begin <= t <= end]
+            nearest = min(range(len(grid)), key=lambda i, end=end: abs(grid[i] - end))  # type: ignore[misc]
+            for i in within or [nearest]:
+                line[i] = float(f"{finding.value:.4g}") if math.isfinite(finding.value) else None
+    return [chart for chart in charts.values() if any(chart.lines["measured"])]
+
+
+def main_walk(record: Record) -> list[dict[str, Any]]:
+    """The events until it was fixed; what was tried afterwards began with a fresh stack."""
+    events: list[dict[str, Any]] = record.facts["events"]
+    ends = [i for i, e in enumerate(events) if e["what"] == "measured" and e.get("phase") == FIXED]
+    return events[: ends[0] + 1] if ends else [e for e in events if e["what"] != "down"]
+
+
+def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
+    """Well until the fault came, ill until the last repair, well; then what else was tried.
+
+    In a control all is well all the time. `watched`: the second of the last sample; a learner's run
+    goes on after its last event.
+    """
+    walk = main_walk(record)
+    if not walk:
+        return []
+    end = walk[-1]["t"]
+    broke = next((e["t"] for e in walk if e["what"] == "inject"), end)
+    mended = next((e["t"] for e in reversed(walk) if e["what"] == "fix"), end)
+    during = "well" if control else "ill"
+    found = [Band(0.0, broke, "well"), Band(broke, mended, during), Band(mended, end, "well")]
+    last = max(record.facts["events"][-1]["t"], watched if record.happened(READY) else 0.0)
+    later = len(record.facts["events"]) > len(walk) + 1 or record.happened(READY)
+    if last > end and later:
+        found.append(Band(end, last, "tried"))
+    return [band for band in found if band.end > band.begin]
+
+
+def marks(record: Record, control: bool) -> list[Mark]:
+    """The moments of the main walk; a control has none of a fault. Several repairs are counted."""
+    injected, proven, fixed = (
+        ("set up", "still well", "put back") if control else ("injected", "symptom proven", "fixed")
+    )
+    found: list[Mark] = []
+    walk = main_walk(record)
+    several = sum(event["what"] == "fix" for event in walk) > 1
+    for event in walk:
+        match event["what"], event.get("phase"):
+            case "measured", "healthy":
+                found.append(Mark(span(event)[0], "healthy"))
+            case "inject", _:
+                found.append(Mark(event["t"], injected))
+            case "measured", "faulty":
+                found.append(Mark(event["t"], proven))
+            case "fix", _:
+                before = sum(mark.text.startswith(fixed) for mark in found)
+                found.append(Mark(event["t"], f"{fixed} {before + 1}" if several else fixed))
+    return found
+
+
+def lead(lines: Sequence[Line]) -> Line | None:
+    """The measure that tells the phases apart, first in the check; a control has one limit only."""
+    telling = [line for line in lines if line.kind == "measure" and line.well != line.ill]
+    return next(iter(telling), None)
+
+
+def numbers(
+    chart: Chart, grid: Sequence[float], stretches: Sequence[Band]
+) -> list[tuple[str, list[str]]]:
+    """The median of each line in each of the first three stretches, as text."""
+    rows = []
+    for name, line in chart.lines.items():
+        medians = [series.between(grid, line, band.begin, band.end) for band in stretches[:3]]
+        rows.append((name, ["-" if value is None else f"{value:,.4g}" for value in medians]))
+    return rows
+
+
+def _signs(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
+    by_name = {sign.name: sign for sign in ran.check.evidence}
+    return [(line, by_name[line.name]) for line in lines if line.kind == "trace"]
+
+
+def _steps(record: Record, what: str) -> list[str]:
+    """The commands of these events of the main walk, one by one."""
+    made = [event for event in main_walk(record) if event["what"] == what]
+    return [story.typed(step) for event in made for step in event.get("steps", [])]
+
+
+def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
+    """What the run has drawn: its flame graphs and its sweep; too large ones by name only."""
+    drawn = [
+        (f"flame graph: {event['file']}", ran.record.folder / event["file"])
+        for event in ran.record.facts["events"]
+        if event["what"] == "flame" and event.get("file")
+    ]
+    texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]
+    if plot.has_sweep(ran.record):
+        texts.append(("sweep", plot.svg(plot.find(ran.record.id))))
+    kept: list[Picture] = []
+    left_out: list[str] = []
+    room = _ROOM
+    for title, text in texts:
+        data = base64.b64encode(text.encode()).decode()
+        if len(data) > room:
+            left_out.append(title)
+            continue
+        room -= len(data)
+        kept.append(Picture(title, data))
+    return kept, left_out

@@ -1,0 +1,109 @@
+"""Score: the scorecard as a page: the matrix first, then what each tool caught, missed and cried.
+
+It lies in `runs/`, beside the runs whose reports it links to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultlab import paths
+from faultlab.report.page import FILE as PAGE
+from faultlab.report.page import environment
+from faultlab.score import figures
+from faultlab.score.figures import Cell
+from faultlab.score.results import Results, Trial
+from faultlab.score.scorecard import HEADINGS
+from faultlab.terminal import Terminal
+
+_GROUPS = (
+    ("Caught", "caught"),
+    ("Missed", "missed"),
+    ("Cried about where nothing was wrong", "cried"),
+    ("Gave no verdict", "unknown"),
+)
+_KEPT = 3  # runs, and lines of evidence
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a tool did on a lab, with the runs (each with its report, if it has one) to look at."""
+
+    lab: str
+    text: str
+    runs: list[tuple[str, str]]
+    evidence: list[str]
+
+
+def write(term: Terminal, kept: Results, name: str) -> None:
+    """Write the page to a file. Raises BadInput when its folder is not there."""
+    file = paths.in_a_folder(name)
+    file.write_text(html(kept, file.parent))
+    term.say(f"{file}: open it in a browser; it needs no network.")
+    term.json({"file": str(file), "bytes": file.stat().st_size})
+
+
+def html(kept: Results, folder: Path) -> str:
+    """The page, as it stands in a folder."""
+    cells = figures.cells(kept)
+    rows = figures.rows(kept)
+    return (
+        environment()
+        .get_template("score.html")
+        .render(
+            rows=rows,
+            cells=cells,
+            wrong={(each.tool, each.lab) for each in figures.disagreements(kept)},
+            legend=figures.LEGEND,
+            cry=figures.LETTERS["cried"],
+            headings=HEADINGS,
+            tools=kept.tools,
+            groups=_GROUPS,
+            told={row.tool: _told(kept, row.tool, folder) for row in rows},
+            machine=kept.facts.get("machine", {}),
+            seed=kept.facts.get("seed"),
+        )
+    )
+
+
+def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
+    found: dict[str, list[Told]] = {kind: [] for _, kind in _GROUPS}
+    for cell in figures.by_tool(kept)[tool]:
+        its = [t for t in kept.trials.values() if (t.tool, t.lab) == (tool, cell.lab)]
+        for kind, text, trials in _kinds(cell, its):
+            found[kind].append(
+                Told(cell.lab, text, [_link(t.run, folder) for t in trials][:_KEPT], _lines(trials))
+            )
+    return found
+
+
+def _kinds(cell: Cell, its: Sequence[Trial]) -> list[tuple[str, str, list[Trial]]]:
+    ill = [t for t in its if figures.ill(t) and t.kind == "verdict"]
+    loud = [t for t in ill if t.alarm]
+    false = [t for t in its if t.alarm and not figures.ill(t)]
+    unknown = [t for t in its if t.kind == "unknown"]
+    found = []
+    if loud:
+        causes = dict.fromkeys(c for t in loud for c in (t.verdict.causes if t.verdict else []))
+        named = f", named {', '.join(causes)}" if causes else ", named no cause"
+        found.append(("caught", f"{len(loud)} of {len(ill)}{named}", loud))
+    elif ill:
+        found.append(("missed", f"{len(ill)} of {len(ill)}", ill))
+    if false:
+        phases = ", ".join(dict.fromkeys(t.phase for t in false))
+        found.append(("cried", f"{cell.false.happened} of {cell.false.of} ({phases})", false))
+    if unknown:
+        found.append(("unknown", f"{len(unknown)}: {unknown[0].reason}", unknown))
+    return found
+
+
+def _lines(trials: Sequence[Trial]) -> list[str]:
+    return next((t.verdict.evidence[:_KEPT] for t in trials if t.verdict), [])
+
+
+def _link(run: str, folder: Path) -> tuple[str, str]:
+    page = paths.runs() / run / PAGE
+    return run, os.path.relpath(page, folder) if run and page.is_file() else ""

@@ -1,0 +1,200 @@
+"""Series: what the timeline of a run holds, as lines over one grid of seconds.
+
+Counters become rates between two samples of the same machine; a counter that fell was restarted,
+and so has no rate there. A line that is 0 all the time has nothing to show and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from faultlab.timeline import SECONDS
+
+Line = list[float | None]
+Samples = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture: lines with one unit over the same seconds."""
+
+    title: str
+    unit: str
+    about: str
+    lines: dict[str, Line] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a number of the samples is shown: in which chart, under which name, and what of it."""
+
+    chart: str
+    name: str
+    of: str
+    factor: float = 1.0
+    counter: bool = True
+
+
+_ABOUT = {
+    "Processor time": ("%", "of one processor; throttled: time in which a quota held it back"),
+    "Processors of the host": ("%", "of all processors together, everything on it included"),
+    "Memory": ("MB", "without file cache that can be dropped at once"),
+    "Swapped out": ("MB", "of its memory"),
+    "Network": ("Mbit/s", "of each machine's own interfaces"),
+    "Packets lost or sent again": ("/s", "dropped by an interface; repeated by TCP"),
+    "Accept queue overflows": ("/s", "connections that a listener had no room for"),
+    "Sockets in TIME_WAIT": ("", "of each machine"),
+    "Tracked connections": ("", "in the table of conntrack"),
+    "PHP-FPM": ("", "workers that are busy, and connections that wait for one"),
+    "Database: queries": ("/s", "that it was asked"),
+    "Database: rows": ("/s", "that it read"),
+}
+_NETWORK = (
+    Kind("Network", "{} in", "rx_bytes", 8e-6),
+    Kind("Network", "{} out", "tx_bytes", 8e-6),
+    Kind("Packets lost or sent again", "{} dropped", "drops"),
+    Kind("Packets lost or sent again", "{} sent again", "retransmits"),
+    Kind("Accept queue overflows", "{}", "overflows"),
+    Kind("Sockets in TIME_WAIT", "{}", "time_wait", counter=False),
+    Kind("Tracked connections", "{}", "conntrack", counter=False),
+)
+_CONTAINER = (
+    Kind("Processor time", "{}", "us+sy", 100),
+    Kind("Processor time", "{} throttled", "throttled", 100),
+    Kind("Memory", "{}", "memory", 1e-6, counter=False),
+    Kind("Swapped out", "{}", "swap", 1e-6, counter=False),
+    Kind("PHP-FPM", "{} busy", "active", counter=False),
+    Kind("PHP-FPM", "{} waiting", "queue", counter=False),
+    Kind("Database: queries", "{}", "queries"),
+    Kind("Database: rows", "{}", "rows"),
+)
+_HOST = tuple(Kind("Processors of the host", name, name) for name in ("us", "sy", "si"))
+
+
+def read(file: Path) -> Samples:
+    """The samples by machine; a last line that was cut off is left out, and so is what is none."""
+    found: Samples = defaultdict(list)
+    try:
+        text = file.read_text()
+    except OSError:
+        return {}
+    for line in text.splitlines():
+        try:
+            sample = json.loads(line)
+            found[str(sample["machine"])].append(sample)
+            float(sample["t"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return dict(found)
+
+
+def unit(title: str) -> str:
+    """The unit of a chart."""
+    return _ABOUT[title][0]
+
+
+def pause(samples: Samples) -> float:
+    """The usual time between two samples of a machine, in whole half seconds."""
+    gaps = [b["t"] - a["t"] for each in samples.values() for a, b in pairwise(each)]
+    return max(SECONDS, round(statistics.median(gaps) / SECONDS) * SECONDS) if gaps else SECONDS
+
+
+def seconds(samples: Samples) -> list[float]:
+    """The grid: from the first sample to the last, a point for each pause."""
+    times = [sample["t"] for each in samples.values() for sample in each]
+    if not times:
+        return []
+    step = pause(samples)
+    first, last = (round(t / step) for t in (min(times), max(times)))
+    return [round(i * step, 3) for i in range(first, last + 1)]
+
+
+def charts(samples: Samples) -> list[Chart]:
+    """Every chart that has something to show."""
+    grid = seconds(samples)
+    step = pause(samples)
+    first = round(grid[0] / step) if grid else 0
+    made = {title: Chart(title, *about) for title, about in _ABOUT.items()}
+    for kind, name, points in _points(samples):
+        line: Line = [None] * len(grid)
+        for t, value in points:
+            line[round(t / step) - first] = float(f"{value:.4g}")
+        if any(line):
+            made[kind.chart].lines[name] = line
+    return [chart for chart in made.values() if chart.lines]
+
+
+def _points(samples: Samples) -> Iterator[tuple[Kind, str, list[tuple[float, float]]]]:
+    hosts = max(samples.values(), key=len, default=[])  # they all see the same host
+    for kind in _HOST:
+        yield kind, kind.name, list(_of_host(hosts, kind.of))
+    for machine, each in samples.items():
+        for kind in _NETWORK:
+            pick = _picker(kind, _network)
+            yield kind, kind.name.format(machine), list(_values(each, kind, pick))
+        roles = {role: None for sample in each for role in sample.get("containers", {})}
+        for role in roles:
+            for kind in _CONTAINER:
+                pick = _picker(kind, partial(_container, role))
+                yield kind, kind.name.format(role), list(_values(each, kind, pick))
+
+
+def _network(sample: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = sample.get("network", {})
+    return found
+
+
+def _container(role: str, sample: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = sample.get("containers", {}).get(role, {})
+    return found
+
+
+def _picker(
+    kind: Kind, part: Callable[[dict[str, Any]], Mapping[str, float]]
+) -> Callable[[dict[str, Any]], float | None]:
+    def pick(sample: dict[str, Any]) -> float | None:
+        numbers = part(sample)
+        names = kind.of.split("+")
+        if any(name not in numbers for name in names):
+            return None
+        return sum(numbers[name] for name in names)
+
+    return pick
+
+
+def _values(
+    samples: Sequence[dict[str, Any]], kind: Kind, pick: Callable[[dict[str, Any]], float | None]
+) -> Iterator[tuple[float, float]]:
+    before: tuple[float, float] | None = None
+    for sample in samples:
+        value = pick(sample)
+        if value is None:
+            before = None
+        elif not kind.counter:
+            yield sample["t"], kind.factor * value
+        else:
+            if before and value >= before[1] and sample["t"] > before[0]:
+                yield sample["t"], kind.factor * (value - before[1]) / (sample["t"] - before[0])
+            before = (sample["t"], value)
+
+
+def _of_host(samples: Sequence[dict[str, Any]], name: str) -> Iterator[tuple[float, float]]:
+    for before, after in pairwise(samples):
+        spent = {key: after["host"][key] - before["host"].get(key, 0) for key in after["host"]}
+        whole = sum(spent.values())
+        if whole > 0 and name in spent:
+            yield after["t"], 100 * max(0.0, spent[name]) / whole
+
+
+def between(grid: Sequence[float], line: Line, begin: float, end: float) -> float | None:
+    """The median of a line between two moments, or None where it has no value."""
+    found = [v for t, v in zip(grid, line, strict=True) if v is not None and begin <= t <= end]
+    return statistics.median(found) if found else None

@@ -1,0 +1,271 @@
+"""Run: one walk through a lab: up, healthy, inject, symptom, fix, down.
+
+Every reading goes into the run's record before anything judges it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack
+from faultlab import lab as labs
+from faultlab.check import Check, Finding, Reading
+from faultlab.command import run as run_command
+from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
+from faultlab.errors import CannotRun, SaidNo
+from faultlab.lab import Lab, Step
+from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.pace import Pace
+from faultlab.paths import root
+from faultlab.record import Record
+from faultlab.stack import Stack
+from faultlab.timeline import Timeline
+
+READY = "ready"  # the event after which a learner can work
+
+# After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
+_TAKES_EFFECT = 0.3  # seconds
+
+Say = Callable[[str], None]
+
+
+def stack_name(lab_id: str) -> str:
+    """The name of a lab's stack. Verify has a namespace of its own, so it disturbs no learner."""
+    return stack.prefix() + lab_id
+
+
+def ensure_images(engine: Engine, say: Say, wanted: Collection[str] | None = None) -> None:
+    """Build those of these images (all) that are missing; two commands at once build them once."""
+    lacking = images.missing(engine, wanted)
+    if not lacking:
+        return
+    if engine.kernel is not None:
+        raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
+    with lock.hold("images", "images", wait=True):
+        for name in images.missing(engine, wanted):
+            images.build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
+
+
+def take_down(engine: Engine, name: str) -> None:
+    """Remove a stack, and put the kernel back as it was before, if its lab changed it."""
+    stack.down(engine, name)
+    if engine.kernel is not None:
+        kernel.put_back(engine.kernel, name)
+
+
+def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
+    """A lab that changes a kernel has it for itself. Raises CannotRun with the lab in the way."""
+    if engine.kernel is None:
+        if lab.scope == "kernel":
+            raise CannotRun(
+                f"{lab.id} changes a whole kernel: it runs in the lab VM only.",
+                f"faultlab start {lab.id} --engine vm",
+            )
+        return
+    for container in engine.containers():  # of every namespace: they all share the kernel
+        other, lab_id = container.labels[STACK_LABEL], container.labels.get(LAB_LABEL, "")
+        if other == name or lab_id not in labs.ids():
+            continue
+        if "kernel" in (lab.scope, labs.load(lab_id).scope):
+            raise CannotRun(
+                f"{other} is up in the lab VM too, and one of the two changes its kernel.",
+                f"make down-{lab_id}",
+            )
+
+
+def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:
+    """Bring the stack up, with a note of the kernel's settings if the lab will change them."""
+    if lab.scope == "kernel" and engine.kernel is not None:
+        kernel.note(engine.kernel, name)
+    return stack.up(engine, lab, name, record.id, record.folder)
+
+
+class Run(Measured):
+    """One lab on one stack, with its record."""
+
+    def __init__(
+        self, engine: Engine, lab: Lab, judge: Check[Any, Any], place: Stack, record: Record
+    ) -> None:
+        super().__init__(lab, judge, record)
+        self.traces = False  # True: every reading also holds the traces an engineer would find
+        self.engine = engine
+        self.stack = place
+        self.timeline: Timeline | None = None
+
+    @classmethod
+    def begin(cls, engine: Engine, lab: Lab, name: str, meter: bool = True) -> Run:
+        """Bring up a fresh stack under this name and start a record. Raises CannotRun.
+
+        `meter`: write its counters down as long as it is up.
+        """
+        judge = check.load(lab.name)
+        take_down(engine, name)
+        _own_kernel(engine, lab, name)
+        record = Record.create(lab.id, name, _context(engine, lab))
+        try:
+            place = _up(engine, lab, name, record)
+        except BaseException:
+            stack.down(engine, name)
+            raise
+        run = cls(engine, lab, judge, place, record)
+        run.record.facts["machines"] = run._machines()
+        run.meter(on=meter)
+        if lab.load:
+            place.pace = pace.measure(place[compose.CLIENT])
+        run.record.facts["pace"] = place.pace.share
+        record.event("up")
+        return run
+
+    @classmethod
+    def attach(cls, engine: Engine, lab: Lab) -> Run:
+        """Find the learner's stack of a lab that is up. Raises CannotRun when it is not."""
+        place = Stack(engine, stack_name(lab.id))
+        if not place:
+            raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+        lacking = [n for n in compose.read(lab.overlay).needed(lab.daemons) if n not in place]
+        if lacking:
+            raise CannotRun(f"{lab.id} has lost {', '.join(lacking)}.", f"make reset-{lab.id}")
+        record = Record.open(place.run_id)
+        if record is None or not record.happened(READY):
+            raise CannotRun(
+                f"{lab.id} was cut off while it started, or its record is lost.",
+                f"make reset-{lab.id}",
+            )
+        place.pace = Pace(record.facts.get("pace", 1.0))
+        return cls(engine, lab, check.load(lab.name), place, record)
+
+    def meter(self, on: bool = True) -> None:
+        """Write the counters of the stack down from now on, or stop that."""
+        if self.timeline is not None:
+            self.timeline.stop()
+        self.timeline = Timeline(self.stack, self.record) if on else None
+        if self.timeline is not None:
+            self.timeline.start()
+
+    def measure(self, phase: str) -> Reading[Any, Any]:
+        """Look at the stack now and keep the reading under `phase`. Raises CannotRun."""
+        began = time.monotonic()
+        try:
+            reading = self.check.take(self.stack, self.traces)
+        finally:
+            self._all_running()
+        self.record.facts["readings"][phase] = self.check.dump(reading)
+        took = round(time.monotonic() - began, 3)
+        self.record.event("measured", phase=phase, took=took)
+        if HEALTHY in self.phases:
+            self.record.facts["judged"][phase] = self.findings(phase)
+            self.record.save()
+        return reading
+
+    def _all_running(self) -> None:
+        stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]
+        if stopped:
+            name = stopped[0].split()[0]
+            # A machine that is started again has new namespaces: without the fault, and without us.
+            daemon = name in self.lab.daemons and self.engine.kernel is None
+            raise CannotRun(
+                f"{stopped[0]} is not running, so nothing can be judged.",
+                f"docker start {self.stack.name}-{name}" if daemon else f"make reset-{self.lab.id}",
+            )
+        if self._machines() != self.record.facts["machines"]:
+            raise CannotRun(
+                "A machine was restarted, so its settings are gone.", f"make reset-{self.lab.id}"
+            )
+
+    def _machines(self) -> dict[str, str]:
+        """Since when each machine runs: a restart takes its namespaces and the fault with it."""
+        return {
+            name: str(machine.state["StartedAt"])
+            for name, machine in self.stack.items()
+            if name not in self.lab.daemons
+        }
+
+    def healthy(self) -> None:
+        """Measure the untouched stack. Raises CannotRun when it is not well before any fault."""
+        self.measure(HEALTHY)
+        amiss = [finding for finding in self.good(HEALTHY) if not finding.holds]
+        if amiss:
+            raise CannotRun(
+                f"The stack is not healthy before any fault: {amiss[0].words}.",
+                f"faultlab doctor {self.lab.id}",
+            )
+
+    def inject(self) -> None:
+        """Put the fault in, or what a control configures instead of one."""
+        self.apply("inject", self.lab.inject)
+
+    def apply(self, what: str, steps: Sequence[Step]) -> None:
+        """Carry out steps and note it."""
+        inject.apply(self.stack, steps)
+        if steps:
+            time.sleep(_TAKES_EFFECT)
+        self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
+
+    def gate(self, phase: str = FAULTY) -> list[Finding]:
+        """Measure, and let a fault count only if its symptom shows. Raises SaidNo."""
+        self.measure(phase)
+        found = self.expected(phase)
+        amiss = [finding.words for finding in found if not finding.holds]
+        if amiss:
+            what = "it must stay well" if self.lab.control else "the fault has no effect"
+            raise SaidNo(
+                f"{self.lab.id}: {what}: {'; '.join(amiss)}.", f"faultlab doctor {self.lab.id}"
+            )
+        return found
+
+    def fixed(self) -> None:
+        """Measure what a fix has brought. Raises SaidNo when it did not help."""
+        self.measure(FIXED)
+        amiss = [finding.words for finding in self.good(FIXED) if not finding.holds]
+        if amiss:
+            raise SaidNo(f"{self.lab.id}: the fix did not help: {'; '.join(amiss)}.")
+
+    def again(self) -> None:
+        """A fresh stack in the injected state, judged against the same healthy phase."""
+        name = self.stack.name
+        self.meter(on=False)
+        take_down(self.engine, name)
+        was = self.stack.pace
+        self.stack = _up(self.engine, self.lab, name, self.record)
+        self.stack.pace = was
+        self.record.facts["machines"] = self._machines()
+        self.meter()
+        self.inject()
+
+    def down(self) -> None:
+        """Remove the stack and read back that nothing is left."""
+        self.meter(on=False)
+        take_down(self.engine, self.stack.name)
+        with suppress(CannotRun):
+            self.record.event("down")
+
+
+def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
+    """What a reader of the record needs to know about where it was measured."""
+    info = engine.info()
+    used = compose.read(lab.overlay).images(lab.daemons)
+    return {
+        "lab": lab.name,
+        "faultlab": __version__,
+        "commit": _commit(),
+        "engine": engine.name,
+        "docker": info.get("ServerVersion", ""),
+        "kernel": info.get("KernelVersion", ""),
+        "system": info.get("OperatingSystem", ""),
+        "cgroup": info.get("CgroupVersion", ""),
+        "cpus": info.get("NCPU", 0),
+        "memory_bytes": info.get("MemTotal", 0),
+        "images": {name: images.tag(name) for name in used},
+    }
+
+
+def _commit() -> str:
+    """The commit of the project, empty outside a git checkout."""
+    try:
+        done = run_command(["git", "-C", str(root()), "rev-parse", "--short", "HEAD"], timeout=10)
+    except CannotRun:
+        return ""
+    return done.stdout.strip()

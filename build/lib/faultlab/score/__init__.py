@@ -1,0 +1,1 @@
+"""Score: diagnostic tools, examined on labs whose truth is known."""

@@ -1,0 +1,234 @@
+"""Exam: every tool on every lab, healthy, faulty and fixed, in an order that nobody knows before.
+
+Each look is a fresh stack in one phase, proven by the lab's own check; then its users go on and the
+tools look, side by side, without a word from us of what they are looking at.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultlab import lab as labs
+from faultlab import lock, paths, verify
+from faultlab.engine import Engine
+from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run import Run, ensure_images, stack_name
+from faultlab.score import bundle, figures, results, scorecard, trial
+from faultlab.score import tool as tools
+from faultlab.score.results import Results, Trial
+from faultlab.score.tool import Tool
+from faultlab.score.trial import Outcome
+from faultlab.terminal import Terminal
+from faultlab.traffic import traffic
+
+_STACK = "exam"  # of every lab: a tool can read the names of containers
+_FILE, _REPLAYED = "score.json", "replay.json"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One stack in one phase, for the n-th time."""
+
+    lab: Lab
+    phase: str
+    number: int
+
+
+def score(
+    term: Terminal,
+    names: Sequence[str],
+    lab_ids: Sequence[str],
+    *,
+    repeat: int,
+    seed: int,
+    json_file: str | None,
+) -> None:
+    """Examine the tools and print their card. Raises SaidNo where one is not as expected."""
+    if repeat < 1:
+        raise BadInput("--repeat takes a number from 1 up.", "faultlab score --help")
+    examined = _examined(names)
+    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    kept = _results(Path(json_file) if json_file else paths.runs() / _FILE)
+    places, cannot = verify.engines_of(term, chosen, "local")
+    for lab_id, why in cannot.items():
+        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
+    looks = order([lab for lab in chosen if lab.id in places], repeat, seed)
+    if not looks:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    engine = places[looks[0].lab.id]
+    _prepare(term, engine, examined, kept)
+    kept.facts |= {"seed": seed, "machine": _machine(engine)}
+    troubles = _all(term, engine, looks, examined, kept)
+    if troubles:
+        scorecard.show(term, kept)
+        raise CannotRun(
+            f"{len(troubles)} of {len(looks)} looks could not be made: {troubles[-1]}",
+            "the same command again: it makes only what is missing",
+        )
+    _conclude(term, kept)
+
+
+def _results(file: Path) -> Results:
+    return results.read(file) if file.exists() else Results(file)
+
+
+def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | None) -> None:
+    """Let tools that read files look at a recorded bundle. Raises SaidNo, BadInput, CannotRun."""
+    examined = _examined(names)
+    recorded = bundle.read(Path(source))
+    lab = labs.load(recorded.manifest["lab"])
+    kept = _results(Path(json_file) if json_file else paths.runs() / _REPLAYED)
+    engine = Engine()
+    _prepare(term, engine, examined, kept)
+    kept.facts |= {"machine": _machine(engine)}
+    digest = results.lab_digest(lab)
+    for phase in PHASES:
+        archive = recorded.phase(phase)
+        with term.step("replay", f"{lab.id} {phase}") as step:
+            outcomes = {
+                tool.id: trial.replay(engine, tool, archive, stack_name(_STACK))
+                for tool in examined
+            }
+            look = Look(lab, phase, 1)
+            made = _trials(look, examined, outcomes, digest, str(recorded.manifest.get("run", "")))
+            kept.add(made)
+            step.done(f"{lab.id} {phase}: {_loud(made)}")
+    _conclude(term, kept)
+
+
+def _examined(names: Sequence[str]) -> list[Tool]:
+    if not names:
+        raise BadInput("Name some tools, or say --all.", "faultlab score --help")
+    return [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
+
+
+def _conclude(term: Terminal, kept: Results) -> None:
+    scorecard.show(term, kept)
+    wrong = figures.disagreements(kept)
+    if wrong:
+        raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")
+
+
+def _loud(made: Sequence[Trial]) -> str:
+    told = [one for one in made if one.kind == "verdict"]
+    return f"{sum(one.alarm for one in told)} of {len(told)} raise an alarm"
+
+
+def order(chosen: Sequence[Lab], repeat: int, seed: int) -> list[Look]:
+    """All looks: each repeat whole before the next one, in a random order of its own."""
+    chance = random.Random(seed)
+    found: list[Look] = []
+    for number in range(1, repeat + 1):
+        turn = [Look(lab, phase, number) for lab in chosen for phase in PHASES]
+        chance.shuffle(turn)
+        found += turn
+    return found
+
+
+def _prepare(term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Results) -> None:
+    """Build the images of the tools, and ask each for its version."""
+    with term.step("tools", "building their images") as step:
+        ensure_images(engine, step.note, {tool.image for tool in examined})
+        for tool in examined:
+            step.note(f"asking {tool.id} for its version")
+            kept.tools[tool.id] = {
+                "title": tool.title,
+                "digest": tool.digest,
+                "version": trial.version(engine, tool, stack_name(_STACK)),
+            }
+        step.done(f"{len(examined)} ready")
+
+
+def _machine(engine: Engine) -> dict[str, object]:
+    info = engine.info()
+    return {
+        "docker": info.get("ServerVersion", ""),
+        "kernel": info.get("KernelVersion", ""),
+        "system": info.get("OperatingSystem", ""),
+        "cgroup": info.get("CgroupVersion", ""),
+        "cpus": info.get("NCPU", 0),
+    }
+
+
+def _all(
+    term: Terminal,
+    engine: Engine,
+    looks: Sequence[Look],
+    examined: Sequence[Tool],
+    kept: Results,
+) -> list[str]:
+    """Make what is missing; a look that cannot be made is told and left for the next time."""
+    troubles = []
+    for i, look in enumerate(looks, 1):
+        wanted = [t for t in examined if not kept.has(t, look.lab, look.phase, look.number)]
+        if not wanted:
+            continue
+        what = f"{look.lab.id} {look.phase} {look.number}"
+        with term.step("look", what) as step:
+            try:
+                made = _look(engine, look, wanted)
+            except Exception as problem:  # the judge may break as well: that is no verdict either
+                why = str(problem) if isinstance(problem, Problem) else repr(problem)
+                troubles.append(f"{what}: {why}")
+                step.done(f"{i} of {len(looks)}: {what}: could not be made")
+                term.say(f"{'':<9} {why}")
+                continue
+            kept.add(made)
+            step.done(f"{i} of {len(looks)}: {what}: {_loud(made)}")
+    return troubles
+
+
+def _look(engine: Engine, look: Look, wanted: Sequence[Tool]) -> list[Trial]:
+    digest = results.lab_digest(look.lab)
+    with standing(engine, look.lab, look.phase) as run:
+        with traffic(lambda: run.check.look(run.stack)):
+            outcomes = trial.examine(run.stack, look.lab, wanted)
+        return _trials(look, wanted, outcomes, digest, run.record.id)
+
+
+def _trials(
+    look: Look, wanted: Sequence[Tool], outcomes: Mapping[str, Outcome], digest: str, run: str
+) -> list[Trial]:
+    return [
+        Trial(
+            tool=tool.id,
+            lab=look.lab.id,
+            phase=look.phase,
+            number=look.number,
+            tool_digest=tool.digest,
+            lab_digest=digest,
+            kind=outcomes[tool.id].kind,
+            verdict=outcomes[tool.id].verdict,
+            reason=outcomes[tool.id].reason,
+            run=run,
+        )
+        for tool in wanted
+    ]
+
+
+@contextmanager
+def standing(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
+    """A fresh stack in this phase, proven, with nothing in or around it that names the lab.
+
+    Raises SaidNo or CannotRun when the phase cannot be proven.
+    """
+    name = stack_name(_STACK)
+    with lock.hold(name, "score"):
+        run = Run.begin(engine, lab.called(_STACK), name, meter=False)
+        try:
+            run.healthy()
+            if phase != HEALTHY:
+                run.inject()
+                run.gate(FAULTY)
+            if phase == FIXED:
+                run.apply("fix", lab.fix)
+                run.fixed()
+            yield run
+        finally:
+            run.down()

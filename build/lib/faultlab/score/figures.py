@@ -1,0 +1,246 @@
+"""Figures: what the trials say of each tool: what it caught, named, missed and cried about."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from faultlab import compose
+from faultlab import lab as labs
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY
+from faultlab.rate import wilson
+from faultlab.score import tool as tools
+from faultlab.score.results import Results, Trial
+from faultlab.score.tool import Detects
+from faultlab.score.verdict import Verdict
+
+ALWAYS, NEVER = "always-alarm", "never-alarm"
+BASELINES = (ALWAYS, NEVER)
+_GUESSES = 3  # whoever names more causes than that has named none
+
+Caught = Literal["named", "caught", "part", "missed", "unknown", "absent", "quiet", "cried"]
+LETTERS: dict[Caught, str] = {
+    "named": "N",
+    "caught": "c",
+    "part": "p",
+    "missed": "·",
+    "unknown": "?",
+    "absent": " ",
+    "quiet": "·",
+    "cried": "!",
+}
+LEGEND = (
+    "N caught every time, its cause named   c caught every time   p now and then",
+    "· silent   ! alarm where nothing is wrong   ? no verdict   blank: not looked at",
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many, with the interval of 95% (Wilson)."""
+
+    of: int
+    happened: int
+
+    @property
+    def percent(self) -> float | None:
+        """None of nothing."""
+        return 100 * self.happened / self.of if self.of else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """In percent."""
+        low, high = wilson(self.happened, self.of)
+        return 100 * low, 100 * high
+
+    @property
+    def text(self) -> str:
+        """`12 of 57, 21% (13 to 33)`."""
+        if self.percent is None:
+            return "-"
+        low, high = self.interval
+        return f"{self.happened} of {self.of}, {self.percent:.0f}% ({low:.0f} to {high:.0f})"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tool over all trials: shares of those in which it gave a verdict.
+
+    `false`: alarms on controls, before the fault and after the fix. `seconds`: the median time from
+    the proof of the symptom to the first alarm; None where it caught nothing.
+    """
+
+    tool: str
+    detects: Share
+    cause: Share
+    component: Share
+    false: Share
+    seconds: float | None
+    unknown: int
+    absent: int
+
+    @property
+    def informed(self) -> float | None:
+        """Detection less false alarms, in percent (Youden's J); whoever guesses has 0."""
+        if self.detects.percent is None or self.false.percent is None:
+            return None
+        return self.detects.percent - self.false.percent
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One tool on one lab: what of the faulty trials, and whether it cried where all was well."""
+
+    tool: str
+    lab: str
+    caught: Caught
+    detected: Share
+    false: Share
+    runs: tuple[str, ...]
+
+    @property
+    def letters(self) -> str:
+        """Two characters: what it caught, and `!` for alarms before the fault or after the fix."""
+        cried = self.false.happened and self.caught != "cried"
+        return LETTERS[self.caught] + ("!" if cried else " ")
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A tool did not do what its tool.toml expects."""
+
+    tool: str
+    lab: str
+    expected: Detects
+    found: Share
+    why: str
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        return f"{self.tool} on {self.lab}: {self.expected}, alarm {self.found.text}"
+
+
+def rows(results: Results) -> list[Row]:
+    """A row for each tool, the best informed first and the baselines last."""
+    by_tool: dict[str, list[Trial]] = {}
+    for trial in results.trials.values():
+        by_tool.setdefault(trial.tool, []).append(trial)
+    found = [_row(tool_id, trials) for tool_id, trials in by_tool.items()]
+    return sorted(found, key=lambda row: (row.tool in BASELINES, -(row.informed or 0), row.tool))
+
+
+def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
+    told = [trial for trial in trials if trial.kind == "verdict"]
+    faulty = [trial for trial in told if ill(trial)]
+    caught = [(trial, trial.verdict) for trial in faulty if trial.verdict and trial.verdict.alarm]
+    return Row(
+        tool=tool_id,
+        detects=_alarms(faulty),
+        cause=Share(len(caught), sum(names_cause(_lab(t.lab), v) for t, v in caught)),
+        component=Share(len(caught), sum(names_component(_lab(t.lab), v) for t, v in caught)),
+        false=_alarms([trial for trial in told if not ill(trial)]),
+        seconds=statistics.median(v.seconds for _, v in caught) if caught else None,
+        unknown=sum(trial.kind == "unknown" for trial in trials),
+        absent=sum(trial.kind == "absent" for trial in trials),
+    )
+
+
+def names_cause(lab: Lab, verdict: Verdict) -> bool:
+    """Is the lab's cause among the few that it names? Of several faults, any of them counts."""
+    right = {truth.cause for truth in labs.truths(lab)}
+    return len(verdict.causes) <= _GUESSES and not right.isdisjoint(verdict.causes)
+
+
+def names_component(lab: Lab, verdict: Verdict) -> bool:
+    """Does it name the machine at fault, or a daemon on it?"""
+    on = compose.read(lab.overlay).daemons
+    named, true = verdict.component, lab.truth.component
+    return on.get(named, named) == on.get(true, true)
+
+
+def cells(results: Results) -> dict[str, dict[str, Cell]]:
+    """By lab and tool."""
+    found: dict[str, dict[str, list[Trial]]] = {}
+    for trial in results.trials.values():
+        found.setdefault(trial.lab, {}).setdefault(trial.tool, []).append(trial)
+    return {
+        lab_id: {tool_id: _cell(tool_id, lab_id, trials) for tool_id, trials in each.items()}
+        for lab_id, each in sorted(found.items())
+    }
+
+
+def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
+    told = [trial for trial in trials if trial.kind == "verdict"]
+    faulty = [trial for trial in told if ill(trial)]
+    detected, false = _alarms(faulty), _alarms([trial for trial in told if not ill(trial)])
+    caught: Caught
+    if not told:
+        caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
+    elif _lab(lab_id).control:
+        caught = "cried" if false.happened else "quiet"
+    elif not faulty:  # not yet, or never with a verdict
+        caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
+    elif not detected.happened:
+        caught = "missed"
+    elif detected.happened < detected.of:
+        caught = "part"
+    else:
+        named = sum(names_cause(_lab(lab_id), t.verdict) for t in faulty if t.verdict)
+        caught = "named" if 2 * named > len(faulty) else "caught"
+    runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
+    return Cell(tool_id, lab_id, caught, detected, false, runs)
+
+
+def disagreements(results: Results) -> list[Disagreement]:
+    """Where a tool of this project did not do what is expected of it."""
+    known = set(tools.ids())
+    found = []
+    for lab_id, each in cells(results).items():
+        for tool_id, cell in each.items():
+            entry = tools.load(tool_id).expected(lab_id) if tool_id in known else None
+            share = cell.false if _lab(lab_id).control else cell.detected
+            if entry is None or not share.of:
+                continue
+            must_fail = entry.detects == "must" and share.happened < share.of
+            if must_fail or (entry.detects == "miss" and share.happened):
+                found.append(Disagreement(tool_id, lab_id, entry.detects, share, entry.why))
+    return found
+
+
+def unknowns(results: Results) -> dict[tuple[str, str], int]:
+    """Why tools gave no verdict, and how often."""
+    found: dict[tuple[str, str], int] = {}
+    for trial in results.trials.values():
+        if trial.kind == "unknown":
+            key = trial.tool, trial.reason
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def _alarms(trials: Iterable[Trial]) -> Share:
+    counted = [trial.alarm for trial in trials]
+    return Share(len(counted), sum(counted))
+
+
+def ill(trial: Trial) -> bool:
+    """Was something wrong while the tool looked?"""
+    return trial.phase == FAULTY and not _lab(trial.lab).control
+
+
+@cache
+def _lab(lab_id: str) -> Lab:
+    return labs.load(lab_id)
+
+
+def by_tool(results: Results) -> Mapping[str, list[Cell]]:
+    """The cells of each tool."""
+    found: dict[str, list[Cell]] = {}
+    for each in cells(results).values():
+        for cell in each.values():
+            found.setdefault(cell.tool, []).append(cell)
+    return found

@@ -1,0 +1,124 @@
+"""Results: every trial of a score in one file, written whole after each look.
+
+A trial that stands in the file is not made again, unless its tool or its lab has changed since; so
+a score that was interrupted goes on where it was, and two halves are one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from faultlab import check, paths
+from faultlab.errors import BadInput, CannotRun
+from faultlab.lab import Lab
+from faultlab.score.tool import Tool
+from faultlab.score.trial import Kind
+from faultlab.score.verdict import Verdict
+
+SCHEMA = 1
+
+Key = tuple[str, str, str, int]  # tool, lab, phase, number
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One tool, once, on one lab in one phase; all of one `run` looked at the same time."""
+
+    tool: str
+    lab: str
+    phase: str
+    number: int
+    tool_digest: str
+    lab_digest: str
+    kind: Kind
+    verdict: Verdict | None = None
+    reason: str = ""
+    run: str = ""
+
+    @property
+    def key(self) -> Key:
+        """What it is a trial of."""
+        return self.tool, self.lab, self.phase, self.number
+
+    @property
+    def alarm(self) -> bool:
+        """Did the tool raise one?"""
+        return self.verdict is not None and self.verdict.alarm
+
+
+@dataclass
+class Results:
+    """The trials, and what a reader needs to know about where they were made."""
+
+    file: Path
+    facts: dict[str, Any] = field(default_factory=dict)
+    tools: dict[str, dict[str, str]] = field(default_factory=dict)
+    trials: dict[Key, Trial] = field(default_factory=dict)
+
+    def add(self, trials: Iterable[Trial]) -> None:
+        """Keep them, in place of older ones of the same, and write the file."""
+        for trial in trials:
+            self.trials[trial.key] = trial
+        self.save()
+
+    def has(self, tool: Tool, lab: Lab, phase: str, number: int) -> bool:
+        """Was this trial made, with the tool and the lab as they are now?"""
+        made = self.trials.get((tool.id, lab.id, phase, number))
+        return made is not None and (made.tool_digest, made.lab_digest) == (
+            tool.digest,
+            lab_digest(lab),
+        )
+
+    def save(self) -> None:
+        """Write the file whole, or leave the old one. Raises CannotRun."""
+        head = {"schema": SCHEMA, **self.facts, "tools": dict(sorted(self.tools.items()))}
+        lines = [
+            json.dumps(asdict(self.trials[key]), separators=(",", ":"), ensure_ascii=False)
+            for key in sorted(self.trials)
+        ]
+        trials = ",\n".join(lines)  # a line each, so that a difference can be read
+        text = json.dumps(head, indent=1).removesuffix("\n}") + f',\n "trials": [\n{trials}\n]}}\n'
+        part = self.file.with_suffix(".part")
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(text)
+            part.replace(self.file)
+        except OSError as error:
+            raise CannotRun(f"{self.file} cannot be written: {error.strerror}.", "df -h") from error
+
+
+def lab_digest(lab: Lab) -> str:
+    """Of all that makes a lab: its fault, its stack, and its check."""
+    digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
+    files = [paths.labs() / "stack.yaml", check.file_of(lab.id)]
+    for file in [*files, *([lab.overlay] if lab.overlay else [])]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def read(file: Path) -> Results:
+    """The results in a file. Raises BadInput: not there, damaged, or of another version."""
+    try:
+        document = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no file {file}.", "faultlab score --help") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} is no result of a score: {error}.", f"less {file}") from error
+    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+        raise BadInput(f"{file} is no result of a score that this faultlab reads.", f"less {file}")
+    try:
+        trials = TypeAdapter(list[Trial]).validate_python(document.get("trials"))
+        tools = TypeAdapter(dict[str, dict[str, str]]).validate_python(document.get("tools"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
+    facts = {k: v for k, v in document.items() if k not in ("schema", "tools", "trials")}
+    return Results(file, facts, tools, {trial.key: trial for trial in trials})

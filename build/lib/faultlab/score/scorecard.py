@@ -1,0 +1,152 @@
+"""Scorecard: the figures of a score, for a person, as Markdown, for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from faultlab.score import figures, results
+from faultlab.score.figures import Cell, Row
+from faultlab.score.results import Results
+from faultlab.terminal import Terminal
+
+HEADINGS = (
+    *("tool", "catches", "false alarms", "less false", "cause named", "component named"),
+    *("seconds", "no verdict"),
+)
+
+
+def together(files: Sequence[str]) -> Results:
+    """The results of one or several files; of the same trial the last one. Raises BadInput."""
+    kept = results.read(Path(files[0]))
+    for file in files[1:]:
+        other = results.read(Path(file))
+        kept.trials |= other.trials
+        kept.tools |= other.tools
+    return kept
+
+
+def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> None:
+    """Print the figures of one or several files together. Raises BadInput."""
+    kept = together(files)
+    if markdown:
+        term.console.width = 2000
+        term.say(as_markdown(kept).rstrip())
+    else:
+        show(term, kept)
+
+
+def show(term: Terminal, kept: Results) -> None:
+    """The figures of each tool, the matrix, and what is not as expected."""
+    rows = figures.rows(kept)
+    term.say()
+    term.table(
+        ("", "tool", "catches", "false alarms", "cause", "where", "s"),
+        [
+            [
+                str(number),
+                row.tool,
+                _brief(row.detects),
+                _brief(row.false),
+                _part(row.cause),
+                _part(row.component),
+                "-" if row.seconds is None else f"{row.seconds:.1f}",
+            ]
+            for number, row in enumerate(rows, 1)
+        ],
+    )
+    term.say("Beside the counts: the interval of their share (95%, Wilson).")
+    term.say()
+    for line in grid([row.tool for row in rows], figures.cells(kept)):
+        term.say(line)
+    term.say()
+    for line in figures.LEGEND:
+        term.say(line)
+    _amiss(term, kept)
+    term.json(as_json(kept))
+
+
+def _amiss(term: Terminal, kept: Results) -> None:
+    unknown = figures.unknowns(kept)
+    if unknown:
+        term.say()
+        for (tool, reason), count in unknown.items():
+            term.say(f"no verdict: {tool}, {count} times: {reason}")
+    wrong = figures.disagreements(kept)
+    if wrong:
+        term.say()
+        for each in wrong:
+            term.say(f"not as expected: {each.text}")
+
+
+def grid(tools: Sequence[str], cells: Mapping[str, Mapping[str, Cell]]) -> list[str]:
+    """A row for each lab, a numbered column for each tool."""
+    lines = ["".rjust(16) + "".join(f"{number:>3}" for number in range(1, len(tools) + 1))]
+    for lab_id, each in cells.items():
+        marks = "".join(f" {each[t].letters if t in each else '  '}" for t in tools)
+        lines.append(f"{lab_id:<17}{marks}".rstrip())
+    return lines
+
+
+def _brief(share: figures.Share) -> str:
+    if share.percent is None:
+        return "-"
+    low, high = share.interval
+    return f"{share.happened}/{share.of} {low:.0f}-{high:.0f}%"
+
+
+def _part(share: figures.Share) -> str:
+    return f"{share.happened}/{share.of}" if share.of else "-"
+
+
+def as_markdown(kept: Results) -> str:
+    """As it stands in docs/scorecard.md."""
+    rows = figures.rows(kept)
+    lines = [_line(HEADINGS), _line(["---"] * len(HEADINGS)), *(_line(_cells(r)) for r in rows)]
+    lines += ["", _line(["", *(row.tool for row in rows)]), _line(["---"] * (len(rows) + 1))]
+    for lab_id, each in figures.cells(kept).items():
+        marks = [each[r.tool].letters.strip() if r.tool in each else "" for r in rows]
+        lines.append(_line([f"`{lab_id}`", *marks]))
+    lines += ["", *(f"- {line}" for line in figures.LEGEND)]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: Row) -> list[str]:
+    informed = "-" if row.informed is None else f"{row.informed:+.0f}"
+    return [
+        row.tool,
+        row.detects.text,
+        row.false.text,
+        informed,
+        row.cause.text,
+        row.component.text,
+        "-" if row.seconds is None else f"{row.seconds:.1f}",
+        str(row.unknown),
+    ]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def as_json(kept: Results) -> dict[str, Any]:
+    """For a program: shares with their intervals, cells, disagreements; the trials by file."""
+    return {
+        "file": str(kept.file),
+        **kept.facts,
+        "tools": kept.tools,
+        "rows": [_row_json(row) for row in figures.rows(kept)],
+        "cells": [asdict(c) for each in figures.cells(kept).values() for c in each.values()],
+        "disagreements": [asdict(each) for each in figures.disagreements(kept)],
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    shares = {
+        name: {**asdict(share), "interval": list(share.interval)}
+        for name in ("detects", "cause", "component", "false")
+        if isinstance(share := getattr(row, name), figures.Share)
+    }
+    return {**asdict(row), **shares, "informed": row.informed}

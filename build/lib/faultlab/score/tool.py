@@ -1,0 +1,194 @@
+"""Tool: one folder with what a diagnostic tool is, how it is run, and what its words mean.
+
+`tool.toml` holds the facts; a `Dockerfile` beside it installs the tool in an image of its own, and
+a script that the Dockerfile copies is its adapter, where a mapping is not enough. A mistake is told
+in one line with file, key and what was expected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from faultlab import catalogue, images, paths, probes, use
+from faultlab import lab as labs
+from faultlab.errors import BadInput
+from faultlab.lab import explain
+
+SERVERS = "servers"  # `at`: every machine but client, an instance on each
+STACK = "stack"  # `at`: all of it, through the engine; only for what faultlab brings itself
+FILE = "tool.toml"
+
+_LONGEST = 120  # seconds
+_CAPABILITIES = ("NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYSLOG")  # beyond those of every container
+
+Detects = Literal["must", "may", "miss"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Alerts(_Strict):
+    """Where a running tool serves its alerts, and the jq program that makes a line of each."""
+
+    url: Annotated[str, Field(pattern=r"^http://(127\.0\.0\.1|localhost)[:/]")]
+    jq: str
+
+
+class Alarm(_Strict):
+    """What a line of the tool means: the causes that it names, and where.
+
+    `match` is a regular expression; a group `(?P<component>…)` in it names where, else `component`
+    does, else it is the machine that the tool looks from.
+    """
+
+    match: str
+    causes: list[str] = []
+    component: str = ""
+
+    @field_validator("match")
+    @classmethod
+    def _compiles(cls, text: str) -> str:
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ValueError(f"expected a regular expression, {error}") from error
+        return text
+
+
+class Expect(_Strict):
+    """What the tool is expected to do in these labs ("*": all that no other entry names), and why.
+
+    must: it alarms whenever the fault is there; may: now and then; miss: never. Of a control there
+    is nothing to detect, so `miss` means silence.
+    """
+
+    labs: Annotated[list[str], Field(min_length=1)]
+    detects: Detects
+    why: str
+
+
+class Tool(_Strict):
+    """The facts of one tool, as `tool.toml` gives them.
+
+    `output`: how it speaks. exit: by its exit code, 0 well, 1 and 2 not (the convention of the
+    monitoring plugins); json: its last line is a verdict; lines: each line that an [[alarm]]
+    matches is one; alerts: it serves them while it runs. `window`: the seconds that it may take;
+    `settle`: those of them in which alerts do not count, for they are about its own start.
+    `replay`: a command that reads a bundle in the current folder instead of looking.
+    """
+
+    id: str
+    folder: Path
+    title: str
+    home: str = ""
+    at: Annotated[list[str], Field(min_length=1)]
+    window: Annotated[float, Field(gt=0, le=_LONGEST, strict=False)]
+    settle: Annotated[float, Field(ge=0, le=_LONGEST, strict=False)] = 0
+    output: Literal["exit", "json", "lines", "alerts"]
+    command: str
+    version: str = ""
+    replay: str = ""
+    capabilities: list[Literal[_CAPABILITIES]] = []  # type: ignore[valid-type]
+    alerts: Alerts | None = None
+    alarm: list[Alarm] = []
+    expect: list[Expect] = []
+
+    @model_validator(mode="after")
+    def _alerts_are_served(self) -> Tool:
+        if (self.output == "alerts") != (self.alerts is not None):
+            raise ValueError('expected [alerts] with output = "alerts", and only then')
+        if self.output in ("lines", "alerts") and not self.alarm:
+            raise ValueError(f"expected [[alarm]], for output = {self.output!r} says no more")
+        return self
+
+    @property
+    def image(self) -> str:
+        """Its own image when it has a Dockerfile, else the one that every machine has."""
+        return str(self.folder) if (self.folder / "Dockerfile").is_file() else "machine"
+
+    @property
+    def digest(self) -> str:
+        """Of all that can change its verdicts, so not of what is expected of it."""
+        said = self.model_dump_json(exclude={"folder", "expect", "title", "home"})
+        code = _built_in() if STACK in self.at else ""
+        return hashlib.sha256(f"{images.tag(self.image)}{said}{code}".encode()).hexdigest()[:12]
+
+    def expected(self, lab_id: str) -> Expect | None:
+        """What is expected of it in a lab, if anything is."""
+        named = [entry for entry in self.expect if lab_id in entry.labs]
+        rest = [entry for entry in self.expect if "*" in entry.labs]
+        return next(iter([*named, *rest]), None)
+
+
+@cache
+def _built_in() -> str:
+    """The code of `faultlab use`, and of the probes by which it looks."""
+    found = [file for folder in (use, probes) for file in Path(folder.__path__[0]).glob("*.py")]
+    return "".join(file.read_text() for file in sorted(found))
+
+
+def ids() -> list[str]:
+    """The tools of this project, by name."""
+    return sorted(file.parent.name for file in paths.tools().glob(f"*/{FILE}"))
+
+
+@cache
+def causes() -> frozenset[str]:
+    """The published terms: every cause that a lab has."""
+    return frozenset(catalogue.words()["causes"])
+
+
+def load(name: str) -> Tool:
+    """Read and validate a tool of this project, or one in any folder. Raises BadInput."""
+    folder = Path(name).resolve() if "/" in name else paths.tools() / name
+    file = folder / FILE
+    if not file.is_file():
+        if "/" in name:
+            raise BadInput(f"{name}: there is no {FILE}", "see docs/verifying-a-tool.md")
+        raise BadInput(
+            f"There is no tool called {name!r}; there are {', '.join(ids())}.",
+            "faultlab score --help",
+        )
+    where = paths.show(file)
+    try:
+        facts: dict[str, Any] = tomllib.loads(file.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where}: not valid TOML: {error}", f"edit {where}") from error
+    for key in ("id", "folder"):
+        if key in facts:
+            raise BadInput(f"{where}: {key}: unknown key", f"edit {where}")
+    try:
+        tool = Tool(id=folder.name, folder=folder, **facts)
+    except ValidationError as error:
+        raise BadInput(
+            f"{where}: {explain(error)}", f"edit {where}; docs/verifying-a-tool.md lists the keys"
+        ) from error
+    _all_known(tool, where)
+    return tool
+
+
+def _all_known(tool: Tool, where: str) -> None:
+    """Causes and labs must be ones that exist: a slip would count as a wrong diagnosis."""
+    named = [(f"alarm[{i}].causes", alarm.causes, causes()) for i, alarm in enumerate(tool.alarm)]
+    known = frozenset({"*", *labs.ids()})
+    named += [(f"expect[{i}].labs", entry.labs, known) for i, entry in enumerate(tool.expect)]
+    for key, words, allowed in named:
+        for word in words:
+            if word not in allowed:
+                _unknown(where, key, word, allowed)
+
+
+def _unknown(where: str, key: str, word: str, allowed: Iterable[str]) -> None:
+    raise BadInput(
+        f"{where}: {key}: expected one of {', '.join(sorted(allowed))}, got {word!r}",
+        f"edit {where}",
+    )

@@ -1,0 +1,272 @@
+"""Trial: one tool, once, on one stack: its containers, what they say, and how they end.
+
+A tool runs in an image of its own, in the namespaces of the machine that it looks from, with that
+machine's files and with nothing of ours: no socket of Docker, no folder of the host. Its output,
+memory, processes and time are bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any, Literal
+
+import docker
+
+from faultlab import images
+from faultlab.command import uninterrupted
+from faultlab.compose import CLIENT
+from faultlab.engine import STACK_LABEL, Engine, Machine
+from faultlab.errors import CannotRun, Problem
+from faultlab.lab import Lab
+from faultlab.score import verdict
+from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
+from faultlab.score.verdict import Broken, Ended, Said, Verdict
+from faultlab.stack import Stack, joins
+from faultlab.use import table as use
+from faultlab.use.limits import crossed
+
+Kind = Literal["verdict", "unknown", "absent"]
+
+_MOST_OUTPUT = 1_000_000  # bytes of one instance
+_GRACE = 5.0  # seconds beyond its window for a tool that ends by itself
+_POLL = 1.0  # seconds between looks at its alerts
+_MEMORY = "1g"
+_PROCESSES = 512
+_KILLED = 128 + 9
+_STOPPED = (124, _KILLED)  # by `timeout`
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it: a verdict; or none, with the reason; or nowhere to look from."""
+
+    kind: Kind
+    verdict: Verdict | None = None
+    reason: str = ""
+
+
+def seen_from(tool: Tool, place: Stack) -> list[str]:
+    """The machines of this stack that the tool looks from."""
+    machines = [name for name, machine in place.items() if not joins(machine)]
+    if STACK in tool.at:
+        return machines
+    servers = [name for name in machines if name != CLIENT] if SERVERS in tool.at else []
+    return [name for name in machines if name in tool.at or name in servers]
+
+
+def examine(place: Stack, lab: Lab, tools: Sequence[Tool]) -> dict[str, Outcome]:
+    """Let tools look at a stack, side by side, and say what each of them said."""
+    pool = ThreadPoolExecutor(max_workers=max(1, len(tools)))
+    try:
+        waiting = {tool.id: pool.submit(_examine, place, lab, tool) for tool in tools}
+        return {tool_id: future.result() for tool_id, future in waiting.items()}
+    finally:  # when we are told to stop, nobody waits for a window: the containers go at once
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _examine(place: Stack, lab: Lab, tool: Tool) -> Outcome:
+    machines = seen_from(tool, place)
+    if not machines:
+        return Outcome("absent", reason=f"no machine called {' or '.join(tool.at)} is there")
+    try:
+        if STACK in tool.at:
+            return Outcome("verdict", _use(place, lab, tool, machines))
+        with ThreadPoolExecutor(max_workers=len(machines)) as pool:
+            ended = list(pool.map(lambda name: _instance(tool, place, place[name]), machines))
+        return Outcome("verdict", verdict.of(tool, ended))
+    except (Broken, Problem) as problem:
+        return Outcome("unknown", reason=str(problem))
+    except Exception as error:  # whatever breaks, the others still have their verdict
+        return Outcome("unknown", reason=repr(error))
+
+
+def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
+    """Our own USE table: it looks through the engine, and knows of the lab only its containers."""
+    began = time.monotonic()
+    tables = use.tables(lab, place, machines, tool.window)
+    seconds = round(time.monotonic() - began, 2)
+    lines = [
+        Said(seconds, table.name, f"{table.name}: {row.resource}: {why}")
+        for table in tables
+        for row in table.rows
+        for _, why in crossed(row)
+    ]
+    return verdict.of(tool, [Ended("host", seconds, 0, lines)])
+
+
+def _instance(tool: Tool, place: Stack, machine: Machine) -> Ended:
+    """Run the tool once beside a machine, as long as it wants or may. Raises Broken, CannotRun."""
+    home = f"container:{machine.container.id}"
+    files = f"{machine.container.id}:ro"  # the sockets in them can be used all the same
+    options = {"network_mode": home, "pid_mode": home, "volumes_from": [files]}
+    with _running(
+        place.engine,
+        tool,
+        tool.command,
+        stack=place.name,
+        machine=machine.name,
+        options=options,
+    ) as instance:
+        if tool.alerts is not None:
+            instance.poll(machine, tool.alerts)
+        return instance.end()
+
+
+def version(engine: Engine, tool: Tool, stack: str) -> str:
+    """What the tool says of its own version, in a line; empty when it says nothing."""
+    if not tool.version:
+        return ""
+    command = f"({tool.version}) 2>&1 || true"  # a plugin says its version and exits with 3
+    said = engine.helper(images.tag(tool.image), command, stack, entrypoint=[])
+    return next((line.strip() for line in said.splitlines() if line.strip()), "")
+
+
+def replay(engine: Engine, tool: Tool, archive: bytes, stack: str) -> Outcome:
+    """Let a tool read a bundle (a tar file) in its current folder, without any network."""
+    if not tool.replay:
+        return Outcome("absent", reason="it reads no bundles")
+    options: dict[str, Any] = {"network_mode": "none", "working_dir": "/bundle"}
+    try:
+        with _running(
+            engine,
+            tool,
+            tool.replay,
+            stack=stack,
+            machine="",
+            options=options,
+            archive=archive,
+        ) as instance:
+            return Outcome("verdict", verdict.of(tool, [instance.end()]))
+    except (Broken, CannotRun) as problem:
+        return Outcome("unknown", reason=str(problem))
+
+
+@contextmanager
+def _running(
+    engine: Engine,
+    tool: Tool,
+    command: str,
+    *,
+    stack: str,
+    machine: str,
+    options: dict[str, Any],
+    archive: bytes | None = None,
+) -> Iterator[_Instance]:
+    """The tool in a container, for as long as the body takes."""
+    with engine.errors():
+        container = engine.client.containers.create(
+            images.tag(tool.image),
+            ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
+            entrypoint=[],
+            labels={STACK_LABEL: stack},
+            cap_add=[*tool.capabilities],
+            security_opt=["apparmor=unconfined"],
+            mem_limit=_MEMORY,
+            pids_limit=_PROCESSES,
+            log_config=docker.types.LogConfig(type="none"),
+            **options,
+        )
+    try:
+        with engine.errors():
+            if archive is not None:
+                container.put_archive("/", archive)
+            said = container.attach(stream=True, demux=True)
+            instance = _Instance(engine, tool, container, said, machine)
+            container.start()
+        yield instance
+    finally:
+        with engine.errors(), uninterrupted(), suppress(docker.errors.APIError):
+            container.remove(force=True)
+
+
+class _Instance:
+    """One container of a tool: what it says, until it ends or has said too much."""
+
+    def __init__(self, engine: Engine, tool: Tool, container: Any, said: Any, machine: str) -> None:
+        self._engine = engine
+        self._window = tool.window
+        self._settle = tool.settle
+        self._container = container
+        self._machine = machine
+        self._began = time.monotonic()
+        self._lines: list[Said] = []
+        self._complaint = ""
+        self._over = threading.Event()  # it has ended, or said too much
+        self._flooded = False
+        self._reader = threading.Thread(target=self._read, args=(said,), daemon=True)
+        self._reader.start()
+
+    @property
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._began, 2)
+
+    def poll(self, machine: Machine, alerts: Alerts) -> None:
+        """Ask for its alerts until its window is over; each that is new is a line.
+
+        Raises Broken when it never answers.
+        """
+        command = f"curl -fsS -m 2 {quote(alerts.url)} | jq -r {quote(alerts.jq)}"
+        known: set[str] = set()
+        self._over.wait(timeout=self._settle)
+        answered, complaint = False, ""
+        while self._seconds < self._window and not self._over.is_set():
+            asked = machine.run(command, timeout=5)
+            complaint = asked.err.strip()
+            if asked.code == 0 and not complaint:
+                answered = True
+                new = [line for line in asked.out.splitlines() if line and line not in known]
+                known |= {*new}
+                self._lines += [Said(self._seconds, self._machine, line) for line in new]
+            time.sleep(_POLL)
+        if not answered:
+            why = self._complaint or complaint or alerts.url
+            raise Broken(f"it served no alerts on {self._machine}: {why}")
+
+    def end(self) -> Ended:
+        """Wait for its end, at the latest that of its window. Raises Broken: too loud, or killed.
+
+        `timeout` ends it with TERM (its exit code is 124 then), and with KILL a second later.
+        """
+        in_time = self._over.wait(timeout=max(0.0, self._window + _GRACE - self._seconds))
+        if self._flooded:
+            raise Broken(f"it printed more than {_MOST_OUTPUT // 1000} kB")
+        code: int | None = None
+        with self._engine.errors():
+            if in_time:
+                code = int(self._container.wait(timeout=30)["StatusCode"])
+        if code in _STOPPED and self._seconds >= self._window:
+            code = None
+        if code == _KILLED:
+            raise Broken("it was killed")
+        return Ended(self._machine, self._seconds, code, list(self._lines), self._complaint)
+
+    def _read(self, said: Any) -> None:
+        """Read to the end, also what is dropped: Docker cannot end what nobody listens to."""
+        rest, size = [b"", b""], 0
+        with suppress(Exception):  # the container went away below us: `end` finds out
+            for parts in said:
+                size += sum(len(part or b"") for part in parts)
+                if size > _MOST_OUTPUT:
+                    self._flooded = True
+                    self._over.set()
+                    continue
+                for stream, part in enumerate(parts):
+                    *whole, rest[stream] = (rest[stream] + (part or b"")).split(b"\n")
+                    self._hear(stream, whole)
+        for stream in (0, 1):
+            self._hear(stream, [rest[stream]])
+        self._over.set()
+
+    def _hear(self, stream: int, lines: Sequence[bytes]) -> None:
+        texts = [line.decode(errors="replace").strip() for line in lines]
+        texts = [text for text in texts if text]
+        if stream == 0:
+            self._lines += [Said(self._seconds, self._machine, text) for text in texts]
+        elif texts:
+            self._complaint = texts[-1]

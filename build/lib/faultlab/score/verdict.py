@@ -1,0 +1,149 @@
+"""Verdict: what a tool said, turned into an alarm, causes and a component.
+
+Nothing here knows which lab the tool was looking at.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from faultlab.score.tool import Tool
+
+_CONVENTION = (0, 1, 2)  # of the monitoring plugins: well, warning, critical; 3 is unknown
+_KEPT = 5  # lines of evidence
+_LINE = 200  # characters of one
+
+
+class Broken(Exception):
+    """What the tool did is no verdict; the text says why."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line that the tool printed or served: when, in seconds since it began, and from where."""
+
+    seconds: float
+    machine: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one instance of the tool ended. `code`: None where it was still running, as it should."""
+
+    machine: str
+    seconds: float
+    code: int | None
+    lines: list[Said]
+    complaint: str = ""  # the last line on standard error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tool says: `seconds` from its start to its first alarm, or to its end."""
+
+    alarm: bool
+    causes: list[str] = field(default_factory=list)
+    component: str = ""
+    evidence: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class _Told(BaseModel):
+    """A verdict as a tool prints it."""
+
+    model_config = ConfigDict(strict=True)
+    alarm: bool
+    causes: list[str] = []
+    component: str = ""
+    evidence: str | list[str] = []
+
+
+def of(tool: Tool, ended: Sequence[Ended]) -> Verdict:
+    """The verdict of all instances together. Raises Broken where one of them gave none."""
+    each = [_of_one(tool, one) for one in ended]
+    loud = sorted((v for v in each if v.alarm), key=lambda v: v.seconds)
+    if not loud:
+        return Verdict(False, seconds=max(v.seconds for v in each))
+    most = max(loud, key=lambda v: len(v.evidence))
+    return Verdict(
+        True,
+        _once(cause for v in loud for cause in v.causes),
+        most.component,
+        _once(line for v in loud for line in v.evidence)[:_KEPT],
+        loud[0].seconds,
+    )
+
+
+def _of_one(tool: Tool, one: Ended) -> Verdict:
+    match tool.output:
+        case "exit":
+            return _by_exit(tool, one)
+        case "json":
+            return _by_json(one)
+        case "alerts" if one.code is not None:
+            raise Broken(_how(one))
+        case "lines" if one.code not in (None, *_CONVENTION):
+            raise Broken(_how(one))
+    return _by_lines(tool, one)
+
+
+def _by_lines(tool: Tool, one: Ended) -> Verdict:
+    """Each line that a mapping knows is an alarm."""
+    found = [
+        (said, alarm, hit)
+        for said in one.lines
+        for alarm in tool.alarm
+        if (hit := re.search(alarm.match, said.line))
+    ]
+    if not found:
+        return Verdict(False, seconds=one.seconds)
+    places = [hit.groupdict().get("component") or alarm.component for _, alarm, hit in found]
+    return Verdict(
+        True,
+        _once(cause for _, alarm, _ in found for cause in alarm.causes),
+        next((place for place in places if place), one.machine),
+        _once(said.line[:_LINE] for said, _, _ in found)[:_KEPT],
+        min(said.seconds for said, _, _ in found),
+    )
+
+
+def _by_exit(tool: Tool, one: Ended) -> Verdict:
+    """The exit code says whether, the lines say what."""
+    if one.code not in _CONVENTION:
+        raise Broken(_how(one))
+    if one.code == 0:
+        return Verdict(False, seconds=one.seconds)
+    told = _by_lines(tool, one)
+    lines = told.evidence or [said.line[:_LINE] for said in one.lines if said.line.strip()][:1]
+    return Verdict(True, told.causes, told.component or one.machine, lines, one.seconds)
+
+
+def _by_json(one: Ended) -> Verdict:
+    text = next((said.line for said in reversed(one.lines) if said.line.strip()), "")
+    if one.code != 0:
+        raise Broken(_how(one))
+    try:
+        told = _Told.model_validate(json.loads(text))
+    except (ValueError, ValidationError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise Broken(f"its last line is no verdict: {why}") from error
+    lines = [told.evidence] if isinstance(told.evidence, str) else told.evidence
+    if not told.alarm:
+        return Verdict(False, seconds=one.seconds)
+    kept = [line[:_LINE] for line in lines if line][:_KEPT]
+    return Verdict(True, told.causes, told.component or one.machine, kept, one.seconds)
+
+
+def _how(one: Ended) -> str:
+    how = "it did not end in time" if one.code is None else f"it ended with exit code {one.code}"
+    return f"{how} on {one.machine}" + (f": {one.complaint[:_LINE]}" if one.complaint else "")
+
+
+def _once(things: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(things))

@@ -1,0 +1,145 @@
+"""Status and sweep: what of ours is there, and how it goes away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultlab import engines, images, lock, stack
+from faultlab.engine import Engine, Machine
+from faultlab.errors import CannotRun
+from faultlab.lock import Held
+from faultlab.probes import interface, iptables, qdisc
+from faultlab.run import take_down
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+
+_PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stack: its engine, its lab, how much of it runs, and since when."""
+
+    engine: str
+    stack: str
+    lab: str
+    state: str
+    since: str
+
+
+def rows(engine: Engine) -> list[Row]:
+    """Every stack of which anything is left."""
+    found = []
+    for name in stack.names(engine):
+        place = Stack(engine, name)
+        stopped = place.stopped()
+        if not place:
+            state = "remains: " + ", ".join(stack.leftovers(engine, name))
+        elif stopped:
+            state = "not running: " + ", ".join(stopped)
+        else:
+            state = "up: " + ", ".join(place)
+        created = [str(m.container.attrs["Created"])[:19] for m in place.values()]
+        found.append(Row(engine.name, name, place.lab_id, state, min(created, default="")))
+    return found
+
+
+def show(term: Terminal, spoil: bool) -> None:
+    """Print the stacks; with `spoil` also what differs from a new machine."""
+    found_engines, unreached = engines.everywhere()
+    reached = {engine.name: engine for engine in found_engines}
+    found = [row for engine in reached.values() for row in rows(engine)]
+    if not found:
+        term.say("Nothing of ours is up.")
+    else:
+        cells = [(row.stack, row.engine, row.since.replace("T", " "), row.state) for row in found]
+        term.table(("stack", "engine", "since (UTC)", "state"), cells)
+    changes: dict[str, list[str]] = {}
+    if spoil and found:
+        baselines = {name: _fresh_sysctls(engine) for name, engine in reached.items()}
+        for row in found:
+            for name, machine in Stack(reached[row.engine], row.stack).items():
+                if _is_machine(machine):
+                    changes[f"{row.stack} {name}"] = _changes(machine, baselines[row.engine])
+        term.say()
+        for where, what in changes.items():
+            term.say(f"{where}: {'; '.join(what) or 'as new'}")
+    term.json({"stacks": [vars(row) for row in found], "changes": changes})
+    if unreached is not None:
+        raise unreached
+
+
+def _is_machine(machine: Machine) -> bool:
+    return not stack.joins(machine) and bool(machine.state["Running"])
+
+
+def _fresh_sysctls(engine: Engine) -> dict[str, str]:
+    out = engine.helper(
+        images.tag("machine"), "sysctl -a 2>/dev/null || true", stack.prefix() + "status"
+    )
+    return _sysctls(out)
+
+
+def _sysctls(out: str) -> dict[str, str]:
+    pairs = (line.split(" = ", 1) for line in out.splitlines() if line.startswith("net."))
+    return {
+        pair[0]: pair[1]
+        for pair in pairs
+        if len(pair) == 2 and not any(part in f"{pair[0]}." for part in _PER_INTERFACE)
+    }
+
+
+def _changes(machine: Machine, baseline: dict[str, str]) -> list[str]:
+    link, root = interface.read(machine), qdisc.read(machine)
+    filters = len(iptables.rules(machine))
+    found = [f"mtu {link.mtu}"] if link.mtu != 1500 else []
+    found += [f"qdisc {root.kind}"] if root.kind not in ("none", "noqueue") else []
+    found += [f"{filters} iptables rules"] if filters else []
+    now = _sysctls(machine.run("sysctl -a 2>/dev/null").out)
+    found += [f"{k}={v}" for k, v in now.items() if k in baseline and baseline[k] != v]
+    return found
+
+
+def sweep(term: Terminal, images_too: bool) -> None:
+    """Remove every stack of ours that no command holds, and the images when asked.
+
+    Raises CannotRun when a stack is held or something could not be removed.
+    """
+    held: list[str] = []
+    failed: list[str] = []
+    removed: list[str] = []
+    with term.step("sweep", "removing everything of ours") as step:
+        # A second look finds what Docker was still making when its client was killed.
+        reached, unreached = engines.everywhere()
+        for engine in [*reached, *reached]:
+            for name in stack.names(engine):
+                step.note(f"removing {name}")
+                try:
+                    with lock.hold(name, "sweep"):
+                        removed += stack.leftovers(engine, name)
+                        take_down(engine, name)
+                except Held as problem:
+                    held.append(problem.message)
+                except CannotRun as problem:
+                    failed.append(problem.message)
+        if images_too:
+            removed += _sweep_images(reached[0])
+        step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")
+    for thing in removed:
+        term.say(f"  {thing}")
+    term.json({"removed": removed, "held": sorted(set(held))})
+    if failed:
+        raise CannotRun(failed[-1], "docker ps -a")
+    if unreached is not None:
+        raise unreached
+    if held:
+        raise CannotRun(sorted(set(held))[0], "faultlab status")
+
+
+def _sweep_images(engine: Engine) -> list[str]:
+    """Only when asked: another copy of the project may use what is stale here."""
+    with engine.errors():
+        have = [t for image in engine.client.images.list(name="faultlab/*") for t in image.tags]
+        for tag in have:
+            engine.client.images.remove(tag, force=True)
+    return [f"image {tag}" for tag in have]

@@ -1,0 +1,180 @@
+"""Story: a recorded run as people tell it: what happened when, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from faultlab import judge
+from faultlab import lab as labs
+from faultlab.check import Finding, number
+from faultlab.errors import BadInput
+from faultlab.lab import Limit
+from faultlab.measured import PHASES, Measured
+from faultlab.record import Record
+from faultlab.run import READY
+from faultlab.terminal import Terminal
+
+_MOST = 20
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened, so many seconds after the run began."""
+
+    t: float
+    what: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A measure or a trace in each phase, beside its limits; the value is empty where unmeasured.
+
+    `kind`: `measure` or `trace`. `well`: the limit that must hold when all is well, for a trace
+    empty; `ill`: the one that must hold while the fault is there.
+    """
+
+    kind: str
+    name: str
+    values: dict[str, str]
+    well: str
+    ill: str
+
+
+def runs(term: Terminal, lab_id: str | None, most: int) -> None:
+    """List the recorded runs, the newest first."""
+    if lab_id is not None:
+        labs.known(lab_id)
+    if most < 1:
+        raise BadInput("--last takes a number from 1 up.", "faultlab runs --help")
+    found = Record.ids(lab_id or "")
+    rows = [_summary(run_id) for run_id in found[:most]]
+    if not rows:
+        term.say("No run is recorded yet.")
+    else:
+        cells = [[row["run"], row["engine"], row["came_to"], row["seconds"]] for row in rows]
+        term.table(("run", "engine", "came to", "seconds"), cells)
+        if len(found) > most:
+            term.say(f"{len(found) - most} older ones: --last {len(found)}")
+    term.json({"runs": rows, "recorded": len(found)})
+
+
+def _summary(run_id: str) -> dict[str, str]:
+    try:
+        record = Record.read(run_id)
+    except BadInput as problem:
+        return {"run": run_id, "engine": "", "came_to": problem.message, "seconds": ""}
+    return {
+        "run": run_id,
+        "engine": str(record.facts.get("engine", "")),
+        "came_to": came_to(record),
+        "seconds": number(record.facts["events"][-1]["t"]) if record.facts["events"] else "",
+    }
+
+
+def came_to(record: Record) -> str:
+    """How a run ended: its verdict, or how far it came."""
+    if record.verdict:
+        return record.verdict
+    if record.happened(READY):
+        return "started for a learner"
+    phases = list(record.facts["readings"])
+    return f"{phases[-1]}, not judged" if phases else "nothing measured"
+
+
+def show(term: Terminal, run_id: str) -> None:
+    """Tell the story of a run. Raises BadInput when it is lost, damaged, or its lab is gone."""
+    ran = judge.measured(run_id)
+    facts = ran.record.facts
+    term.heading(f"{ran.lab.id}: {ran.lab.title}")
+    term.say(f"{run_id}: {came_to(ran.record)}")
+    term.say(where(facts))
+    term.say()
+    told = list(moments(facts["events"]))
+    term.table(
+        ("second", "", ""), [(f"{moment.t:6.1f}", moment.what, moment.text) for moment in told]
+    )
+    table = lines(ran)
+    phases = [phase for phase in PHASES if phase in ran.phases] or ran.phases[:1]
+    for kind, title in (("measure", "measured"), ("trace", "trace")):
+        rows = [line for line in table if line.kind == kind]
+        if rows:
+            term.say()
+            term.table((title, *phases, "well", "ill"), [_cells(row, phases) for row in rows])
+    for test in facts["tests"]:
+        if test["verdict"] != "pass":
+            term.say(f"{test['verdict']}: {test['test']}: {test['text']}")
+    term.json(
+        {
+            "run": run_id,
+            "lab": ran.lab.id,
+            "came_to": came_to(ran.record),
+            "moments": [asdict(moment) for moment in told],
+            "lines": [asdict(line) for line in table],
+            "tests": facts["tests"],
+        }
+    )
+
+
+def _cells(line: Line, phases: Sequence[str]) -> list[str]:
+    return [line.name, *(line.values.get(phase, "-") for phase in phases), line.well, line.ill]
+
+
+def where(facts: dict[str, Any]) -> str:
+    """When and where a run took place, in one line."""
+    began = datetime.fromisoformat(facts["started"])
+    parts = [
+        f"{began:%Y-%m-%d %H:%M:%S} UTC",
+        f"engine {facts.get('engine', '?')}",
+        f"kernel {facts.get('kernel', '?')}",
+        f"Docker {facts.get('docker', '?')}",
+        f"cgroup v{facts.get('cgroup', '?')}",
+        f"{facts.get('cpus', '?')} processors",
+        f"commit {facts.get('commit') or '?'}",
+    ]
+    return ", ".join(parts)
+
+
+def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
+    """What happened, in this order."""
+    for event in events:
+        what = event["what"]
+        if what == "measured":
+            yield Moment(event["t"], event.get("phase", ""), "measured")
+        else:
+            steps = event.get("steps", [])
+            yield Moment(event["t"], what, "; ".join(typed(step) for step in steps))
+
+
+def typed(step: dict[str, Any]) -> str:
+    """A step of an injection or a repair as it would be typed."""
+    at = step.get("at", "?")
+    if step.get("run"):
+        return f"{at}# {step['run']}"
+    if step.get("limit"):
+        return f"$ docker update {Limit(**step['limit']).flags} …-{at}"
+    return f"$ docker restart …-{at}"
+
+
+def lines(ran: Measured) -> list[Line]:
+    """Every measure and trace, with what each phase measured."""
+    found: dict[tuple[str, str], Line] = {}
+    for phase in ran.phases:
+        for kind, findings, limit in (
+            ("measure", ran.good(phase), "well"),
+            ("measure", ran.bad(phase), "ill"),
+            ("trace", ran.signs(phase), "ill"),
+        ):
+            for finding in findings:
+                line = found.setdefault((kind, finding.name), Line(kind, finding.name, {}, "", ""))
+                line.values[phase] = number(finding.value, finding.unit)
+                found[kind, finding.name] = _limited(line, limit, finding)
+    return list(found.values())
+
+
+def _limited(line: Line, limit: str, finding: Finding) -> Line:
+    values = {"well": line.well, "ill": line.ill, limit: finding.wanted}
+    return Line(line.kind, line.name, line.values, values["well"], values["ill"])

@@ -1,0 +1,179 @@
+"""Terminal: what a person sees. 80 columns, readable without colour; silent with `--json`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from faultlab.check import Finding, number
+from faultlab.errors import Problem
+
+_WIDTH = 80
+_PATIENCE = 2.0  # seconds after which a wait must show that it goes on
+_BEAT = 5.0  # seconds between signs of life where no spinner can turn
+
+
+class Step:
+    """A wait in progress; `note` says what it is doing now."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.result = ""
+
+    def note(self, text: str) -> None:
+        """Show what is going on now."""
+        self.text = text
+
+    def done(self, text: str) -> None:
+        """What to leave on the line when the step ends."""
+        self.result = text
+
+
+class _Console(Console):
+    """rich's console, which leaves a closed pipe to us: its own way would exit with 1, our "no"."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class Terminal:
+    """Lines, steps, tables and markdown for a person, or one JSON object for a program."""
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._said_json = False
+        self.console = _Console(quiet=as_json, highlight=False, emoji=False)
+        if not self.console.is_terminal or self.console.width > _WIDTH:
+            self.console.width = _WIDTH
+
+    def say(self, text: str = "") -> None:
+        """Print a line."""
+        self.console.print(text, markup=False)
+
+    def command(self, text: str) -> None:
+        """Print a command on one line, however long, so that it can be copied."""
+        self.console.print(f"  {text}", markup=False, soft_wrap=True)
+
+    def heading(self, text: str) -> None:
+        """Print a line that stands out where there is colour."""
+        self.console.print(Text(text, style="bold"))
+
+    def markdown(self, text: str) -> None:
+        """Print a document: rendered for a person, as it is for a pipe."""
+        if self.console.is_terminal:
+            self.console.print(Markdown(text))
+        elif not self.as_json:
+            self.console.file.write(text.rstrip() + "\n")
+
+    def json(self, value: Any) -> None:
+        """Print the one JSON object of `--json`; what comes after the first is dropped."""
+        if self.as_json and not self._said_json:
+            self._said_json = True
+            sys.stdout.write(json.dumps(value, indent=1) + "\n")
+            sys.stdout.flush()
+
+    @contextmanager
+    def step(self, label: str, doing: str) -> Iterator[Step]:
+        """`label  result  seconds`, with a sign of life while it takes longer than two seconds."""
+        step = Step()
+        step.note(doing)
+        started = time.monotonic()
+        with self._beating(label, step):
+            yield step
+        seconds = time.monotonic() - started
+        line = f"{label:<9} {step.result or doing}"
+        self.say(f"{line:<70} {seconds:5.1f} s" if len(line) <= 70 else f"{line}")
+
+    @contextmanager
+    def alive(self, label: str, doing: str) -> Iterator[None]:
+        """A sign of life while the body takes longer than two seconds, and no line at its end."""
+        step = Step()
+        step.note(doing)
+        with self._beating(label, step):
+            yield
+
+    @contextmanager
+    def _beating(self, label: str, step: Step) -> Iterator[None]:
+        if self.as_json:
+            yield
+            return
+        ended = threading.Event()
+
+        def beat_line() -> None:
+            waited = 0.0
+            pause = _PATIENCE
+            while not ended.wait(pause):
+                waited += pause
+                pause = _BEAT
+                self.say(f"{label:<9} … {step.text[:50]}, {waited:.0f} s so far")
+
+        def beat_spinner() -> None:
+            with self.console.status("") as status:
+                while not ended.wait(0.2):
+                    status.update(escape(f"{label:<9} {step.text}"[: self.console.width - 4]))
+
+        beat = beat_spinner if self.console.is_terminal else beat_line
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def findings(self, found: Sequence[Finding]) -> None:
+        """Measured values against their limits, a row each."""
+        table = Table(box=None, pad_edge=False, show_edge=False, header_style="")
+        for column in ("", "measured here", "value", "wanted"):
+            table.add_column(column, justify="right" if column == "value" else "left")
+        for finding in found:
+            table.add_row(
+                "yes" if finding.holds else "NO",
+                Text(finding.name),
+                Text(number(finding.value, finding.unit)),
+                Text(finding.wanted),
+                style=None if finding.holds else "bold red",
+            )
+        self.console.print(table)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        strong: Collection[int] = (),
+    ) -> None:
+        """A plain table; the rows `strong` (from 0) stand out where there is colour."""
+        table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(Text(column))
+        for i, row in enumerate(rows):
+            cells = (Text(cell) for cell in row)
+            table.add_row(*cells, style="bold red" if i in strong else None)
+        self.console.print(table)
+
+    def problem(self, problem: Problem) -> None:
+        """One line for what happened, one for what to type next, on standard error."""
+        self.json({"error": problem.message, "next": problem.hint, "exit_code": problem.exit_code})
+        sys.stderr.write(f"faultlab: {' '.join(problem.message.split())}\n")
+        if problem.hint:
+            sys.stderr.write(f"  next: {_typable(problem.hint)}\n")
+        sys.stderr.flush()
+
+
+def _typable(hint: str) -> str:
+    """The hint as it can be typed from the project's folder, also without the venv in PATH."""
+    if hint.startswith("faultlab ") and shutil.which("faultlab") is None:
+        return f".venv/bin/{hint}"
+    return hint

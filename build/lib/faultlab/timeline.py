@@ -1,0 +1,101 @@
+"""Timeline: the counters of every machine and container of a run, twice a second.
+
+In a VM, where without KVM everything takes some thirty times as long, every five seconds.
+
+A helper container beside each machine reads them (meter.pl) and we write down what it says, as it
+comes: `timeline.jsonl` in the run's folder, a line a machine and sample. A run that is killed keeps
+its samples; the helpers carry the stack's label and go with it, or end by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from faultlab import images
+from faultlab.errors import CannotRun
+from faultlab.record import Record
+from faultlab.stack import Stack, joins
+
+FILE = "timeline.jsonl"
+SECONDS = 0.5
+_SECONDS_IN_VM = 5.0
+_LIFE = 1800  # seconds, as long as the longest case may take
+_METER = Path(__file__).with_name("meter.pl")
+_RIGHTS = ["SYS_PTRACE"]  # to look into the containers by way of their processes
+
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+class Timeline:
+    """What is written while a stack is up, until it is stopped; `tell` hears of each sample."""
+
+    def __init__(self, place: Stack, record: Record, tell: Tell | None = None) -> None:
+        self._place = place
+        self._tell = tell
+        self._file = record.folder / FILE
+        self._began = record.began
+        self._guard = threading.Lock()
+        self._helpers = ExitStack()
+        self._readers: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begin to write. A machine without a meter is left out, for it is no part of the proof."""
+        pause = SECONDS if self._place.engine.kernel is None else _SECONDS_IN_VM
+        script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
+        for machine in self._place.values():
+            if joins(machine):
+                continue
+            home = str(machine.container.id)
+            roles = {
+                name: str(other.container.id)
+                for name, other in self._place.items()
+                if joins(other) == home
+            }
+            wanted = [f"{name}={container}" for name, container in roles.items()]
+            with suppress(CannotRun):
+                lines = self._helpers.enter_context(
+                    self._place.engine.speaker(
+                        images.tag("machine"),
+                        [*script, f"{machine.name}={home}", *wanted],
+                        self._place.name,
+                        network_mode=f"container:{home}",
+                        pid_mode=f"container:{home}",
+                        cap_drop=["ALL"],
+                        cap_add=_RIGHTS,
+                        security_opt=["apparmor=unconfined"],
+                    )
+                )
+                reader = threading.Thread(
+                    target=self._write, args=(machine.name, lines), daemon=True
+                )
+                reader.start()
+                self._readers.append(reader)
+
+    def stop(self) -> None:
+        """Stop writing; what was written stays."""
+        with suppress(CannotRun):
+            self._helpers.close()
+        for reader in self._readers:
+            reader.join(timeout=2)
+        self._readers.clear()
+
+    def _write(self, name: str, lines: Any) -> None:
+        behind = None
+        with suppress(OSError, CannotRun):
+            for line in lines:
+                read = json.loads(line)
+                if behind is None:  # the clock of a VM is not ours
+                    behind = time.time() - read["t"]
+                t = round(read["t"] + behind - self._began, 3)
+                sample = {"machine": name, **read, "t": t}
+                with self._guard, self._file.open("a") as file:
+                    file.write(json.dumps(sample, separators=(",", ":")) + "\n")
+                    if self._tell is not None:
+                        self._tell(sample)

@@ -1,0 +1,145 @@
+"""Transcript: the terminal sessions in the documents, recorded by a run and never typed by hand.
+
+A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed;
+`fixed2` when the first two of several faults are) or
+`<!-- transcript: host -->` (in a document of the project), then a fenced `console` block. Lines
+that begin with a prompt (`web# …`, `$ …`) are run; what stands below them is replaced. A document
+of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab in the VM.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from faultlab import engines, lock
+from faultlab import lab as labs
+from faultlab.command import run as run_command
+from faultlab.engine import Engine
+from faultlab.errors import BadInput
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY, FIXED, HEALTHY
+from faultlab.paths import root
+from faultlab.run import Run, stack_name
+from faultlab.terminal import Step, Terminal
+
+_BLOCK = re.compile(
+    r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
+    re.DOTALL | re.MULTILINE,
+)
+_LAB = re.compile(r"^<!-- lab: (\S+) -->$", re.MULTILINE)
+_PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
+_LINES = 24  # of output that a lesson shows of one command
+_SECONDS = 180  # a tool that compiles itself takes a minute in a VM without KVM
+_PAGE = 80  # and of output that a document of the project shows
+_HOUR = 3600  # `matrix --all` takes a quarter of it without KVM
+
+Execute = Callable[[str, str], str]
+
+
+def record(term: Terminal, target: str) -> None:
+    """Record all transcripts of a lab's README, or of a document of the project (`README.md`)."""
+    if target.endswith(".md") and (its_lab := _LAB.search((root() / target).read_text())):
+        _of_lab(term, labs.load(its_lab[1]), root() / target, "vm")
+        return
+    if target.endswith(".md"):
+        with term.step("record", f"running the commands of {target}") as step:
+            _rewrite(root() / target, {"host": "host"}, _on_host, _PAGE)
+            step.done(target)
+        return
+    lab = labs.load(target)
+    _of_lab(term, lab, lab.folder / "README.md", "auto")
+
+
+def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: engines.Wanted) -> None:
+    name = stack_name(lab.id)
+    with lock.hold(name, f"transcript {lab.id}"):
+        engine = engines.choose(term, lab, wanted)
+        with term.step("record", "starting") as step:
+            _walk(engine, lab, file, step)
+
+
+def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
+    name = stack_name(lab.id)
+    run = Run.begin(engine, lab, name)
+    run.meter(on=False)  # a learner's ps does not show it either
+    try:
+        for phase in phases(lab):
+            step.note(phase)
+            _reach(run, phase)
+            _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
+    finally:
+        run.down()
+    step.done(str(file.relative_to(root())))
+
+
+def phases(lab: Lab) -> list[str]:
+    """What a lesson may show, in this order."""
+    return [HEALTHY, FAULTY, *(f"{FIXED}{stage}" for stage in lab.stages[:-1]), FIXED]
+
+
+def _reach(run: Run, phase: str) -> None:
+    """Bring the run into its next phase, measured like in any other run."""
+    if phase == HEALTHY:
+        run.healthy()
+    elif phase == FAULTY:
+        run.inject()
+        run.gate()
+    else:
+        stages = run.lab.stages
+        stage = int(phase.removeprefix(FIXED) or len(stages))
+        run.apply("fix", run.lab.fix_of(stage) if stages else run.lab.fix)
+        if phase == FIXED:
+            run.measure(FIXED)
+
+
+def blocks(text: str) -> list[tuple[str, str, str]]:
+    """The transcripts of a document: phase, run id (empty: never recorded), body."""
+    return [(m["phase"], m["run"] or "", m["body"]) for m in _BLOCK.finditer(text)]
+
+
+def again(run: Run, body: str) -> str:
+    """Type the commands of a block once more and return what they print."""
+    typed = [found for line in body.splitlines() if (found := _PROMPT.fullmatch(line))]
+    return "".join(_on_machine(run, found["place"], found["command"]) for found in typed)
+
+
+def _rewrite(file: Path, phases: dict[str, str], execute: Execute, most: int = _LINES) -> None:
+    """Run the commands of the blocks of these phases and put in what they print."""
+
+    def replace(match: re.Match[str]) -> str:
+        phase = match["phase"]
+        if phase not in phases:
+            return match[0]
+        body = ""
+        for line in match["body"].splitlines():
+            prompt = _PROMPT.fullmatch(line)
+            if prompt:
+                output = _shorten(execute(prompt["place"], prompt["command"]), most)
+                body += line + "\n" + output
+        return f"<!-- transcript: {phase}, run {phases[phase]} -->\n```console\n{body}```\n"
+
+    file.write_text(_BLOCK.sub(replace, file.read_text()))
+
+
+def _shorten(output: str, most: int = _LINES) -> str:
+    lines = [line.rstrip() for line in output.rstrip().splitlines()]
+    if len(lines) > most:
+        lines = [*lines[: most - 5], "…", *lines[-4:]]
+    return "".join(f"{' ' if line.startswith('```') else ''}{line}\n" for line in lines)
+
+
+def _on_machine(run: Run, place: str, command: str) -> str:
+    if place == "$":
+        done = run_command(["sh", "-c", command], timeout=60)
+        return done.stdout + done.stderr
+    at = run.stack.place(place.removesuffix("#"))
+    return at.run(f"{{ {command}\n}} 2>&1", timeout=_SECONDS).out
+
+
+def _on_host(place: str, command: str) -> str:
+    if place != "$":
+        raise BadInput(f"A document of the project runs commands on the host only, not {place}")
+    done = run_command(["sh", "-c", f"cd {root()} && {{ {command}\n}} 2>&1"], timeout=_HOUR)
+    return done.stdout

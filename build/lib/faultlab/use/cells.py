@@ -1,0 +1,102 @@
+"""Cells: a row of a USE table, and how its values are written in few letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from faultlab.use.sections import Pair, Unread
+
+NOT_COUNTED = "this kernel does not count it"
+
+T = TypeVar("T")
+Place = tuple[str, str, str, str]  # resource, kind, at, command: the first four of a row
+Part = Literal["utilisation", "saturation", "errors"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """One cell. `number` None: there is nothing to judge, and `reason` says why."""
+
+    number: float | None
+    unit: str
+    text: str
+    reason: str = ""
+
+
+Cells = tuple[Value, Value, Value]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One resource. `kind` is what its limits go by; `command` shows it, typed on `at`.
+
+    `at` is a machine or daemon, `kernel` (the lab VM's), or `$` (the host that runs faultlab).
+    """
+
+    resource: str
+    kind: str
+    at: str
+    command: str
+    utilisation: Value
+    saturation: Value
+    errors: Value
+
+    @property
+    def values(self) -> tuple[tuple[Part, Value], ...]:
+        """The three cells by their name."""
+        return (
+            ("utilisation", self.utilisation),
+            ("saturation", self.saturation),
+            ("errors", self.errors),
+        )
+
+    @property
+    def unread(self) -> str:
+        """Why nothing of the row could be read; empty when something could."""
+        reasons = {value.reason for _, value in self.values}
+        silent = all(value.text == "-" for _, value in self.values)
+        return reasons.pop() if silent and len(reasons) == 1 else ""
+
+
+def row(place: Place, pair: Pair[T] | Unread, cells: Callable[[Pair[T]], Cells]) -> Row:
+    """A row; all blank when its values could not be read."""
+    return unread(place, pair) if isinstance(pair, Unread) else Row(*place, *cells(pair))
+
+
+def unread(place: Place, why: Unread) -> Row:
+    """A row of which nothing could be read."""
+    return Row(*place, blank(why.why), blank(why.why), blank(why.why))
+
+
+def blank(reason: str) -> Value:
+    """A cell without a value, and why."""
+    return Value(None, "", "-", reason)
+
+
+def count(number: float, word: str) -> Value:
+    """`12 dropped`."""
+    return Value(number, word, f"{short(number)} {word}")
+
+
+def of(part: float, whole: float, word: str = "") -> Value:
+    """`51 of 51 busy`; the number is the share in percent."""
+    share = 100 * part / whole if whole else 0.0
+    return Value(share, "%", f"{short(part)} of {short(whole)} {word}".rstrip())
+
+
+def short(number: float) -> str:
+    """`0.25`, `1.5`, `12`, `12,345`, `2.3M`."""
+    if number >= 1e6:
+        return f"{number / 1e6:.3g}M"
+    if number >= 10 or number == int(number):
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if number >= 1 else f"{number:.2f}"
+
+
+def in_bytes(number: float) -> str:
+    """`12 MB`, `1.2 GB`, `264 GB`."""
+    if number < 1e9:
+        return f"{number / 1e6:.0f} MB"
+    return f"{number / 1e9:.{1 if number < 1e10 else 0}f} GB"

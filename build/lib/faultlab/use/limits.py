@@ -1,0 +1,136 @@
+"""Limits: which value of a USE table looks wrong, and why. All thresholds are here.
+
+A mark says "look here first", not "this is the cause". Where no other source is named the number is
+ours: what a healthy lab never shows under its load (`checks/test_use.py`).
+
+Never marked: a processor that is busy without a quota, for the lab's load shares it with its
+victims; closed connections that no TIME-WAIT was kept for, since the client is set up that way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from faultlab.use.cells import Part, Row
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The value of a kind of row from which on it looks wrong; `{}` in `says` is its text.
+
+    `used`: it counts only while the utilisation is at least so many percent.
+    """
+
+    kind: str
+    part: Part
+    at_least: float
+    says: str
+    source: str = "what a healthy lab never shows"
+    used: float = 0
+
+
+_MIXIN = "node-exporter's node-mixin"
+
+LIMITS = (
+    Limit("daemon", "errors", 1, "it is not running: {}"),
+    Limit(
+        "cpu quota",
+        "saturation",
+        25,
+        "its quota stopped it: {}",
+        "kubernetes-mixin, CPUThrottlingHigh: 25% of the periods",
+    ),
+    Limit(
+        "memory",
+        "utilisation",
+        90,
+        "its limit is near: {}",
+        f"{_MIXIN}, NodeMemoryHighUtilization: 90%",
+    ),
+    Limit("memory", "errors", 1, "the OOM killer was here: {}"),
+    Limit("link", "utilisation", 90, "the link is full: {}"),
+    Limit("link", "saturation", 1, "its queue drops packets: {}"),
+    Limit("link", "errors", 1, "the interface drops packets: {}"),
+    Limit("tcp", "saturation", 1, "segments get lost: {}"),
+    Limit("listen", "utilisation", 90, "the accept queue is full: {}"),
+    Limit("listen", "saturation", 1, "connections found no place in the accept queue: {}"),
+    Limit("knocks", "saturation", 1, "SYNs found no place: {}"),
+    Limit("ports", "utilisation", 90, "local ports run out: {}"),
+    Limit(
+        "conntrack",
+        "utilisation",
+        75,
+        "the table fills up: {}",
+        f"{_MIXIN}, NodeHighNumberConntrackEntriesUsed: 75%",
+    ),
+    Limit("conntrack", "errors", 1, "no place for a new connection: {}"),
+    Limit("filter", "errors", 1, "a rule drops packets: {}"),
+    Limit(
+        "files",
+        "utilisation",
+        90,
+        "a process has hardly any files left: {}",
+        f"{_MIXIN}, NodeFileDescriptorLimit: 90%",
+    ),
+    Limit(
+        "pool",
+        "saturation",
+        100,
+        "all workers are busy and as many again wait: {}",
+        "whoever comes waits for a whole page of somebody else",
+        used=100,
+    ),
+    Limit("pool", "errors", 1, "no worker could be had: {}"),
+    Limit("sessions", "utilisation", 85, "sessions run out: {}", "MySQLTuner: 85%"),
+    Limit("sessions", "errors", 1, "logins fail: {}"),
+    Limit(
+        "buffer pool",
+        "saturation",
+        1,
+        "no page was free: {}",
+        "MySQL manual: with a proper size, Innodb_buffer_pool_wait_free is small",
+    ),
+    Limit("row locks", "saturation", 1, "somebody always waits for a row: {}"),
+    Limit(
+        "host memory",
+        "utilisation",
+        90,
+        "hardly any memory is left: {}",
+        f"{_MIXIN}, NodeMemoryHighUtilization: 90%",
+    ),
+    Limit("host memory", "errors", 1, "the OOM killer was here: {}"),
+    Limit(
+        "swap",
+        "saturation",
+        10,
+        "programs wait for their own memory: {}",
+        "vmstat's si: now and then a page comes back by chance",
+    ),
+    Limit(
+        "disk",
+        "saturation",
+        10,
+        "requests queue: {}",
+        f"{_MIXIN}, NodeDiskIOSaturation: 10 requests",
+    ),
+    Limit(
+        "space",
+        "utilisation",
+        95,
+        "the file system is nearly full: {}",
+        f"{_MIXIN}, NodeFilesystemAlmostOutOfSpace: 5% left",
+    ),
+)
+
+
+def crossed(row: Row) -> list[tuple[Limit, str]]:
+    """The limits that a row has crossed, each with its sentence."""
+    found = []
+    for part, value in row.values:
+        for limit in LIMITS:
+            if (limit.kind, limit.part) != (row.kind, part) or value.number is None:
+                continue
+            used = row.utilisation.number or 0
+            if value.number >= limit.at_least and used >= limit.used:
+                found.append((limit, limit.says.format(value.text)))
+    return found

@@ -1,0 +1,254 @@
+"""Namespace: the rows of what a machine's network and process namespaces hold.
+
+Interfaces, TCP, listeners, ports, connection tracking, packet filter, open files; see rows.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faultlab.probes import conntrack, descriptors, iptables, network, nstat, sockets
+from faultlab.use.cells import NOT_COUNTED, Cells, Row, Value, blank, count, of, row, short, unread
+from faultlab.use.sections import Looks, Pair, Unread
+
+
+def rows(at: str, looks: Looks) -> Iterator[Row]:
+    """All of them, read on the machine `at`."""
+    links = looks.pair("network", network.parse)
+    tcp = looks.pair("sockets", sockets.parse)
+    counters = looks.pair("counters", nstat.parse)
+    yield from _links(at, links)
+    yield _tcp(at, counters, tcp)
+    yield from _listeners(at, counters, tcp)
+    yield _knocks(at, counters, tcp)
+    yield _ports(at, tcp)
+    yield _time_wait(at, counters, tcp)
+    yield _tracked(at, looks.pair("conntrack", conntrack.fill))
+    yield _filtered(at, looks.pair("filter", _rules))
+    yield _files(at, looks.pair("files", descriptors.parse))
+
+
+def _links(at: str, pair: Pair[list[network.Link]] | Unread) -> Iterator[Row]:
+    """The network interfaces of a machine that are up."""
+    if isinstance(pair, Unread):
+        yield unread(("interfaces", "link", at, "ip -s link show"), pair)
+        return
+    before = {link.name: link for link in pair.before}
+    for link in pair.after:
+        command = f"ip -s link show {link.name}; tc -s qdisc show dev {link.name}"
+        both = Pair(before.get(link.name, link), link, pair.seconds)
+        yield row((link.name, "link", at, command), both, _link)
+
+
+def _link(pair: Pair[network.Link]) -> Cells:
+    before, after = pair.before, pair.after
+    received = 8 * (after.received - before.received) / pair.seconds
+    sent = 8 * (after.sent - before.sent) / pair.seconds
+    if after.rate:
+        text = f"{_bits(sent, after.rate)} of {_bits(after.rate, after.rate)}"
+        used = Value(100 * sent / after.rate, "%", f"{text} {_unit(after.rate)}")
+    else:
+        most = max(received, sent)
+        text = f"{_bits(received, most)} in {_bits(sent, most)} out {_unit(most)}"
+        used = Value(None, "", text, "a virtual link has no speed of its own")
+    lost = after.queue_lost - before.queue_lost
+    queue = Value(lost, "packets", f"{short(lost)} lost in queue")
+    if not lost and max(after.waiting, before.waiting):
+        queue = Value(0, "packets", f"{short(max(after.waiting, before.waiting))} waiting")
+    return used, queue, count(after.lost - before.lost, "dropped")
+
+
+def _unit(most: float) -> str:
+    return "Gb/s" if most >= 1e9 else "Mb/s" if most >= 1e6 else "kb/s"
+
+
+def _bits(number: float, most: float) -> str:
+    """A rate in the unit of the larger one."""
+    value = number / {"G": 1e9, "M": 1e6, "k": 1e3}[_unit(most)[0]]
+    return f"{value:.{0 if value >= 10 or not value else 1}f}"
+
+
+def _tcp(
+    at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
+) -> Row:
+    """Segments that had to be sent again."""
+    names = "TcpOutSegs", "TcpRetransSegs", "TcpInErrs"
+    if isinstance(states, Unread):
+        used = blank(states.why)
+    else:
+        used = count(states.after.states.get("ESTAB", 0), "connected")
+
+    def cells(pair: Pair[dict[str, int]]) -> Cells:
+        sent, again, _ = (_grew(pair, name) for name in names)
+        if sent is None or again is None:
+            return used, blank(NOT_COUNTED), _growth(pair, "bad", names[2])
+        percent = 100 * again / (sent + again) if again else 0.0  # OutSegs leaves these out
+        resent = Value(percent, "%", f"{short(percent)}% sent again")
+        return used, resent, _growth(pair, "bad", names[2])
+
+    return row(("tcp", "tcp", at, f"nstat -asz {' '.join(names)}"), counters, cells)
+
+
+def _grew(pair: Pair[dict[str, int]], name: str) -> int | None:
+    """Growth of a counter of nstat; None when this kernel does not have it."""
+    if name not in pair.before or name not in pair.after:
+        return None
+    return pair.after[name] - pair.before[name]
+
+
+def _growth(pair: Pair[dict[str, int]] | Unread, word: str, *names: str) -> Value:
+    """Growth of counters of nstat, summed up."""
+    if isinstance(pair, Unread):
+        return blank(pair.why)
+    grown = [_grew(pair, name) for name in names]
+    known = [number for number in grown if number is not None]
+    return count(sum(known), word) if len(known) == len(names) else blank(NOT_COUNTED)
+
+
+_DOCKERS = "127.0.0.11"  # Docker's resolver, in every network namespace
+
+
+def _listeners(
+    at: str, counters: Pair[dict[str, int]] | Unread, pair: Pair[sockets.Sockets] | Unread
+) -> Iterator[Row]:
+    """The accept queue of each listening socket.
+
+    The kernel counts overflows for all sockets together, and for each socket whatever it has lost,
+    for other reasons too: the smaller of the two is the socket's share.
+    """
+    if isinstance(pair, Unread):
+        yield unread(("listen", "listen", at, "ss -ltn"), pair)
+        return
+    old = {(one.address, one.port): one for one in pair.before.listeners}
+    for now in sorted(pair.after.listeners, key=lambda one: one.port):
+        if now.address == _DOCKERS:
+            continue
+        was = old.get((now.address, now.port), now)
+        lost = now.lost - was.lost if now.lost >= was.lost else now.lost  # it was opened anew
+        over = _growth(counters, "overflows", "TcpExtListenOverflows")
+        if over.number is not None:
+            over = count(min(lost, over.number), "overflows")
+        command = f"ss -ltnm 'sport = :{now.port}'; nstat -asz TcpExtListenOverflows"
+        yield Row(
+            f"listen :{now.port}",
+            "listen",
+            at,
+            command,
+            of(max(now.queued, was.queued), now.backlog, "queued"),
+            over,
+            blank("a connection without a place is counted once: as saturation"),
+        )
+
+
+def _knocks(
+    at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
+) -> Row:
+    """SYNs that were answered and wait for the last word of the client.
+
+    ListenDrops counts whatever a listener turned away; without those that found the accept queue
+    full (a row of their own), it is the SYNs. Only a part of them is in TCPReqQFullDrop: without
+    cookies the kernel keeps the last quarter of tcp_max_syn_backlog for peers that it knows. A
+    SYN that got a cookie is not lost.
+    """
+    used = blank(states.why) if isinstance(states, Unread) else blank("nothing listens here")
+    if isinstance(states, Pair):
+        both = [*states.before.listeners, *states.after.listeners]
+        full = max(both, key=_knocked, default=None)
+        used = of(full.knocking, full.backlog) if full else used
+
+    def cells(pair: Pair[dict[str, int]]) -> Cells:
+        lost, over = _grew(pair, "TcpExtListenDrops"), _grew(pair, "TcpExtListenOverflows")
+        missed = blank(NOT_COUNTED)
+        if lost is not None and over is not None:
+            missed = count(lost - over, "turned away")
+        return used, missed, _growth(pair, "bad cookies", "TcpExtSyncookiesFailed")
+
+    command = "ss -tn state syn-recv; nstat -asz 'TcpExtListen*'"
+    return row(("SYN_RECV", "knocks", at, command), counters, cells)
+
+
+def _knocked(one: sockets.Listener) -> tuple[float, int]:
+    return one.knocking / max(one.backlog, 1), -one.backlog
+
+
+def _ports(at: str, pair: Pair[sockets.Sockets] | Unread) -> Row:
+    """Local ports towards the destination that has the most connections."""
+    fuller = _fuller(pair) if isinstance(pair, Pair) else None
+    to = f" dst {fuller.peer}" if fuller and fuller.peer else ""
+    command = f"sysctl net.ipv4.ip_local_port_range; ss -Htan{to} | wc -l"
+    unknown = "the kernel does not count a connect() without a port; the program gets the error"
+
+    def cells(pair: Pair[sockets.Sockets]) -> Cells:
+        most = _fuller(pair)
+        return of(most.taken, most.ports), blank("nobody waits for a port"), blank(unknown)
+
+    return row(("local ports", "ports", at, command), pair, cells)
+
+
+def _fuller(pair: Pair[sockets.Sockets]) -> sockets.Sockets:
+    return max(pair.before, pair.after, key=lambda one: one.taken / one.ports)
+
+
+def _time_wait(
+    at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
+) -> Row:
+    """Connections that are over and still known."""
+
+    def cells(pair: Pair[sockets.Sockets]) -> Cells:
+        now = pair.after.states.get("TIME-WAIT", 0)
+        over = _growth(counters, "not kept", "TcpExtTCPTimeWaitOverflow")
+        return of(now, pair.after.max_time_wait), over, blank("there can be none")
+
+    command = "ss -s; sysctl net.ipv4.tcp_max_tw_buckets"
+    return row(("TIME_WAIT", "time-wait", at, command), states, cells)
+
+
+def _tracked(at: str, pair: Pair[conntrack.Fill] | Unread) -> Row:
+    """The connection tracking table of the machine's namespace."""
+
+    def cells(pair: Pair[conntrack.Fill]) -> Cells:
+        entries = max(pair.before.entries, pair.after.entries)
+        lost = count(pair.after.lost - pair.before.lost, "dropped")
+        return of(entries, pair.after.most), blank("a full table drops: see errors"), lost
+
+    command = "conntrack -C; sysctl net.netfilter.nf_conntrack_max; conntrack -S"
+    return row(("conntrack", "conntrack", at, command), pair, cells)
+
+
+def _rules(out: str) -> list[iptables.Rule]:
+    if not out.startswith("Chain "):
+        raise ValueError("not what iptables prints")
+    return iptables.parse(out)
+
+
+def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
+    """Packets that rules of the packet filter have taken."""
+
+    def cells(pair: Pair[list[iptables.Rule]]) -> Cells:
+        taken = [
+            sum(rule.packets for rule in rules if rule.target in ("DROP", "REJECT"))
+            for rules in (pair.before, pair.after)
+        ]
+        # Rules that were deleted meanwhile take their packets with them.
+        lost = count(max(0, taken[1] - taken[0]), "dropped")
+        nothing = blank("rules have no capacity")
+        return count(len(pair.after), "rules"), nothing, lost
+
+    return row(("packet filter", "filter", at, "iptables -nvL"), pair, cells)
+
+
+def _files(at: str, pair: Pair[list[descriptors.Process]] | Unread) -> Row:
+    """Open files of the process that is nearest to its limit."""
+    name, pid = "", "self"
+    if isinstance(pair, Pair):
+        full = descriptors.fullest(pair.after)
+        name, pid = f" {full.name}", str(full.pid)
+
+    def cells(pair: Pair[list[descriptors.Process]]) -> Cells:
+        full = descriptors.fullest(pair.after)
+        nothing = blank("nobody waits for a file descriptor")
+        unknown = blank("the kernel does not count EMFILE; the program gets it")
+        return of(full.open, full.limit), nothing, unknown
+
+    command = f"ls /proc/{pid}/fd | wc -l; grep 'open files' /proc/{pid}/limits"
+    return row((f"files{name}", "files", at, command), pair, cells)

@@ -1,0 +1,202 @@
+"""Rows: utilisation, saturation and errors of each resource, from two looks at a running stack.
+
+The method and most of the rows: https://www.brendangregg.com/USEmethod/use-linux.html, with the
+containers' own values where /proc would tell the host's. Counters are differences over the
+interval; queues are the longer of the two looks. Nothing here says what is too much: limits.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from faultlab.probes import cgroup, fpm, host, mysql
+from faultlab.probes.cgroup import Cgroup
+from faultlab.use.cells import (
+    NOT_COUNTED,
+    Cells,
+    Row,
+    Value,
+    blank,
+    count,
+    in_bytes,
+    of,
+    row,
+    short,
+    unread,
+)
+from faultlab.use.sections import NO_ANSWER, Looks, Pair, Unread
+
+
+def container(name: str, looks: Looks) -> Iterator[Row]:
+    """Processor and memory of one container, from its cgroup."""
+    pair = looks.pair("cgroup", cgroup.parse)
+    old = isinstance(pair, Pair) and pair.after.version == 1
+    quota = isinstance(pair, Pair) and pair.after.quota
+    cpu, memory = _FILES[1 if old else 2]
+    kind = "cpu quota" if quota else "cpu"
+    yield row((f"cpu {name}", kind, name, f"cat /sys/fs/cgroup/{cpu}"), pair, _cpu)
+    yield row((f"memory {name}", "memory", name, f"cat /sys/fs/cgroup/{memory}"), pair, _memory)
+
+
+# What an engineer reads of a cgroup, by its version.
+_FILES = {
+    1: ("{cpu/cpu.stat,cpuacct/cpuacct.usage}", "memory/memory.{failcnt,usage_in_bytes}"),
+    2: ("cpu.{stat,pressure}", "memory.{current,max,events}"),
+}
+
+
+def _cpu(pair: Pair[Cgroup]) -> Cells:
+    before, after, seconds = pair.before, pair.after, pair.seconds
+    share = 100 * (after.cpu - before.cpu) / seconds / after.cpus
+    used = Value(share, "%", f"{share:.0f}% of {after.cpus:g} cpus")
+    errors = blank("a cgroup counts no errors of processors")
+    if not after.quota:
+        waits = _waits(before.cpu_wait, after.cpu_wait, seconds)
+        return used, waits or blank("no quota, and cgroup v1 counts no waiting"), errors
+    if None in (before.periods, after.periods, before.throttled, after.throttled):
+        return used, blank("this kernel does not count throttled periods"), errors
+    percent = after.throttled_percent_since(before)
+    return used, Value(percent, "%", f"{percent:.0f}% throttled"), errors
+
+
+def _waits(before: float | None, after: float | None, seconds: float) -> Value | None:
+    if before is None or after is None:
+        return None
+    percent = 100 * (after - before) / seconds
+    return Value(percent, "%", f"{percent:.0f}% waiting")
+
+
+def _memory(pair: Pair[Cgroup]) -> Cells:
+    before, after = pair.before, pair.after
+    if after.limit is None:
+        used = Value(None, "", f"{in_bytes(after.memory)}, no limit", "no limit, so no share of it")
+    else:
+        share = 100 * after.memory / after.limit
+        used = Value(share, "%", f"{in_bytes(after.memory)} of {in_bytes(after.limit)}")
+    return (
+        used,
+        _grown(before.at_limit, after.at_limit, "at limit"),
+        _grown(before.killed, after.killed, "OOM kills"),
+    )
+
+
+def _grown(before: int | None, after: int | None, word: str) -> Value:
+    if before is None or after is None:
+        return blank(NOT_COUNTED)
+    return count(after - before, word)
+
+
+def stopped(name: str, container_name: str, code: int, oom: bool) -> Row:
+    """A daemon that should run and does not."""
+    text = f"exit {code}{', OOM' if oom else ''}"
+    why = blank(f"{name} is not running")
+    command = f"docker logs --tail 5 {container_name}"
+    return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
+
+
+def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
+    """The workers of PHP-FPM on the machine `at`, counted without the one that answers us."""
+    place = (name, "pool", at, "curl -s http://127.0.0.1/status")
+    if isinstance(pair, Unread) and pair.why == NO_ANSWER:
+        silent = f"no answer in {fpm.FASTCGI_SECONDS} s"
+        return Row(*place, blank(silent), blank(silent), Value(1, "", silent))
+
+    def cells(pair: Pair[fpm.Status]) -> Cells:
+        most = max(pair.before, pair.after, key=lambda one: (one.listen_queue, one.active))
+        workers = most.active + most.idle
+        busy = most.active - (most.idle > 0)
+        waiting = 100 * most.listen_queue / max(workers, 1)
+        reached = pair.after.max_children_reached - pair.before.max_children_reached
+        return (
+            of(busy, workers, "busy"),
+            Value(waiting, "% of workers", f"{short(most.listen_queue)} waiting"),
+            count(max(0, reached), "at max"),
+        )
+
+    return row(place, pair, cells)
+
+
+def database(at: str, looks: Looks) -> Iterator[Row]:
+    """MySQL: its sessions, its buffer pool and its row locks."""
+    pair = looks.pair("database", mysql.parse)
+    none = blank("MySQL does not count any")
+
+    def sessions(pair: Pair[mysql.Status]) -> Cells:
+        most = max(pair.before, pair.after, key=lambda one: one.connected)
+        refused = count(pair.after.refused - pair.before.refused, "refused")
+        return of(most.connected, most.most), blank("who finds no place is refused"), refused
+
+    def buffers(pair: Pair[mysql.Status]) -> Cells:
+        now = pair.after
+        waits = count(now.pool_waits - pair.before.pool_waits, "waits")
+        return of(now.pool_used, now.pool_pages, "pages"), waits, none
+
+    def locks(pair: Pair[mysql.Status]) -> Cells:
+        over = (pair.after.lock_ms - pair.before.lock_ms) / 1000 / pair.seconds
+        waiting = max(over, min(pair.before.lock_waiting, pair.after.lock_waiting))
+        return blank("no limit"), count(waiting, "waiting"), none
+
+    yield row(("mysql sessions", "sessions", at, mysql.TYPED), pair, sessions)
+    yield row(("mysql buffers", "buffer pool", at, mysql.TYPED), pair, buffers)
+    yield row(("mysql row locks", "row locks", at, mysql.TYPED), pair, locks)
+
+
+def whole_host(at: str, looks: Looks) -> Iterator[Row]:
+    """The kernel below all machines, whoever makes it work."""
+    processors = looks.pair("host_cpu", host.cpu)
+    memory = looks.pair("host_memory", host.memory)
+    disks = looks.pair("host_disks", host.disks)
+    yield row(("cpu", "host cpu", at, "vmstat 1 2"), processors, _host_cpu)
+    yield row(("memory", "host memory", at, "free -m"), memory, _host_memory)
+    yield row(("swap", "swap", at, "vmstat 1 2"), memory, _swap)
+    if isinstance(disks, Unread):
+        yield unread(("disk", "disk", at, "iostat -dxz 1 2"), disks)
+    else:
+        for name, now in disks.after.items():
+            both = Pair(disks.before.get(name, now), now, disks.seconds)
+            yield row((f"disk {name}", "disk", at, f"iostat -dxz {name} 1 2"), both, _disk)
+    yield row(("disk space", "space", at, "df -h /"), looks.pair("host_space", host.space), _space)
+
+
+def _host_cpu(pair: Pair[host.Cpu]) -> Cells:
+    before, after = pair.before, pair.after
+    ticks = after.ticks - before.ticks
+    share = 100 * (after.busy - before.busy) / ticks if ticks else 0.0
+    return (
+        Value(share, "%", f"{share:.0f}% of {after.processors} cpus"),
+        _waits(before.wait, after.wait, pair.seconds)
+        or count(max(before.running, after.running), "run or wait"),
+        blank("machine checks are in the kernel's log only"),
+    )
+
+
+def _host_memory(pair: Pair[host.Memory]) -> Cells:
+    now = pair.after.sizes
+    used = 100 - now.available_percent
+    text = f"{used:.0f}% of {in_bytes(1024 * now.total)}"
+    killed = count(pair.after.killed - pair.before.killed, "OOM kills")
+    return Value(used, "%", text), blank("see swap"), killed
+
+
+def _swap(pair: Pair[host.Memory]) -> Cells:
+    before, now = pair.before, pair.after
+    total = now.swap_total
+    used = of(now.sizes.swap_used / 1024, total / 1024, "MB") if total else blank("no swap")
+    pages = (now.sizes.swapped_in - before.sizes.swapped_in) / pair.seconds
+    return used, count(pages, "pages in/s"), blank("errors of a disk are in the kernel's log only")
+
+
+def _disk(pair: Pair[host.Disk]) -> Cells:
+    before, now = pair.before, pair.after
+    busy = min(100.0, (now.busy - before.busy) / pair.seconds / 10)
+    queue = (now.waited - before.waited) / pair.seconds / 1000
+    unknown = blank("errors of a disk are in the kernel's log only")
+    return Value(busy, "%", f"{busy:.0f}% busy"), count(queue, "in flight"), unknown
+
+
+def _space(pair: Pair[host.Space]) -> Cells:
+    now = pair.after
+    whole = now.used + now.free
+    text = f"{in_bytes(1024 * now.used)} of {in_bytes(1024 * whole)}"
+    used = Value(100 * now.used / whole, "%", text)
+    return used, blank("nobody waits for space"), blank("ENOSPC goes to the program")

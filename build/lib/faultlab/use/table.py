@@ -1,0 +1,213 @@
+"""Use: the USE table of a running stack: utilisation, saturation and errors of each resource.
+
+It only reads: one shell command in each machine and daemon, all at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab import compose, engines
+from faultlab.engine import Machine, Shell
+from faultlab.errors import BadInput, CannotRun
+from faultlab.lab import KERNEL, Lab
+from faultlab.probes import (
+    cgroup,
+    conntrack,
+    descriptors,
+    fpm,
+    host,
+    mysql,
+    network,
+    sockets,
+)
+from faultlab.run import stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+from faultlab.use import namespace, rows
+from faultlab.use.cells import Row, Value
+from faultlab.use.limits import crossed
+from faultlab.use.sections import Looks, read
+
+_LONGEST = 300  # seconds that one reading may take
+_MARK = "LOOK"
+
+CONTAINER = {"cgroup": cgroup.COMMAND}
+MACHINE = {
+    **CONTAINER,
+    "network": network.COMMAND,
+    "sockets": sockets.COMMAND,
+    "counters": "nstat -j -saz",
+    "conntrack": conntrack.USE,
+    "filter": "iptables -w 5 -nvxL",
+    "files": descriptors.COMMAND,
+}
+HOST = {
+    "host_cpu": host.CPU,
+    "host_memory": host.MEMORY,
+    "host_disks": host.DISKS,
+    "host_space": host.SPACE,
+}
+# What only daemons made from this image have.
+OF_IMAGE = {"php-fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of one machine, or of the whole host."""
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+
+
+def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> None:
+    """Read the stack of a lab that is up and print its tables. Raises BadInput, CannotRun."""
+    lab = engines.named(lab_id)
+    if not 0 < seconds <= _LONGEST:
+        raise BadInput(
+            f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
+        )
+    place = Stack(engines.having(lab.id), stack_name(lab.id))
+    chosen = _machines(lab, place, machine)
+    with term.alive("use", f"reading for {seconds:g} s"):
+        found = tables(lab, place, chosen, seconds)
+    for table in found:
+        print_table(term, table)
+    term.json({"lab": lab.id, "seconds": seconds, "tables": [*map(_json, found)]})
+
+
+def _machines(lab: Lab, place: Stack, machine: str | None) -> list[str]:
+    """The machines to read. Raises CannotRun when the stack is not up, BadInput for another."""
+    if not place:
+        raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+    daemons = compose.read(lab.overlay).daemons
+    there = [name for name in place if name not in daemons]
+    if machine is not None and machine not in there:
+        on = daemons.get(machine)
+        what = f"{machine} is a daemon of {on}" if on else f"{lab.id} has no machine {machine!r}"
+        raise BadInput(
+            f"{what}; its machines: {', '.join(there)}.",
+            f"faultlab use {lab.id} {on or there[0]}",
+        )
+    chosen = [machine] if machine else there
+    for name in chosen:
+        if not place[name].state["Running"]:
+            raise CannotRun(f"{name} is not running.", f"make reset-{lab.id}")
+    return chosen
+
+
+def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[Table]:
+    """Read these machines with their daemons, and the kernel below them, at the same time."""
+    plan = compose.read(lab.overlay)
+    on = {name: m for name, m in plan.daemons.items() if name in place and m in machines}
+    image = {name: str(plan.services[name].get("image", "")) for name in on}
+    stopped = {name: _stopped(place[name]) for name in on if not place[name].state["Running"]}
+    commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, MACHINE)
+    for name in on:
+        if name not in stopped:
+            commands[name] = {**CONTAINER, **OF_IMAGE.get(image[name], {})}
+    below = machines[0] if place.engine.kernel is None else KERNEL
+    commands[below] = {**commands.get(below, {}), **HOST}
+    looks = _all(place, commands, seconds)
+    found = []
+    for machine in machines:
+        its = {name: image[name] for name in on if on[name] == machine}
+        title = f"{machine}: {', '.join(its)}" if its else machine
+        body = tuple(rows_of(machine, its, looks, stopped))
+        found.append(Table(machine, title, body))
+    title = "the lab VM's kernel" if below == KERNEL else f"whole host, as seen from {below}"
+    body = tuple(rows.whole_host(below, looks[below]))
+    return [*found, Table("host", title, body)]
+
+
+def _all(
+    place: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
+) -> dict[str, Looks]:
+    """Enter every place once, all at the same time."""
+    shells: dict[str, Shell] = {name: place.place(name) for name in commands}
+    with ThreadPoolExecutor(max_workers=len(shells)) as pool:
+        waiting = {
+            name: pool.submit(read, shells[name], its, seconds) for name, its in commands.items()
+        }
+        return {name: future.result() for name, future in waiting.items()}
+
+
+def rows_of(
+    machine: str,
+    image: Mapping[str, str],
+    looks: Mapping[str, Looks],
+    stopped: Mapping[str, Row],
+) -> Iterator[Row]:
+    """The rows of one machine and its daemons; `image`: what each of these is made from."""
+    for name in (machine, *image):
+        if name in stopped:
+            yield stopped[name]
+        else:
+            yield from rows.container(name, looks[name])
+    yield from namespace.rows(machine, looks[machine])
+    for name in image:
+        if name not in stopped and image[name] == "php-fpm":
+            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse_fastcgi))
+        if name not in stopped and image[name] == "mysql":
+            yield from rows.database(name, looks[name])
+
+
+def _stopped(daemon: Machine) -> Row:
+    state = daemon.state
+    return rows.stopped(daemon.name, daemon.container_name, state["ExitCode"], state["OOMKilled"])
+
+
+def print_table(term: Terminal, table: Table) -> None:
+    """The values, then what looks wrong, then how to see each row oneself."""
+    wrong = {i: found for i, row in enumerate(table.rows, 1) if (found := crossed(row))}
+    term.heading(table.title)
+    cells = [
+        (_MARK if i in wrong else "", str(i), row.resource, *(v.text for _, v in row.values))
+        for i, row in enumerate(table.rows, 1)
+    ]
+    columns = ("", "", "resource", "utilisation", "saturation", "errors")
+    term.table(columns, cells, strong={i - 1 for i in wrong})
+    term.say()
+    for i, row in enumerate(table.rows, 1):
+        for _, sentence in wrong.get(i, []):
+            term.say(f"{_MARK} {i}: {row.resource}: {sentence}")
+        if row.unread:
+            term.say(f"{i}: {row.resource}: not read: {row.unread}")
+    if not wrong:
+        term.say(f"{table.name}: nothing looks wrong.")
+    for i, row in enumerate(table.rows, 1):
+        prompt = "$" if row.at == "$" else f"{row.at}#"
+        term.command(f"{i:>2} {prompt} {row.command}")
+    term.say()
+
+
+def _json(table: Table) -> dict[str, object]:
+    return {
+        "name": table.name,
+        "title": table.title,
+        "rows": [
+            {
+                "resource": row.resource,
+                "at": row.at,
+                "command": row.command,
+                **{part: _value(value) for part, value in row.values},
+                "wrong": [
+                    {"part": limit.part, "why": why, "from": limit.at_least, "source": limit.source}
+                    for limit, why in crossed(row)
+                ],
+            }
+            for row in table.rows
+        ],
+    }
+
+
+def _value(value: Value) -> dict[str, object]:
+    return {
+        "value": value.number,
+        "unit": value.unit,
+        "text": value.text,
+        "reason": value.reason,
+    }

@@ -1,0 +1,195 @@
+"""Watch: the few numbers that matter for a lab, live, from the machines of its stack.
+
+Which ones those are was measured when the lab was started: the lines of its timeline that differ
+most between the healthy and the faulty phase.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.live import Live
+from rich.table import Table
+
+from faultlab import engines
+from faultlab.check import number
+from faultlab.errors import BadInput, CannotRun
+from faultlab.measured import FAULTY, HEALTHY
+from faultlab.record import Record, span
+from faultlab.report import series
+from faultlab.report.series import Samples
+from faultlab.run import Run, stack_name
+from faultlab.stack import Stack
+from faultlab.terminal import Terminal
+from faultlab.timeline import FILE, Timeline
+from faultlab.traffic import traffic
+
+_MOST = 8  # lines on the screen
+_KEPT = 60.0  # seconds in a spark line
+_EVERY = 1.0
+_PLAIN_EVERY = 2.0  # where they are printed one below the other
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 28
+
+
+@dataclass(frozen=True)
+class Number:
+    """One line now: its value, and what it was before, the oldest first."""
+
+    chart: str
+    name: str
+    unit: str
+    value: float | None
+    before: list[float | None]
+
+    @property
+    def title(self) -> str:
+        """`Network: web out`."""
+        return f"{self.chart}: {self.name}"
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        return "-" if self.value is None else number(float(f"{self.value:.3g}"), self.unit)
+
+
+def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> None:
+    """Show them until Ctrl-C, or for so many seconds. Raises CannotRun when the lab goes away."""
+    if seconds is not None and not 1 <= seconds <= 3600:
+        raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
+    lab = engines.named(lab_id)
+    run = Run.attach(engines.having(lab.id), lab)
+    chosen = telling(run.record)
+    samples = _Live()
+    end = time.monotonic() + (seconds if seconds is not None else math.inf)
+    timeline = Timeline(run.stack, run.record, samples.hear)
+    timeline.start()
+    try:
+        made = traffic(lambda: run.check.look(run.stack), end) if load else nullcontext()
+        with made, _screen(term) as draw:
+            pause = _EVERY if term.console.is_terminal else _PLAIN_EVERY
+            while time.monotonic() < end:
+                time.sleep(max(0.0, min(pause, end - time.monotonic())))
+                if not Stack(run.engine, stack_name(lab.id)):
+                    raise CannotRun(f"{lab.id} is not up any more.", f"make lab-{lab.id}")
+                draw(numbers(samples.now(), chosen))
+    except KeyboardInterrupt:
+        pass  # the usual way to end it
+    finally:
+        timeline.stop()
+    term.json({"lab": lab.id, "numbers": [asdict(n) for n in numbers(samples.now(), chosen)]})
+
+
+class _Live:
+    """The samples of the last minute, written by one thread and read by another."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._samples: Samples = {}
+
+    def hear(self, sample: dict[str, Any]) -> None:
+        """Keep a sample, and forget what is too old for the screen."""
+        with self._guard:
+            kept = [
+                s for s in self._samples.get(sample["machine"], []) if s["t"] > sample["t"] - _KEPT
+            ]
+            self._samples[sample["machine"]] = [*kept, sample]
+
+    def now(self) -> Samples:
+        """All that is kept."""
+        with self._guard:
+            return {machine: list(each) for machine, each in self._samples.items()}
+
+
+def telling(record: Record) -> list[tuple[str, str]]:
+    """Chart and name of the lines that differ most between the first two phases, the most first.
+
+    All of them when the run has no timeline of both.
+    """
+    samples = series.read(record.folder / FILE)
+    grid, charts = series.seconds(samples), series.charts(samples)
+    spans = [_span(record, phase) for phase in (HEALTHY, FAULTY)]
+    found: list[tuple[float, str, str]] = []
+    for chart in charts:
+        for name, line in chart.lines.items():
+            if name.partition(" ")[0] == "client" or chart.title.startswith("Processors of"):
+                continue  # the load, and what is not this lab's
+            well, ill = (series.between(grid, line, *span) if span else None for span in spans)
+            found.append((_apart(well, ill), chart.title, name))
+    found.sort(key=lambda each: -each[0])
+    return [(title, name) for _, title, name in found[:_MOST]]
+
+
+def _span(record: Record, phase: str) -> tuple[float, float] | None:
+    for event in record.facts["events"]:
+        if event["what"] == "measured" and event.get("phase") == phase:
+            return span(event)
+    return None
+
+
+def _apart(well: float | None, ill: float | None) -> float:
+    """How many times one is the other, as a logarithm; 1 is added, for a counter at rest is 0."""
+    if well is None or ill is None:
+        return 0.0
+    return abs(math.log((ill + 1) / (well + 1)))
+
+
+def numbers(samples: Samples, chosen: Sequence[tuple[str, str]]) -> list[Number]:
+    """The chosen lines as they are now; all when none was chosen."""
+    charts = {chart.title: chart for chart in series.charts(samples)}
+    if not chosen:
+        chosen = [(c.title, name) for c in charts.values() for name in c.lines][:_MOST]
+    found = []
+    for title, name in chosen:
+        chart = charts.get(title)
+        line = chart.lines.get(name, []) if chart else []
+        known = [value for value in line if value is not None]
+        unit = series.unit(title)
+        resting = 0.0 if samples else None  # a line that is 0 all the time is left out of its chart
+        found.append(Number(title, name, unit, known[-1] if known else resting, line))
+    return found
+
+
+def spark(line: Sequence[float | None], width: int = _WIDTH) -> str:
+    """Bars for the last values, from 0 to the largest of them."""
+    shown = list(line)[-width:]
+    high = max((value for value in shown if value is not None), default=0.0)
+    if high <= 0:
+        return ("".join(" " if value is None else _BARS[0] for value in shown)).rjust(width)
+    top = len(_BARS) - 1
+    bars = [" " if v is None else _BARS[max(0, min(top, round(top * v / high)))] for v in shown]
+    return "".join(bars).rjust(width)
+
+
+@contextmanager
+def _screen(term: Terminal) -> Iterator[Any]:
+    """A table that stays in its place, or lines below each other where no cursor can go back."""
+    if term.as_json:
+        yield lambda _found: None
+    elif term.console.is_terminal:
+        with Live(console=term.console, auto_refresh=False) as live:
+            yield lambda found: live.update(_table(found), refresh=True)
+    else:
+        began = time.monotonic()
+
+        def lines(found: Sequence[Number]) -> None:
+            for each in found:
+                term.say(f"{time.monotonic() - began:5.0f} s  {each.title:<50} {each.text:>18}")
+
+        yield lines
+
+
+def _table(found: Sequence[Number]) -> Table:
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    table.add_column("now", no_wrap=True)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("the last seconds", no_wrap=True)
+    for each in found:
+        table.add_row(each.title, each.text, spark(each.before))
+    return table

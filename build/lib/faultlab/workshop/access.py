@@ -1,0 +1,158 @@
+"""Access: who may come in: tokens, certificates, how often, and from which page.
+
+A link carries a token of 256 bits; whoever opens it gets a cookie with it. Tokens are compared in
+constant time, hold for some hours, and can be replaced, after which the old one is nobody's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultlab import command
+from faultlab.errors import CannotRun
+
+TRAINER = 0  # the number of no seat
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody with a token that holds: the trainer, or who sits at a seat (from 1)."""
+
+    number: int
+
+    @property
+    def trainer(self) -> bool:
+        """May they see and do everything?"""
+        return self.number == TRAINER
+
+    def may(self, seat: int) -> bool:
+        """Is this seat theirs?"""
+        return self.trainer or self.number == seat
+
+
+class Keys:
+    """The tokens of a class, in a file that only its owner can read."""
+
+    def __init__(self, file: Path) -> None:
+        """Read them. Raises CannotRun when the file is damaged."""
+        self.file = file
+        self._tokens: dict[int, tuple[str, float]] = {}
+        if file.exists():
+            try:
+                self._tokens = {
+                    int(number): (str(token), float(until))
+                    for number, (token, until) in json.loads(file.read_text()).items()
+                }
+            except (ValueError, TypeError, AttributeError) as error:
+                raise CannotRun(
+                    f"{file.name} is damaged: {error}.",
+                    f"rm {file}, then the same command: everybody gets a new link",
+                ) from error
+
+    def make(self, numbers: Iterable[int], hours: float) -> None:
+        """A token for everybody who has none that holds."""
+        until = time.time() + 3600 * hours
+        for number in numbers:
+            if self._tokens.get(number, ("", 0.0))[1] <= time.time():
+                self._tokens[number] = (secrets.token_urlsafe(32), until)
+        self._save()
+
+    def replace(self, number: int, hours: float) -> None:
+        """A new token; the old one is nobody's from now on."""
+        self._tokens[number] = (secrets.token_urlsafe(32), time.time() + 3600 * hours)
+        self._save()
+
+    def token(self, number: int) -> str:
+        """What the link of a seat, or of the trainer, carries."""
+        return self._tokens[number][0]
+
+    def visitor(self, token: str) -> Visitor | None:
+        """Whose token it is; None for nobody's. Takes as long for every token."""
+        found = None
+        for number, (known, until) in self._tokens.items():
+            same = hmac.compare_digest(known.encode(), token.encode())
+            if same and time.time() < until:
+                found = Visitor(number)
+        return found
+
+    def _save(self) -> None:
+        part = self.file.with_suffix(".part")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(self._tokens, file)
+        part.replace(self.file)
+
+
+class Allowance:
+    """So many a second for each key, and a stock for haste: a token bucket. Forgets the oldest."""
+
+    _MOST = 10_000
+
+    def __init__(self, rate: float, stock: float) -> None:
+        """`rate` a second; `stock` at once."""
+        self.rate = rate
+        self.stock = stock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, amount: float = 1.0) -> bool:
+        """Use some of it up; False when it is used up."""
+        now = time.monotonic()
+        left, then = self._left.pop(key, (self.stock, now))
+        left = min(self.stock, left + (now - then) * self.rate)
+        enough = left >= amount
+        self._left[key] = (left - amount if enough else left, now)
+        if len(self._left) > self._MOST:
+            self._left.popitem(last=False)
+        return enough
+
+
+def certificate(folder: Path, names: Iterable[str]) -> tuple[Path, Path]:
+    """A certificate of our own for these names and addresses, and its key; openssl makes it once.
+
+    Raises CannotRun.
+    """
+    cert, key, made_for = (folder / name for name in ("cert.pem", "key.pem", "cert.names"))
+    alternatives = ",".join(f"{_kind(name)}:{name}" for name in dict.fromkeys(names))
+    if made_for.exists() and made_for.read_text() == alternatives:
+        return cert, key
+    done = command.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "365", "-subj", "/CN=faultlab workshop"),
+            *("-addext", f"subjectAltName={alternatives}"),
+            *("-keyout", str(key), "-out", str(cert)),
+        ],
+        timeout=30,
+    )
+    if done.returncode != 0:
+        raise CannotRun(
+            f"openssl could not make a certificate: {done.stderr.strip().splitlines()[-1]}",
+            "add --cert FILE --key FILE",
+        )
+    key.chmod(0o600)
+    made_for.write_text(alternatives)
+    return cert, key
+
+
+def _kind(name: str) -> str:
+    return "IP" if name.replace(".", "").isdigit() or ":" in name else "DNS"
+
+
+def fingerprint(cert: Path) -> str:
+    """SHA-256 of a certificate, as browsers show it. Raises CannotRun."""
+    try:
+        raw = ssl.PEM_cert_to_DER_cert(cert.read_text())
+    except (OSError, ValueError) as error:
+        raise CannotRun(f"{cert} is no certificate: {error}", f"openssl x509 -in {cert}") from error
+    digest = hashlib.sha256(raw).hexdigest().upper()
+    return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))

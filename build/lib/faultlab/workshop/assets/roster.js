@@ -1,0 +1,90 @@
+// The roster: the trainer's table, and the wall without names.
+"use strict";
+
+let told = null, heard = 0;
+const STATES = { waiting: "waits", starting: "starting", red: "red", green: "green", over: "over", failed: "failed" };
+
+function minutes(seat) {
+  const runs = seat.state === "red" && !told.paused;
+  return clock(seat.seconds + (runs ? (Date.now() - heard) / 1000 : 0));
+}
+
+function state(seat) {
+  const asked = seat.state === "green" && !seat.told ? "green, no answer yet" : STATES[seat.state];
+  return seat.doing ? `${asked}: ${seat.doing}` : seat.why ? `${asked}: ${seat.why}` : asked;
+}
+
+function button(text, act) {
+  const made = element("button", { type: "button" }, text);
+  made.addEventListener("click", async () => {
+    made.disabled = true; // a double click is one
+    await act();
+    made.disabled = false;
+  });
+  return made;
+}
+
+function row(seat) {
+  const at = `/trainer/seat/${seat.seat}`;
+  const answer = seat.answer ? `${seat.answers}: ${seat.answer.component}, ${seat.answer.resource}, ${seat.answer.cause}` : "0";
+  const name = element("td", { class: "name" }, seat.name);
+  if (seat.refused) name.append(element("span", { class: "amiss" }, ` (refused ${seat.refused} times)`));
+  return element("tr", { id: `seat-${seat.seat}` },
+    element("td", {}, element("a", { href: `/seat/${seat.seat}`, target: "_blank", rel: "noopener" }, String(seat.seat))),
+    name,
+    element("td", {}, `${seat.lab} (${seat.turn} of ${seat.turns})`),
+    element("td", { class: seat.state }, state(seat)),
+    element("td", { class: "minutes" }, minutes(seat)),
+    element("td", {}, String(seat.checks)), element("td", {}, String(seat.hints)),
+    element("td", {}, answer), element("td", {}, String(seat.points)),
+    element("td", {}, ...(told.ended ? [] : [
+      button("restore", () => confirm(`Start ${seat.name}'s lab over?`) && press(`${at}/restore`)),
+      ...(seat.last ? [] : [button("next lab", () => confirm(`Next lab for ${seat.name}?`) && press(`${at}/next`))]),
+      button("link", () => link(seat, "link")),
+      button("new link", () => confirm(`The link of ${seat.name} will not hold any more.`) && link(seat, "new-link")),
+    ])));
+}
+
+async function link(seat, act) {
+  const answer = await press(`/trainer/seat/${seat.seat}/${act}`);
+  if (answer) say(`${seat.name}: ${answer.link}`, true);
+}
+
+function tile(seat) {
+  return element("div", { class: `tile ${seat.state}` },
+    element("p", { class: "number" }, String(seat.seat)),
+    element("p", {}, STATES[seat.state]),
+    element("p", { class: "quiet" }, `lab ${seat.turn} of ${seat.turns} · ${minutes(seat)} · ${seat.hints} hint${seat.hints === 1 ? "" : "s"}`));
+}
+
+function show(now) {
+  told = now; heard = Date.now();
+  byId("state").textContent = now.ended ? "ended" : now.paused ? "paused" : "";
+  draw();
+  for (const one of document.querySelectorAll("[data-class]")) {
+    one.hidden = now.ended || (one.dataset.class === "pause" && now.paused) || (one.dataset.class === "resume" && !now.paused);
+  }
+}
+
+let drawn = "";
+function draw() {
+  if (!told) return;
+  const table = byId("roster");
+  const still = JSON.stringify(told.seats.map((seat) => ({ ...seat, seconds: 0 })));
+  if (table && still === drawn) { // only the clocks: do not take a button from under a finger
+    for (const seat of told.seats) byId(`seat-${seat.seat}`).querySelector(".minutes").textContent = minutes(seat);
+    return;
+  }
+  drawn = still;
+  if (table) table.querySelector("tbody").replaceChildren(...told.seats.map(row));
+  else byId("wall").replaceChildren(...told.seats.map(tile));
+}
+setInterval(draw, 1000);
+
+for (const one of document.querySelectorAll("[data-class]")) {
+  one.addEventListener("click", () => {
+    if (one.dataset.class === "end" && !confirm("End the class? All stacks are removed; the results stay.")) return;
+    press(`/trainer/${one.dataset.class}`);
+  });
+}
+listen(document.body.dataset.events, show);

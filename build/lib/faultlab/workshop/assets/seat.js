@@ -1,0 +1,209 @@
+// The page of a participant: ticket, terminals, hints, check, answer, debrief.
+"use strict";
+
+const seat = document.body.dataset.seat;
+const WORDS = { waiting: "waits", starting: "starting", red: "open", green: "repaired", over: "over", failed: "could not be started" };
+let told = null, heard = 0, turnShown = 0, wasState = "";
+const terminals = new Map();
+
+function show(now) {
+  told = now; heard = Date.now();
+  document.title = `${now.name}: ${now.class}`;
+  byId("class").textContent = now.class;
+  byId("name").textContent = now.name;
+  const mark = byId("state");
+  mark.textContent = now.ended ? "ended" : now.paused ? "paused" : WORDS[now.state];
+  mark.className = `verdict ${now.state}`;
+  byId("turn").textContent = `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
+  if (now.doing) say(`${now.doing} …`, true);
+  else if (now.state === "failed") say(`The lab could not be started: ${now.why} Tell your trainer.`);
+  else if (now.ended) say("The class has ended.", true);
+  else if (now.paused) say("The class is paused: clocks stand, and nothing that is typed counts.", true);
+  else if (byId("message").classList.contains("well")) say("");
+
+  setHtml(byId("ticket"), now.ticket);
+  const open = !now.paused && !now.ended;
+  const can = open && (now.state === "red" || (now.state === "green" && !now.debrief));
+  document.querySelector("[data-act=give-up]").hidden = Boolean(now.debrief);
+  byId("host").hidden = !open || !now.daemons.length;
+  byId("acts").hidden = !can;
+  for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
+  const hint = document.querySelector("[data-act=hint]");
+  hint.hidden = !now.hint_left || Boolean(now.debrief);
+  hint.textContent = now.next_cost ? `Hint (${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
+  byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
+  showForm(now); showFindings(now); showHints(now); showDebrief(now);
+  showTerminals(now);
+  tick();
+}
+
+function setHtml(place, html) {
+  if (place.dataset.html === html) return; // do not disturb a reader
+  place.dataset.html = html;
+  place.innerHTML = html;
+}
+
+function showForm(now) {
+  const form = byId("diagnose");
+  form.hidden = !now.blind || Boolean(now.debrief);
+  const daemons = byId("host").elements.daemon;
+  if ([...daemons.options].map((one) => one.value).join() !== now.daemons.join()) {
+    daemons.replaceChildren(...now.daemons.map((name) => element("option", { value: name }, name)));
+  }
+  for (const [part, words] of Object.entries(now.terms)) {
+    const list = form.elements[part];
+    if (list.options.length) continue;
+    list.append(element("option", { value: "" }, "…"), ...words.map((word) => element("option", { value: word }, word)));
+  }
+  byId("answer").textContent = now.answer
+    ? `Your answer: ${now.answer.component}, ${now.answer.resource}, ${now.answer.cause}.${now.state === "green" ? "" : " Now repair it, and check."}`
+    : now.state === "green" ? "It is well. Say what it was, and the debrief opens." : "";
+}
+
+function showFindings(now) {
+  byId("findings").hidden = now.checks === 0;
+  byId("findings").querySelector("tbody").replaceChildren(...now.findings.map((found) => element("tr", {},
+    element("td", {}, found.name),
+    element("td", {}, `${number(found.value)} ${found.unit}`.trim()),
+    element("td", {}, found.wanted),
+    element("td", { class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
+  byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why : "";
+}
+
+function number(value) {
+  return typeof value === "number" ? String(Number(value.toPrecision(3))) : String(value);
+}
+
+function showHints(now) {
+  byId("hints").hidden = now.hints.length === 0;
+  setHtml(byId("hints").querySelector("ol"), now.hints.map((html) => `<li>${html}</li>`).join(""));
+}
+
+function showDebrief(now) {
+  const place = byId("debrief"), it = now.debrief;
+  place.hidden = !it;
+  if (!it || place.dataset.turn === String(now.turn)) return;
+  place.dataset.turn = String(now.turn);
+  const lesson = element("div", { class: "lesson" });
+  lesson.innerHTML = it.lesson;
+  const parts = Object.entries(it.right).map(([part, right]) => element("tr", {},
+    element("th", { scope: "row" }, part), element("td", {}, it.truth[part]),
+    element("td", {}, now.answer ? now.answer[part] : "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
+  place.replaceChildren(
+    element("h2", {}, `It was ${it.lab}: ${it.title}`),
+    element("p", {}, `${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
+    ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
+      ...["", "it was", "your answer", ""].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
+    element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
+}
+
+// --- terminals: one a machine, opened when its tab is first looked at ---
+
+function showTerminals(now) {
+  const fresh = now.turn !== turnShown || (now.state === "red" && wasState === "starting");
+  wasState = now.state;
+  if (!now.machines.length || fresh) { // another stack: the old shells are gone with theirs
+    for (const one of terminals.values()) one.close();
+    terminals.clear();
+    document.querySelector("[role=tablist]").replaceChildren();
+    document.querySelector(".screens").replaceChildren();
+  }
+  document.querySelector(".terminals").hidden = !now.machines.length;
+  if (!now.machines.length || terminals.size) return;
+  turnShown = now.turn;
+  for (const machine of now.machines) terminals.set(machine, makeTab(machine));
+  select(now.machines.includes("web") ? "web" : now.machines[0]);
+}
+
+function makeTab(machine) {
+  const screen = element("div", { class: "screen", id: `screen-${machine}`, role: "tabpanel", hidden: true, "aria-labelledby": `tab-${machine}` });
+  const tab = element("button", { type: "button", role: "tab", id: `tab-${machine}`, "aria-controls": screen.id, "aria-selected": "false" }, machine);
+  tab.addEventListener("click", () => select(machine));
+  document.querySelector("[role=tablist]").append(tab);
+  document.querySelector(".screens").append(screen);
+  return { tab, screen, open: null, close() { if (!this.open) return; this.open.socket.onclose = null; this.open.socket.close(); this.open.terminal.dispose(); this.open = null; } };
+}
+
+function select(machine) {
+  for (const [name, one] of terminals) {
+    one.tab.setAttribute("aria-selected", String(name === machine));
+    one.screen.hidden = name !== machine;
+  }
+  const one = terminals.get(machine);
+  one.open ??= connect(machine, one.screen);
+  one.open.fit();
+  one.open.terminal.focus();
+}
+
+function connect(machine, screen) {
+  const terminal = new Terminal({ fontSize: 14, scrollback: 5000, screenReaderMode: true, theme: { background: "#10151c" } });
+  const fitter = new FitAddon.FitAddon();
+  terminal.loadAddon(fitter);
+  terminal.open(screen);
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const socket = new WebSocket(`${scheme}://${location.host}/seat/${seat}/terminal/${machine}`);
+  socket.binaryType = "arraybuffer";
+  const send = (facts) => { if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(facts)); };
+  const fit = () => { fitter.fit(); send({ columns: terminal.cols, rows: terminal.rows }); };
+  socket.onopen = fit;
+  socket.onmessage = (event) => terminal.write(new Uint8Array(event.data));
+  socket.onclose = () => {
+    terminal.write("\r\n[closed; press Enter for a new shell]\r\n");
+    const again = terminal.onKey(({ domEvent }) => {
+      if (domEvent.key !== "Enter") return;
+      again.dispose();
+      const one = terminals.get(machine);
+      if (!one) return;
+      one.close();
+      select(machine);
+    });
+  };
+  const most = 8192; // characters of a message: pasting sends several
+  terminal.onData((text) => { for (let i = 0; i < text.length; i += most) send({ input: text.slice(i, i + most) }); });
+  return { terminal, socket, fit };
+}
+
+addEventListener("resize", () => { for (const one of terminals.values()) if (one.open && !one.screen.hidden) one.open.fit(); });
+
+// --- buttons and clock ---
+
+for (const button of document.querySelectorAll("[data-act]")) {
+  button.addEventListener("click", async () => {
+    const act = button.dataset.act;
+    if (act === "give-up" && !confirm("Give up? You are told what it was, and there are no points for the repair.")) return;
+    await send(act);
+  });
+}
+
+let pressed = false; // one at a time: a double click must not cost twice
+
+async function send(act, facts = {}) {
+  if (pressed) return;
+  pressed = true;
+  for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = true;
+  say("", true);
+  await press(`/seat/${seat}/${act}`, { turn: told.turn, ...facts });
+  setTimeout(() => { pressed = false; show(told); }, 500);
+}
+
+byId("diagnose").addEventListener("submit", (event) => {
+  event.preventDefault();
+  send("diagnose", Object.fromEntries(new FormData(event.target)));
+});
+
+byId("host").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { daemon, cpus, memory } = Object.fromEntries(new FormData(event.target));
+  if (event.submitter.value === "restart") send("restart", { daemon });
+  else send("limit", { daemon, ...(cpus ? { cpus: Number(cpus) } : {}), ...(memory ? { memory } : {}) });
+});
+
+function tick() {
+  if (!told) return;
+  const runs = told.state === "red" && !told.paused && !told.ended;
+  const since = runs ? (Date.now() - heard) / 1000 : 0;
+  const left = told.left === null ? clock(told.seconds + since) : `${clock(told.left - since)} left`;
+  byId("clock").textContent = told.state === "red" ? left : told.seconds ? `Took ${clock(told.seconds)}.` : "";
+}
+setInterval(tick, 1000);
+listen(`/seat/${seat}/events`, show);

@@ -1,0 +1,87 @@
+"""Door: the sockets of the server: how many may stand in it, and for how long without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.constants
+import resource
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from faultlab.workshop.tty import MOST_BYTES
+
+# Connections of one address: a class behind one router has so many for each seat, and some more.
+_FOR_A_SEAT, _MORE = 20, 100
+_PATIENCE = 10.0  # seconds until a connection must have asked for something
+
+
+class Door(H11Protocol):
+    """A connection. One too many is dropped at once, a silent one after a while."""
+
+    most: ClassVar[int] = _MORE
+    _from: ClassVar[dict[str, set[asyncio.Transport]]] = {}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody has come."""
+        super().connection_made(transport)
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        for known, lines in list(self._from.items()):
+            lines -= {one for one in lines if one.is_closing()}
+            if not lines:
+                del self._from[known]
+        mine = self._from.setdefault(address, set())
+        if len(mine) >= self.most:
+            transport.abort()
+            return
+        mine.add(transport)
+        self.loop.call_later(_PATIENCE, self._ask)
+
+    def _ask(self) -> None:
+        here = self.transport
+        if self.cycle is None and not here.is_closing() and here.get_protocol() is self:
+            here.close()
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which says when it can be reached."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    def stop(self) -> None:
+        """Let it end soon."""
+        self.should_exit = True
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to serve."""
+        await super().startup(sockets)
+        self._ready()
+
+
+def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.Config:
+    """How we serve. File descriptors for every connection are asked for from the kernel."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    Door.most = _MORE + _FOR_A_SEAT * seats
+    # A connection counts when TLS stands; until then only this bounds it, and uvicorn has no
+    # option for it. Its default is a minute.
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = _PATIENCE
+    return uvicorn.Config(
+        app,
+        http=Door,
+        ws="websockets-sansio",
+        ws_max_size=MOST_BYTES,
+        lifespan="on",
+        log_level="warning",
+        access_log=False,  # it would hold the tokens of links
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=2,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+    )

@@ -1,0 +1,75 @@
+"""Export: what a class has done, for a table, for a program, and to look at."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+
+from faultlab.workshop.journal import Journal
+from faultlab.workshop.roster import Roster
+
+KINDS = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
+_COLUMNS = (
+    *("seat", "name", "lab", "state", "gave_up", "minutes", "checks", "hints", "answers"),
+    *("component", "resource", "cause", "points", "of"),
+)
+
+
+def rows(roster: Roster, now: float) -> list[dict[str, Any]]:
+    """One row for each lab that a seat has begun; what an answer has right is true or false."""
+    found = []
+    for seat in roster.seats:
+        for turn in seat.turns[: seat.at + 1]:
+            score = roster.score(turn, now)
+            found.append(
+                {
+                    "seat": seat.number,
+                    "name": seat.name,
+                    "lab": turn.lab,
+                    "state": turn.state,
+                    "gave_up": turn.gave_up,
+                    "minutes": round(score.minutes, 1),
+                    "checks": turn.checks,
+                    "hints": turn.hints,
+                    "answers": len(turn.answers),
+                    **{part: score.right.get(part) for part in ("component", "resource", "cause")},
+                    "points": score.points,
+                    "of": score.of,
+                }
+            )
+    return found
+
+
+def text(roster: Roster, journal: Journal, kind: str, now: float) -> str:
+    """The whole of it, as one of KINDS; JSON has the journal as well."""
+    found = rows(roster, now)
+    plan = roster.plan
+    if kind == "json":
+        whole = {"class": plan.model_dump(), "turns": found, "events": journal.events}
+        return json.dumps(whole, indent=1) + "\n"
+    if kind == "csv":
+        out = io.StringIO()
+        table = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows({key: _harmless(value) for key, value in row.items()} for row in found)
+        return out.getvalue()
+    return str(_page().render(plan=plan, rows=found, columns=_COLUMNS, ended=roster.ended))
+
+
+def _harmless(value: Any) -> Any:
+    """A name that a spreadsheet would take for a formula is text."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" else value
+
+
+@cache
+def _page() -> Any:
+    folder = Path(__file__).parent / "pages"
+    return Environment(
+        loader=FileSystemLoader(folder), autoescape=select_autoescape()
+    ).get_template("export.html")

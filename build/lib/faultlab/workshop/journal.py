@@ -1,0 +1,64 @@
+"""Journal: `events.jsonl`, what has happened in a class, a line each, on disk before it counts.
+
+A server that is killed loses nothing that anybody was told; a line that was cut off was told to
+nobody, and is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from faultlab.errors import CannotRun
+
+Event = dict[str, Any]  # t: seconds since 1970; what; seat: from 1, where it is one seat's
+
+
+class Journal:
+    """The events of one class, oldest first."""
+
+    def __init__(self, file: Path, *, mend: bool = False) -> None:
+        """Read what is there. Raises CannotRun for a line that is none of ours.
+
+        `mend`: take a line away that was cut off; only for whoever holds the class.
+        """
+        self.file = file
+        self.events: list[Event] = []
+        whole = file.read_bytes() if file.exists() else b""
+        kept = whole[: whole.rfind(b"\n") + 1]
+        for number, line in enumerate(kept.splitlines(), 1):
+            try:
+                event = json.loads(line)
+                assert isinstance(event["t"], int | float) and isinstance(event["what"], str)
+            except (ValueError, KeyError, TypeError, AssertionError) as error:
+                raise CannotRun(
+                    f"{file.name} is damaged in line {number}.", f"sed -i {number}d {file}"
+                ) from error
+            self.events.append(event)
+        if mend and len(kept) != len(whole):
+            os.truncate(file, len(kept))
+
+    def add(self, what: str, seat: int | None = None, **facts: Any) -> Event:
+        """Write an event down, and only then let it count. Raises CannotRun: a full disk, say."""
+        event: Event = {"t": round(time.time(), 3), "what": what}
+        event |= {"seat": seat} if seat is not None else {}
+        event |= facts
+        was = self.file.stat().st_size if self.file.exists() else None
+        try:
+            with self.file.open("a") as file:
+                file.write(json.dumps(event) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if was is not None:  # half a line must not stand before the next one
+                with suppress(OSError):
+                    os.truncate(self.file, was)
+            raise CannotRun(
+                f"{self.file.name} cannot be written: {error.strerror}.", "df -h"
+            ) from error
+        self.events.append(event)
+        return event

@@ -1,0 +1,128 @@
+"""Plan: what `class.toml` says: who sits where, which labs they get, and how long they have.
+
+A mistake is told in one line with file, key and what was expected.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from faultlab import compose, mystery
+from faultlab import lab as labs
+from faultlab.errors import BadInput
+from faultlab.lab import Lab, explain
+
+FILE = "class.toml"
+MOST_SEATS = 64
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Draw(_Strict):
+    """So many labs for each seat, drawn as a mystery is, from a seed of its own."""
+
+    count: Annotated[int, Field(gt=0)]
+    seed: int = 0
+    tier: str | None = None
+    level: Annotated[int, Field(ge=1, le=5)] | None = None
+
+
+class Plan(_Strict):
+    """The facts of one class.
+
+    `blind`: labs are not named, and a diagnosis is asked for. `minutes`: for each lab, no limit
+    without it. `hints`: at most so many for a lab; `hint_cost`: points for each, in place of the
+    labs' own. `hours`: how long the links are good. `limits`: of each container.
+    """
+
+    id: str
+    title: str
+    seats: Annotated[list[str], Field(min_length=1, max_length=MOST_SEATS)]
+    labs: list[str] = []
+    draw: Draw | None = None
+    blind: bool = True
+    minutes: Annotated[float, Field(gt=0, strict=False)] | None = None
+    hints: Annotated[int, Field(ge=0)] | None = None
+    hint_cost: Annotated[int, Field(ge=0)] | None = None
+    hours: Annotated[float, Field(gt=0, strict=False)] = 12
+    # Three quarters of the processors: less would change what some labs measure.
+    limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=1g pids=512"
+
+    @field_validator("seats")
+    @classmethod
+    def _named(cls, seats: list[str]) -> list[str]:
+        bad = [
+            name for name in seats if not name.strip() or len(name) > 40 or not name.isprintable()
+        ]
+        if bad or len(set(seats)) != len(seats):
+            raise ValueError(
+                f"expected names, each once, of 1 to 40 characters, got {bad or seats}"
+            )
+        return seats
+
+    @model_validator(mode="after")
+    def _labs_or_draw(self) -> Plan:
+        if bool(self.labs) == bool(self.draw):
+            raise ValueError("expected either labs or [draw]")
+        return self
+
+    def turns(self, seat: int, running: set[str]) -> list[str]:
+        """The labs of a seat (from 1), in order, of those that run here. Raises BadInput."""
+        if self.draw is None:
+            return list(self.labs)
+        found = mystery.candidates(self.draw.tier, self.draw.level)
+        here = [lab for lab in found if lab.id in running]
+        drawn = [lab.id for lab in mystery.order(here, self.draw.seed + seat - 1)]
+        if len(drawn) < self.draw.count:
+            raise BadInput(
+                f"draw.count: expected at most {len(drawn)}: so many labs of this kind run here.",
+                f"edit {FILE}",
+            )
+        return drawn[: self.draw.count]
+
+    def wanted(self) -> list[Lab]:
+        """Every lab that a seat may get."""
+        if self.draw is None:
+            return [labs.load(lab_id) for lab_id in self.labs]
+        return mystery.candidates(self.draw.tier, self.draw.level)
+
+
+def read(name: str) -> Plan:
+    """Read and validate a class file. Raises BadInput with the file, the key and the mistake."""
+    file = Path(name)
+    edit = f"edit {name}; docs/workshop.md lists the keys"
+    try:
+        text = file.read_text()
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no {name}.", "see docs/workshop.md for an example") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{name} cannot be read: {error}", f"ls -l {name}") from error
+    try:
+        facts: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{name}: not valid TOML: {error}", edit) from error
+    if "id" in facts:
+        raise BadInput(f"{name}: id: unknown key (the file's name is the id)", edit)
+    if not _NAME.fullmatch(file.stem):
+        raise BadInput(
+            f"The file's name becomes one of containers: a-z, 0-9 and -, got {file.stem!r}.",
+            f"mv {name} class.toml",
+        )
+    try:
+        found = Plan(id=file.stem, **facts)
+        compose.limits(found.limits)
+        found.wanted()
+    except ValidationError as error:
+        raise BadInput(f"{name}: {explain(error)}", edit) from error
+    except BadInput as error:
+        raise BadInput(f"{name}: {error.message}", edit) from error
+    return found

@@ -1,0 +1,189 @@
+"""Tty: a terminal of a browser in a container of a seat: `docker exec` over a WebSocket.
+
+The browser sends JSON, `{"input": "ls\\r"}` or `{"columns": 80, "rows": 24}`; what the shell prints
+goes back as bytes. Anything else ends the connection. When the page goes, the shell is hung up, and
+with it what it left in the foreground, as when a real terminal is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun
+from faultlab.workshop.access import Allowance
+
+MOST_BYTES = 64 * 1024  # of one message
+_BYTES_A_SECOND = 64 * 1024
+_MOST_WAITING = 64  # messages that a shell has not taken yet
+_OVER, _NOT_UNDERSTOOD, _TOO_MUCH, _GONE = 1000, 1007, 1008, 1011
+# Of their own: somebody's slow container keeps nobody else's page waiting.
+_hands = ThreadPoolExecutor(max_workers=32, thread_name_prefix="tty")
+_MARK = "TERMINAL_OF"
+# The shell itself is who leads a session that has a terminal; a daemon that it started has left it.
+_HANG_UP = """
+for p in /proc/[0-9]*; do
+  grep -qz '^{mark}$' $p/environ 2>/dev/null || continue
+  stat=$(cat $p/stat 2>/dev/null) && set -- ${{stat##*) }}
+  [ "$4" = "${{p#/proc/}}" ] && [ "$5" != 0 ] && kill -HUP ${{p#/proc/}}
+done
+true
+"""
+
+
+class Malformed(Exception):
+    """A message that no page of ours sends."""
+
+
+def understood(text: str) -> str | tuple[int, int]:
+    """What a message says: something typed, or the size of the window. Raises Malformed."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed from error
+    match told:
+        case {"input": str(typed)} if len(told) == 1:
+            return typed
+        case {"columns": int(columns), "rows": int(rows)} if len(told) == 2:
+            if 1 <= columns <= 1000 and 1 <= rows <= 1000:
+                return columns, rows
+    raise Malformed
+
+
+class Tty:
+    """One shell in one container."""
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        self._engine: Engine | None = None
+        self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._id = ""
+        self._stream: Any = None  # keeps the socket open
+
+    def open(self) -> socket.socket:
+        """Start it. Raises CannotRun when the container does not run."""
+        self._engine = Engine()
+        api = self._engine.client.api
+        name, _, value = self._mark.partition("=")
+        with self._engine.errors():
+            self._id = api.exec_create(
+                self.container,
+                ["bash"],
+                tty=True,
+                stdin=True,
+                environment={name: value, "TERM": "xterm-256color"},
+            )["Id"]
+            self._stream = api.exec_start(self._id, tty=True, socket=True)
+        found: socket.socket = getattr(self._stream, "_sock", self._stream)
+        found.setblocking(False)
+        return found
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell it how large its window is."""
+        if self._engine is not None:
+            with suppress(CannotRun), self._engine.errors():
+                self._engine.client.api.exec_resize(self._id, height=rows, width=columns)
+
+    def close(self) -> None:
+        """Hang it up, as a terminal does. Waits for nothing that is in the container."""
+        if self._engine is None:
+            return
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.close()
+        with suppress(CannotRun), self._engine.errors():
+            api = self._engine.client.api
+            script = _HANG_UP.format(mark=self._mark)
+            hang_up = api.exec_create(self.container, ["timeout", "10", "sh", "-c", script])["Id"]
+            api.exec_start(hang_up, detach=True)
+        with suppress(CannotRun), self._engine.errors():
+            self._engine.client.close()
+
+
+async def serve(
+    page: WebSocket, container: str, allowed: asyncio.Event, gone: asyncio.Event
+) -> None:
+    """Connect a page that was accepted with a new shell until one of them ends, or `gone`.
+
+    What is typed while `allowed` is not set is dropped.
+    """
+    shell = Tty(container)
+    loop = asyncio.get_running_loop()
+    tasks: list[asyncio.Task[int]] = []
+    try:
+        line = await loop.run_in_executor(_hands, shell.open)
+        typed: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
+        tasks = [
+            asyncio.create_task(one)
+            for one in (
+                _from_page(page, shell, typed, allowed),
+                _to_shell(line, typed),
+                _to_page(page, line),
+                _when(gone),
+            )
+        ]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        codes = [task.result() for task in done if not task.exception()]
+        await _close(page, codes[0] if codes else _GONE)
+    except CannotRun as problem:
+        with suppress(RuntimeError, WebSocketDisconnect):
+            await page.send_bytes(f"{problem.message}\r\n".encode())
+        await _close(page, _GONE)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        _hands.submit(shell.close)
+
+
+async def _close(page: WebSocket, code: int) -> None:
+    with suppress(RuntimeError, WebSocketDisconnect):  # it may have gone first
+        await page.close(code)
+
+
+async def _when(gone: asyncio.Event) -> int:
+    await gone.wait()
+    return _OVER
+
+
+async def _from_page(
+    page: WebSocket, shell: Tty, typed: asyncio.Queue[bytes], allowed: asyncio.Event
+) -> int:
+    """Hear the page. It never waits for the shell, so that it notices when the page goes."""
+    speed = Allowance(_BYTES_A_SECOND, 4 * MOST_BYTES)
+    while True:
+        try:
+            text = await page.receive_text()
+        except WebSocketDisconnect:
+            return _OVER
+        except KeyError:  # bytes, which no page of ours sends
+            return _NOT_UNDERSTOOD
+        try:
+            said = understood(text)
+        except Malformed:
+            return _NOT_UNDERSTOOD
+        if not speed.take("", len(text)) or typed.full():
+            return _TOO_MUCH
+        if isinstance(said, tuple):
+            await asyncio.get_running_loop().run_in_executor(_hands, shell.resize, *said)
+        elif allowed.is_set():
+            typed.put_nowait(said.encode())
+
+
+async def _to_shell(line: socket.socket, typed: asyncio.Queue[bytes]) -> int:
+    while True:
+        await asyncio.get_running_loop().sock_sendall(line, await typed.get())
+
+
+async def _to_page(page: WebSocket, line: socket.socket) -> int:
+    while data := await asyncio.get_running_loop().sock_recv(line, 16 * 1024):
+        await page.send_bytes(data)
+    return _OVER

@@ -1,0 +1,139 @@
+"""View: what a page shows: of one seat, or of all, as JSON.
+
+A seat's view says nothing of its lab before the debrief is open; the trainer's does, the
+projector's never, and it has numbers in place of names.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from faultlab import catalogue, learner
+from faultlab.lab import NO_FAULT
+from faultlab.workshop.room import Room, now
+from faultlab.workshop.roster import Seat, Turn, known
+
+_NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
+
+
+def seat(room: Room, it: Seat) -> dict[str, Any]:
+    """What a participant sees. `left`: seconds until the lab is over, None without a limit."""
+    turn, plan, then = it.turn, room.plan, now()
+    lab = room.lab(turn)
+    shown = turn.state in ("red", "green", "over")
+    told = turn.told(plan.blind)
+    rungs = [rung.text for rung in lab.hint[: turn.hints]]
+    costs = [rung.cost if plan.hint_cost is None else plan.hint_cost for rung in lab.hint]
+    return {
+        "class": plan.title,
+        "seat": it.number,
+        "name": it.name,
+        "turn": it.at + 1,
+        "turns": len(it.turns),
+        "title": lab.title if shown and not plan.blind else "",
+        "state": turn.state,
+        "why": _NOT_SAID if turn.state == "failed" and plan.blind else turn.why,
+        "doing": room.doing.get(it.number, ""),
+        "paused": room.roster.paused,
+        "ended": room.roster.ended,
+        "blind": plan.blind,
+        "ticket": _html(learner.told(lab, lab.ticket)) if shown else "",
+        "machines": room.machines(it) if shown else [],
+        "daemons": room.daemons(it) if shown else [],
+        "hints": [_html(_without_make(learner.told(lab, text))) for text in rungs],
+        "hint_left": shown and turn.hints < room.hints(turn),
+        "next_cost": costs[turn.hints] if shown and turn.hints < room.hints(turn) else 0,
+        "checks": turn.checks,
+        "findings": turn.findings,
+        "answer": turn.answers[-1] if turn.answers else None,
+        "answers": len(turn.answers),
+        "terms": _terms() if plan.blind else {},
+        "seconds": turn.seconds(then),
+        "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
+        "last": it.last,
+        "debrief": _debrief(room, turn) if told and turn.state != "failed" else None,
+    }
+
+
+def _debrief(room: Room, turn: Turn) -> dict[str, Any]:
+    lab = known(turn.lab)
+    score = room.roster.score(turn, now())
+    return {
+        "lab": lab.id,
+        "title": lab.title,
+        "truth": lab.truth.model_dump(),
+        "right": score.right,
+        "points": score.points,
+        "of": score.of,
+        "gave_up": turn.gave_up,
+        "lesson": _html(lab.lesson),
+    }
+
+
+def roster(room: Room) -> dict[str, Any]:
+    """What the trainer sees: every seat with its lab."""
+    return {
+        "class": room.plan.title,
+        "paused": room.roster.paused,
+        "ended": room.roster.ended,
+        "seats": [
+            {
+                **_line(room, it),
+                "name": it.name,
+                "lab": it.turn.lab,
+                "doing": room.doing.get(it.number, ""),
+                "why": it.turn.why,
+                "refused": it.refused,
+                "answer": it.turn.answers[-1] if it.turn.answers else None,
+                "last": it.last,
+            }
+            for it in room.roster.seats
+        ],
+    }
+
+
+def projector(room: Room) -> dict[str, Any]:
+    """What may hang on the wall: no names, no labs."""
+    return {
+        "class": room.plan.title,
+        "paused": room.roster.paused,
+        "ended": room.roster.ended,
+        "seats": [_line(room, it) for it in room.roster.seats],
+    }
+
+
+def _line(room: Room, it: Seat) -> dict[str, Any]:
+    turn = it.turn
+    return {
+        "seat": it.number,
+        "turn": it.at + 1,
+        "turns": len(it.turns),
+        "state": turn.state,
+        "hints": turn.hints,
+        "checks": turn.checks,
+        "answers": len(turn.answers),
+        "told": turn.told(room.plan.blind),
+        "seconds": turn.seconds(now()),
+        "points": sum(room.roster.score(each, now()).points for each in it.turns),
+    }
+
+
+@cache
+def _terms() -> dict[str, list[str]]:
+    words = catalogue.words()
+    return {part: [*words[f"{part}s"], NO_FAULT] for part in ("component", "resource", "cause")}
+
+
+def _without_make(text: str) -> str:
+    """There is no shell with `make` in a browser: `use-mystery` is the same seen from elsewhere."""
+    return re.sub(r"\bmake (shell)-\S+ AT=(\w+)", r"the terminal of \2", text)
+
+
+@cache
+def _html(markdown: str) -> str:
+    text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
+    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
