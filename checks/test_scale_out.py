@@ -1,4 +1,4 @@
-"""scale-out: of two machines with a fifth of a CPU each, one does all the work."""
+"""scale-out: of two machines with a tenth of a CPU each, one does all the work."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,11 @@ from faultlab.stack import Stack
 
 @dataclass(frozen=True)
 class Look:
-    """A partner that books tables, eight orders at a time."""
+    """A partner that books tables, eight orders at a time; the best of five seconds.
+
+    Of seconds side by side the slower ones had company: a worker that its quota stops in the middle
+    of an order holds locks, and everybody waits for it.
+    """
 
     load: wrk.Load
 
@@ -24,12 +28,12 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two seconds of orders: eight at a time keep both machines full, on any host.
+    """Orders for a second, five times: eight at a time keep both machines full, on any host.
 
     A second before warms the workers up: with its first order each connects to the database.
     """
     _orders(at, 1)
-    return Look(_orders(at, 2))
+    return Look(max((_orders(at, 1) for _ in range(5)), key=lambda load: load.good_per_second))
 
 
 def _orders(at: Stack, seconds: int) -> wrk.Load:
