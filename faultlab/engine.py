@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from typing import Any
 
 import docker
@@ -21,7 +23,7 @@ import requests
 from docker.context import ContextAPI
 from docker.models.containers import Container
 from docker.utils import parse_bytes
-from docker.utils.socket import STDERR, frames_iter
+from docker.utils.socket import STDERR
 
 from faultlab.command import uninterrupted
 from faultlab.errors import BadInput, CannotRun
@@ -32,6 +34,7 @@ RUN_LABEL = "faultlab.run"
 
 _SOCKET = "unix:///var/run/docker.sock"
 _GRACE = 5.0  # seconds beyond its time in which a command must have ended
+_MOST_OUTPUT = 64 << 20  # bytes of one command
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class Machine(Shell):
                 exec_id = api.exec_create(self.container.id, argv)["Id"]
                 line = api.exec_start(exec_id, socket=True)
                 with _cut_off_after(line, timeout + _GRACE):
-                    out, err = _both(line)
+                    out, err = _both(answer(line))
                 code = api.exec_inspect(exec_id)["ExitCode"]
         except CannotRun as problem:
             if "is not running" in problem.message or "is gone" in problem.message:
@@ -196,6 +199,7 @@ class Machine(Shell):
 def _cut_off_after(line: Any, seconds: float) -> Iterator[None]:
     """End a connection to Docker that has not ended by itself by then."""
     plain: socket.socket = getattr(line, "_sock", line)
+    plain.settimeout(None)  # a command may be silent for longer than Docker itself
 
     def cut() -> None:
         with suppress(OSError):
@@ -211,12 +215,29 @@ def _cut_off_after(line: Any, seconds: float) -> Iterator[None]:
         getattr(line, "_response", line).close()  # what holds the connection
 
 
-def _both(line: Any) -> tuple[bytes, bytes]:
-    """What a command prints to its end, on both outputs."""
+def answer(line: Any) -> BufferedReader:
+    """What Docker sends on a connection that `exec_start(socket=True)` opened, from its beginning.
+
+    The SDK reads the socket itself, and loses what came in one piece with the headers
+    (docker/docker-py#3332): a command that is quick on a busy machine seems to print nothing.
+    """
+    behind_the_headers: BufferedReader = line._response.raw._fp.fp
+    return behind_the_headers
+
+
+def _both(stream: BufferedReader) -> tuple[bytes, bytes]:
+    """What a command prints to its end, on both outputs. Raises CannotRun when it is too much.
+
+    Source: Docker Engine API, "Attach to a container", stream format.
+    """
     out, err = bytearray(), bytearray()
-    frames: Iterator[tuple[int, bytes]] = frames_iter(line, tty=False)  # type: ignore[no-untyped-call]
-    for stream, data in frames:
-        (err if stream == STDERR else out).extend(data)
+    while len(header := stream.read(8)) == 8:
+        which, length = struct.unpack(">BxxxL", header)
+        (err if which == STDERR else out).extend(stream.read(length))
+        if len(out) + len(err) > _MOST_OUTPUT:
+            raise CannotRun(
+                f"A command printed more than {_MOST_OUTPUT >> 20} MiB.", "faultlab status"
+            )
     return bytes(out), bytes(err)
 
 

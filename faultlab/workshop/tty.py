@@ -17,7 +17,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from faultlab.engine import Engine
+from faultlab.engine import Engine, answer
 from faultlab.errors import CannotRun
 from faultlab.workshop.access import Allowance
 
@@ -67,6 +67,7 @@ class Tty:
         self._mark = f"{_MARK}={secrets.token_hex(8)}"
         self._id = ""
         self._stream: Any = None  # keeps the socket open
+        self.first = b""  # what the shell printed before the socket was ours to read
 
     def open(self) -> socket.socket:
         """Start it. Raises CannotRun when the container does not run."""
@@ -84,6 +85,7 @@ class Tty:
             self._stream = api.exec_start(self._id, tty=True, socket=True)
         found: socket.socket = getattr(self._stream, "_sock", self._stream)
         found.setblocking(False)
+        self.first = answer(self._stream).read1()
         return found
 
     def resize(self, columns: int, rows: int) -> None:
@@ -126,7 +128,7 @@ async def serve(
             for one in (
                 _from_page(page, shell, typed, allowed),
                 _to_shell(line, typed),
-                _to_page(page, line),
+                _to_page(page, shell.first, line),
                 _when(gone),
             )
         ]
@@ -183,7 +185,9 @@ async def _to_shell(line: socket.socket, typed: asyncio.Queue[bytes]) -> int:
         await asyncio.get_running_loop().sock_sendall(line, await typed.get())
 
 
-async def _to_page(page: WebSocket, line: socket.socket) -> int:
+async def _to_page(page: WebSocket, first: bytes, line: socket.socket) -> int:
+    if first:
+        await page.send_bytes(first)
     while data := await asyncio.get_running_loop().sock_recv(line, 16 * 1024):
         await page.send_bytes(data)
     return _OVER

@@ -1,0 +1,90 @@
+"""What an Engine makes of what Docker sends, in pieces as unlucky as they may be."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from docker.models.containers import Container
+
+from faultlab import engine
+from faultlab.engine import Engine, Machine
+from faultlab.errors import CannotRun
+
+UPGRADED = (
+    b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"
+    b"Connection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+)
+
+
+def frame(stream: int, data: bytes) -> bytes:
+    """As the Docker Engine API has it, "Attach to a container", stream format."""
+    return struct.pack(">BxxxL", stream, len(data)) + data
+
+
+class Docker(BaseHTTPRequestHandler):
+    """Knows one command, and sends its headers and all that it printed in one piece."""
+
+    protocol_version = "HTTP/1.1"
+    printed = b""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self.tell({"ApiVersion": "1.41", "ExitCode": 0})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if not self.path.endswith("/start"):
+            return self.tell({"Id": "1"})
+        self.wfile.write(UPGRADED + self.printed)
+        self.close_connection = True
+
+    def tell(self, what: dict[str, object]) -> None:
+        body = json.dumps(what).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Docker)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        local = Engine(f"tcp://127.0.0.1:{server.server_port}")
+        yield Machine("cache", Container({"Id": "cache"}, local.client), local)
+        local.client.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_what_came_with_the_headers_is_not_lost(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = frame(1, b"a" * 5000) + frame(2, b"no such file\n") + frame(1, b"b" * 20_000)
+    monkeypatch.setattr(Docker, "printed", printed)
+    done = machine.run("true")
+    assert (done.code, done.err) == (0, "no such file\n")
+    assert done.out == "a" * 5000 + "b" * 20_000
+
+
+def test_a_command_that_prints_nothing(machine: Machine) -> None:
+    done = machine.run("true")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_command_that_prints_without_end(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_MOST_OUTPUT", 1 << 20)
+    monkeypatch.setattr(Docker, "printed", frame(1, b"y\n" * 1000) * 1000)
+    with pytest.raises(CannotRun, match="printed more than 1 MiB"):
+        machine.run("yes")
