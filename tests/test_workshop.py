@@ -457,6 +457,7 @@ class Mirror:
     """In place of a shell: it says back what it hears."""
 
     opened: list[str] = []  # noqa: RUF012
+    first = b""
 
     def __init__(self, container: str) -> None:
         self.opened.append(container)
