@@ -1057,3 +1057,16 @@ def test_time_is_over(tmp_path: Path) -> None:
     with served(tmp_path, minutes=0.01) as it:
         it.wait(1, "over")
         assert it.room.roster.seat(1).turn.why == "time over"
+
+
+def test_a_check_that_was_asked_for_in_time_counts(tmp_path: Path) -> None:
+    Journal(tmp_path / "events.jsonl").add("ready", 1)
+    room = Fake(tmp_path, minutes=1)
+    seat = room.roster.seat(1)
+    late = time.time() + 61
+    room.doing[1] = "measuring"
+    room.tick(late)
+    assert seat.turn.state == "red"
+    room.doing.clear()
+    room.tick(late)
+    assert (seat.turn.state, seat.turn.why) == ("over", "time over")
