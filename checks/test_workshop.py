@@ -13,10 +13,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urljoin
 
 import httpx
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from faultlab import paths, stack
@@ -194,6 +196,29 @@ def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None
         ("Linus", "red", "False"),
     ]
     assert (rows[0]["points"], rows[1]["points"], rows[1]["hints"]) == ("40", "0", "1")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_its_pages_have_no_barriers(
+    trio: Class, browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    """By axe: a seat at work, one that was told, the trainer, the projector."""
+    seats, trainer = trio.told["seats"], trio.told["trainer"]
+    for links, shows in (
+        ([seats["Linus"]], ".xterm-accessibility"),
+        ([seats["Grace"]], "#debrief"),
+        ([trainer], "#seat-3"),
+        ([trainer, urljoin(trainer, "/projector")], "body"),
+    ):
+        # axe is a script that the pages' own policy would not let in.
+        context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+        page = context.new_page()
+        for link in links:
+            page.goto(link)
+        page.locator(shows).first.wait_for(state="attached")
+        found = Axe().run(page).response["violations"]
+        assert [(v["id"], v["nodes"][0]["html"]) for v in found] == [], links[-1]
+        context.close()
 
 
 def test_a_seat_cannot_take_the_machine(trio: Class) -> None:

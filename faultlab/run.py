@@ -263,9 +263,10 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
 
 
 def _commit() -> str:
-    """The commit of the project, empty outside a git checkout."""
+    """The commit of the project, with `+` where files differ; empty outside a git checkout."""
+    here = ["git", "-C", str(root()), "describe", "--always", "--exclude=*", "--dirty=+"]
     try:
-        done = run_command(["git", "-C", str(root()), "rev-parse", "--short", "HEAD"], timeout=10)
+        done = run_command(here, timeout=10)
     except CannotRun:
         return ""
     return done.stdout.strip()

@@ -991,6 +991,24 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             httpx.get(f"http://127.0.0.1:{it.port}/")
 
 
+def test_pings_whose_answers_nobody_takes(here: Served) -> None:
+    facts = here.headers(1) | {
+        "Host": f"127.0.0.1:{here.port}",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
+    ping = bytes([0x89, 0x80 + 125]) + bytes(4) + b"x" * 125
+    with socket.create_connection(("127.0.0.1", here.port), 10) as deaf:
+        deaf.sendall(f"GET /seat/1/terminal/web HTTP/1.1\r\n{lines}\r\n".encode())
+        assert deaf.recv(12) == b"HTTP/1.1 101"
+        with pytest.raises(ConnectionError):  # the kernel's own buffers take some megabytes
+            for _ in range(64):
+                deaf.sendall(ping * 8000)
+
+
 def test_where_it_listens(tmp_path: Path) -> None:
     """Loopback alone is without TLS; names are those that a browser sends."""
     assert all(map(verbs._loopback, ("127.0.0.1", "127.0.0.2", "::1", "localhost")))

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from faultlab.workshop.tty import MOST_BYTES
 
 # Connections of one address: a class behind one router has so many for each seat, and some more.
 _FOR_A_SEAT, _MORE = 20, 100
 _PATIENCE = 10.0  # seconds until a connection must have asked for something
+_NOT_TAKEN = 256 * 1024  # bytes of answers that may wait for who asks and does not listen
 
 
 class Door(H11Protocol):
@@ -43,6 +45,16 @@ class Door(H11Protocol):
         here = self.transport
         if self.cycle is None and not here.is_closing() and here.get_protocol() is self:
             here.close()
+
+
+class Line(WebSocketsSansIOProtocol):
+    """A WebSocket. uvicorn answers every ping, however many answers wait; no browser sends any."""
+
+    def handle_ping(self) -> None:
+        """Answer, or drop a line that takes no answers."""
+        super().handle_ping()
+        if self.transport.get_write_buffer_size() > _NOT_TAKEN:
+            self.transport.abort()
 
 
 class Server(uvicorn.Server):
@@ -73,7 +85,7 @@ def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.C
     return uvicorn.Config(
         app,
         http=Door,
-        ws="websockets-sansio",
+        ws=Line,
         ws_max_size=MOST_BYTES,
         lifespan="on",
         log_level="warning",

@@ -1,5 +1,0 @@
-"""`python -m faultlab` is the same as `faultlab`."""
-
-from faultlab.cli import entry
-
-entry()

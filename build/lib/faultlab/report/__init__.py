@@ -1,1 +1,0 @@
-"""Report: recorded runs as pages that a browser opens without a network."""

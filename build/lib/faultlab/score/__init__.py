@@ -1,1 +1,0 @@
-"""Score: diagnostic tools, examined on labs whose truth is known."""
