@@ -136,4 +136,5 @@ def _without_make(text: str) -> str:
 @cache
 def _html(markdown: str) -> str:
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
-    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+    page = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+    return page.replace("<pre>", '<pre tabindex="0">')  # what scrolls must do so by keyboard, too

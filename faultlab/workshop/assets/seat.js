@@ -93,7 +93,7 @@ function showDebrief(now) {
     element("h2", {}, `It was ${it.lab}: ${it.title}`),
     element("p", {}, `${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
     ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
-      ...["", "it was", "your answer", ""].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
+      ...["part", "it was", "your answer", "right?"].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
     element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
 }
 
