@@ -198,7 +198,7 @@ class Machine(Shell):
 @contextmanager
 def _cut_off_after(line: Any, seconds: float) -> Iterator[None]:
     """End a connection to Docker that has not ended by itself by then."""
-    plain: socket.socket = getattr(line, "_sock", line)
+    plain = wire(line)
     plain.settimeout(None)  # a command may be silent for longer than Docker itself
 
     def cut() -> None:
@@ -213,6 +213,12 @@ def _cut_off_after(line: Any, seconds: float) -> Iterator[None]:
     finally:
         timer.cancel()
         getattr(line, "_response", line).close()  # what holds the connection
+
+
+def wire(line: Any) -> socket.socket:
+    """The socket below a connection that `exec_start(socket=True)` opened."""
+    found: socket.socket = getattr(line, "_sock", line)
+    return found
 
 
 def answer(line: Any) -> BufferedReader:

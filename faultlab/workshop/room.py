@@ -249,9 +249,8 @@ class Room:
             return
         for seat in self.roster.seats:
             late = seat.turn.seconds(now) >= 60 * self.plan.minutes
-            if seat.number in self.doing:  # a check that was asked for in time
-                continue
-            if late and seat.turn.state == "red" and not seat.turn.gave_up:
+            busy = seat.number in self.doing  # perhaps with a check that was asked for in time
+            if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(what.TIME_OVER, seat.number)
 
     def pause(self, on: bool) -> None:

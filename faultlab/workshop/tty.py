@@ -17,7 +17,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from faultlab.engine import Engine, answer
+from faultlab.engine import Engine, answer, wire
 from faultlab.errors import CannotRun
 from faultlab.workshop.access import Allowance
 
@@ -83,7 +83,7 @@ class Tty:
                 environment={name: value, "TERM": "xterm-256color"},
             )["Id"]
             self._stream = api.exec_start(self._id, tty=True, socket=True)
-        found: socket.socket = getattr(self._stream, "_sock", self._stream)
+        found = wire(self._stream)
         found.setblocking(False)
         self.first = answer(self._stream).read1()
         return found
