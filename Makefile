@@ -89,4 +89,4 @@ unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q tests
 test: export FAULTLAB_LONG = $(LONG)
 test: lint unit ## all checks (LONG=1: also the very long ones)
-	@$(FAULTLAB) vm up && .venv/bin/pytest -v -rs checks
+	@$(FAULTLAB) vm up && .venv/bin/pytest -v -rs --durations=30 checks

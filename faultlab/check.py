@@ -179,6 +179,13 @@ class Check(Generic[L, W]):
         """Does the symptom show? Every finding must hold."""
         return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
 
+    def undecided(self, now: L, healthy: L) -> list[Finding]:
+        """What lies in the gap between its limits: it shows neither that it is well nor a fault."""
+        telling = {measure.name for measure in self.symptom if not measure.steady}
+        ill = {finding.name: finding.holds for finding in self.bad(now, healthy)}
+        well = [f for f in self.good(now, healthy) if f.name in telling & set(ill)]
+        return [finding for finding in well if not finding.holds and not ill[finding.name]]
+
     def signs(self, reading: Reading[L, W]) -> list[Finding]:
         """Which traces are there?"""
         if reading.before is None or reading.after is None:

@@ -58,6 +58,10 @@ class Measured:
         """Those of them that must hold while, of several faults, these are gone."""
         return showing(self.lab, self.bad(phase), gone)
 
+    def undecided(self, phase: str) -> list[Finding]:
+        """What lies in the gap between its two limits there, so that it proves nothing."""
+        return self.check.undecided(self.reading(phase).look, self.reading(HEALTHY).look)
+
     def expected(self, phase: str) -> list[Finding]:
         """What must hold after inject: the symptom, or for a control that all is well."""
         return self.good(phase) if self.lab.control else self.ill(phase)

@@ -12,7 +12,7 @@ from typing import Any
 
 from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack
 from faultlab import lab as labs
-from faultlab.check import Check, Finding, Reading
+from faultlab.check import Check, Finding
 from faultlab.command import run as run_command
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
 from faultlab.errors import CannotRun, SaidNo
@@ -28,6 +28,8 @@ READY = "ready"  # the event after which a learner can work
 
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds
+
+_LOOKS = 3  # at a phase, when what they show is neither well nor ill
 
 Say = Callable[[str], None]
 
@@ -145,20 +147,32 @@ class Run(Measured):
         if self.timeline is not None:
             self.timeline.start()
 
-    def measure(self, phase: str) -> Reading[Any, Any]:
-        """Look at the stack now and keep the reading under `phase`. Raises CannotRun."""
-        began = time.monotonic()
+    def measure(self, phase: str) -> None:
+        """Look at the stack now and keep the reading under `phase`. Raises CannotRun.
+
+        A reading in the gap between the two limits proves nothing, whatever the phase: a host that
+        gives its processors away for a moment makes such ones. It is noted and taken again.
+        """
+        for attempt in range(1, _LOOKS + 1):
+            began = time.monotonic()
+            self._look(phase)
+            took = round(time.monotonic() - began, 3)
+            unclear = self.undecided(phase) if HEALTHY in self.phases else []
+            if not unclear or attempt == _LOOKS:
+                break
+            words = "; ".join(finding.words for finding in unclear)
+            self.record.event("undecided", phase=phase, took=took, text=words)
+        self.record.event("measured", phase=phase, took=took)
+        if HEALTHY in self.phases:
+            self.record.facts["judged"][phase] = self.findings(phase)
+            self.record.save()
+
+    def _look(self, phase: str) -> None:
         try:
             reading = self.check.take(self.stack, self.traces)
         finally:
             self._all_running()
         self.record.facts["readings"][phase] = self.check.dump(reading)
-        took = round(time.monotonic() - began, 3)
-        self.record.event("measured", phase=phase, took=took)
-        if HEALTHY in self.phases:
-            self.record.facts["judged"][phase] = self.findings(phase)
-            self.record.save()
-        return reading
 
     def _all_running(self) -> None:
         stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]

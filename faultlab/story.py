@@ -144,6 +144,8 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
         what = event["what"]
         if what == "measured":
             yield Moment(event["t"], event.get("phase", ""), "measured")
+        elif what == "undecided":
+            yield Moment(event["t"], event.get("phase", ""), f"again: {event.get('text', '')}")
         else:
             steps = event.get("steps", [])
             yield Moment(event["t"], what, "; ".join(typed(step) for step in steps))

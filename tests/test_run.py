@@ -1,0 +1,79 @@
+"""A run's readings: what lies between the limits is taken again, and only that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from faultlab import lab as labs
+from faultlab.check import Check, Measure, at_least, at_least_times, at_most_times
+from faultlab.record import Record
+from faultlab.run import Run
+from faultlab.stack import Stack
+
+STEADY = at_least(1)
+MTU = labs.load("mtu")
+
+
+class Idle(dict[str, Any]):
+    """A stack without machines."""
+
+    def stopped(self) -> list[str]:
+        return []
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
+    monkeypatch.setenv("FAULTLAB_ROOT", str(tmp_path))
+    facts: dict[str, Any] = {"machines": {}, "readings": {}, "judged": {}}
+    return Record.create("mtu", "faultlab-mtu", facts)
+
+
+def measured(record: Record, *values: float) -> list[str]:
+    """What a run notes that reads these values: the first is healthy, the others are a fix."""
+    left = list(values)
+
+    def look(_at: Stack) -> float:
+        return left.pop(0)
+
+    def watch(_at: Stack) -> int:
+        return 0
+
+    judge = Check[float, int](
+        look=look,
+        watch=watch,
+        symptom=(
+            Measure("speed", lambda now: now, at_least_times(0.8), at_most_times(0.6)),
+            Measure("answers", lambda now: now, STEADY, STEADY),
+        ),
+        evidence=(),
+    )
+    run = Run(cast("Any", None), MTU, judge, cast("Stack", Idle()), record)
+    run.measure("healthy")
+    run.measure("fixed")
+    assert not left, "it looked too seldom"
+    return [event["what"] for event in record.facts["events"]]
+
+
+@pytest.mark.parametrize("clear", [100, 80, 60, 5, 0])
+def test_a_clear_reading_is_taken_once(record: Record, clear: float) -> None:
+    assert measured(record, 100, clear) == ["measured", "measured"]
+    assert record.facts["readings"]["fixed"]["look"] == clear
+
+
+@pytest.mark.parametrize("clear", [90, 50])
+def test_a_reading_between_the_limits_is_taken_again(record: Record, clear: float) -> None:
+    assert measured(record, 100, 70, clear) == ["measured", "undecided", "measured"]
+    assert record.facts["readings"]["fixed"]["look"] == clear
+    assert record.facts["judged"]["fixed"]["good"][0]["holds"] == (clear == 90)
+    noted = record.facts["events"][1]
+    assert noted["phase"] == "fixed" and "measured 70, wanted at least 80" in noted["text"]
+
+
+def test_it_stays_undecided_after_three(record: Record) -> None:
+    noted = measured(record, 100, 70, 71, 72)
+    assert noted == ["measured", "undecided", "undecided", "measured"]
+    judged = record.facts["judged"]["fixed"]
+    assert not judged["good"][0]["holds"] and not judged["bad"][0]["holds"]
