@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack
+from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack, steal
 from faultlab import lab as labs
 from faultlab.check import Check, Finding
 from faultlab.command import run as run_command
@@ -29,7 +29,8 @@ READY = "ready"  # the event after which a learner can work
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds
 
-_LOOKS = 3  # at a phase, when what they show is neither well nor ill
+_LOOKS = 3  # at a phase, while they prove nothing
+_PATIENCE = 30.0  # seconds of a run that are spent on a host that has no time for us
 
 Say = Callable[[str], None]
 
@@ -96,6 +97,7 @@ class Run(Measured):
         self.engine = engine
         self.stack = place
         self.timeline: Timeline | None = None
+        self._patience = _PATIENCE
 
     @classmethod
     def begin(cls, engine: Engine, lab: Lab, name: str, meter: bool = True) -> Run:
@@ -150,22 +152,35 @@ class Run(Measured):
     def measure(self, phase: str) -> None:
         """Look at the stack now and keep the reading under `phase`. Raises CannotRun.
 
-        A reading in the gap between the two limits proves nothing, whatever the phase: a host that
-        gives its processors away for a moment makes such ones. It is noted and taken again.
+        A reading that proves nothing, whatever the phase, is noted and taken again, three times at
+        most: one in the gap between its limits, or one while the host had no time for us.
         """
         for attempt in range(1, _LOOKS + 1):
-            began = time.monotonic()
+            began, before = time.monotonic(), steal.read()
             self._look(phase)
-            took = round(time.monotonic() - began, 3)
-            unclear = self.undecided(phase) if HEALTHY in self.phases else []
-            if not unclear or attempt == _LOOKS:
+            took, stolen = time.monotonic() - began, steal.read().since(before)
+            facts = {"phase": phase, "took": round(took, 3), "stolen": round(stolen, 3)}
+            if attempt > 1:
+                self._patience -= took
+            why = self._proves_nothing(phase, stolen)
+            if not why or attempt == _LOOKS:
                 break
-            words = "; ".join(finding.words for finding in unclear)
-            self.record.event("undecided", phase=phase, took=took, text=words)
-        self.record.event("measured", phase=phase, took=took)
+            self.record.event("undecided", **facts, text=why)
+            if stolen > steal.MUCH:
+                waiting = time.monotonic()
+                steal.wait_for_calm(self._patience)
+                self._patience -= time.monotonic() - waiting
+        self.record.event("measured", **facts)
         if HEALTHY in self.phases:
             self.record.facts["judged"][phase] = self.findings(phase)
             self.record.save()
+
+    def _proves_nothing(self, phase: str, stolen: float) -> str:
+        """Why the reading that was just taken is to be taken again; empty if it counts."""
+        if stolen > steal.MUCH and self._patience > 0:
+            return f"{stolen:.0%} of the processors' time was stolen"
+        unclear = self.undecided(phase) if HEALTHY in self.phases else []
+        return "; ".join(finding.words for finding in unclear)
 
     def _look(self, phase: str) -> None:
         try:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from faultlab import lab as labs
+from faultlab import steal
 from faultlab.check import Check, Measure, at_least, at_least_times, at_most_times
 from faultlab.record import Record
 from faultlab.run import Run
 from faultlab.stack import Stack
+from faultlab.steal import Ticks
 
 STEADY = at_least(1)
 MTU = labs.load("mtu")
@@ -22,6 +26,21 @@ class Idle(dict[str, Any]):
 
     def stopped(self) -> list[str]:
         return []
+
+
+@pytest.fixture(autouse=True)
+def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What is stolen during each look, until there is nothing left in it: then nothing."""
+    stolen: list[float] = []
+
+    def ticks() -> Iterator[Ticks]:
+        while True:
+            yield Ticks(0, 0)
+            yield Ticks(1000, round(1000 * stolen.pop(0)) if stolen else 0)
+
+    readings = ticks()
+    monkeypatch.setattr(steal, "read", lambda: next(readings))
+    return stolen
 
 
 @pytest.fixture
@@ -77,3 +96,26 @@ def test_it_stays_undecided_after_three(record: Record) -> None:
     assert noted == ["measured", "undecided", "undecided", "measured"]
     judged = record.facts["judged"]["fixed"]
     assert not judged["good"][0]["holds"] and not judged["bad"][0]["holds"]
+
+
+def test_a_reading_of_a_busy_host_is_taken_again_when_that_is_calm(
+    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares += [0.01, 0.08, 0.0]
+    waited: list[float] = []
+    monkeypatch.setattr(steal, "wait_for_calm", waited.append)
+    assert measured(record, 100, 50, 90) == ["measured", "undecided", "measured"]
+    noted = record.facts["events"][1]
+    assert (noted["stolen"], noted["text"]) == (0.08, "8% of the processors' time was stolen")
+    assert len(waited) == 1 and 29 < waited[0] <= 30
+
+
+def test_a_host_that_never_is_calm_is_waited_for_only_so_long(
+    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares += [0.08] * 9
+    seconds = itertools.accumulate(itertools.repeat(8.0))  # that everything takes
+    monkeypatch.setattr("faultlab.run.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr(steal, "wait_for_calm", lambda _seconds: None)
+    noted = measured(record, 100, 98, 99, 90)
+    assert noted == ["undecided", "undecided", "measured", "measured"]
