@@ -11,7 +11,8 @@ from faultlab.score.trial import Outcome
 
 # Looks for the id in whatever a tool can reach: its own and other processes' environment and words,
 # names of hosts in both directions, mounts, and the names and (where it is no common word) the
-# contents of files, also of the daemons' file systems.
+# contents of files, also of the daemons' file systems. What Debian's packages are called is no
+# hint: each machine of each lab has the same ones, conntrack among them.
 SWEEP = r"""
 id=@ID@
 say() { sed "s#^#LEAK $1: #" | head -n 3 | tee -a /tmp/leaks; }
@@ -22,8 +23,9 @@ for p in /proc/[0-9]*; do
   tr '\0' '\n' < $p/environ 2>/dev/null | grep -F -- "$id" | say "$p/environ"
   tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
   grep -F -- "$id" $p/mountinfo 2>/dev/null | say "$p/mountinfo"
-  find $p/root/ -xdev \( -path '*/usr' -o -path '*/var/lib/dpkg' \) -prune -o -name "*$id*" -print \
-    2>/dev/null | say "$p/root"
+  find $p/root/ -xdev \
+    \( -path '*/usr' -o -path '*/var/lib/dpkg' -o -path '*/var/cache/apt' \) -prune \
+    -o -name "*$id*" -print 2>/dev/null | say "$p/root"
 done
 net=$(hostname -I | awk '{ sub(/[0-9]+$/, "", $1); print $1 }')
 for i in $(seq 1 9); do timeout 1 getent hosts "$net$i"; done | grep -F -- "$id" | say "reverse DNS"

@@ -74,7 +74,8 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
         with term.step("archive", "writing checksums and the archive") as step:
             _pack(folder, file, step.note)
             step.done(f"{file} ({_size(file)})")
-    term.say(f"On the other machine, in a checkout of this version: make setup BUNDLE={file.name}")
+    term.say("On the other machine, in a checkout of this version:")
+    term.say(f"  make setup BUNDLE={file.name}")
     term.json({"file": str(file), "bytes": file.stat().st_size, **facts})
 
 
