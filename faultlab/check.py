@@ -180,10 +180,9 @@ class Check(Generic[L, W]):
         return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
 
     def undecided(self, now: L, healthy: L) -> list[Finding]:
-        """What lies in the gap between its limits: it shows neither that it is well nor a fault."""
-        telling = {measure.name for measure in self.symptom if not measure.steady}
+        """What is within neither of its limits: it shows neither that all is well nor a fault."""
         ill = {finding.name: finding.holds for finding in self.bad(now, healthy)}
-        well = [f for f in self.good(now, healthy) if f.name in telling & set(ill)]
+        well = [finding for finding in self.good(now, healthy) if finding.name in ill]
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
     def signs(self, reading: Reading[L, W]) -> list[Finding]:

@@ -100,17 +100,7 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
     if shutil.which("mmdebstrap") is None:
         raise CannotRun("No registry answers and mmdebstrap is not installed.", "make setup")
     make = subprocess.Popen(
-        [
-            "setpriv",
-            "--pdeathsig",
-            "TERM",
-            "--",
-            "mmdebstrap",
-            "--quiet",
-            "--variant=minbase",
-            _SUITE,
-            "-",
-        ],
+        [*_STOP_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

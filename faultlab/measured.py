@@ -59,7 +59,7 @@ class Measured:
         return showing(self.lab, self.bad(phase), gone)
 
     def undecided(self, phase: str) -> list[Finding]:
-        """What lies in the gap between its two limits there, so that it proves nothing."""
+        """What is within neither of its two limits there, so that it proves nothing."""
         return self.check.undecided(self.reading(phase).look, self.reading(HEALTHY).look)
 
     def expected(self, phase: str) -> list[Finding]:

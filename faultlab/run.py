@@ -153,7 +153,7 @@ class Run(Measured):
         """Look at the stack now and keep the reading under `phase`. Raises CannotRun.
 
         A reading that proves nothing, whatever the phase, is noted and taken again, three times at
-        most: one in the gap between its limits, or one while the host had no time for us.
+        most: one that is within neither limit, or one while the host had no time for us.
         """
         for attempt in range(1, _LOOKS + 1):
             began, before = time.monotonic(), steal.read()

@@ -136,6 +136,14 @@ def test_hping3(name: str, handshakes: Handshakes, loss: float) -> None:
     assert got.first_try_loss == loss
 
 
+def test_hping3_rounds_the_first_answer_down_to_nothing() -> None:
+    """It looks like a stray; yet when no other SYN lacks its answer, it is the first one's."""
+    out = recorded("hping3/healthy").replace("seq=0 win=64240 rtt=1.1", "seq=0 win=64240 rtt=0.0")
+    assert hping3.parse(out) == Handshakes(5, 5, 0, 0.4, 0.8)
+    lost = out.replace("5 packets received", "4 packets received").replace("seq=3", "seq=9")
+    assert hping3.parse(lost).unanswered == 1
+
+
 def test_hping3_that_was_stopped_by_a_stray_has_not_lost_its_last_syn() -> None:
     """It ends with the fifth packet that it receives, whatever it is: the last SYN had no time."""
     lines = recorded("hping3/healthy").splitlines()

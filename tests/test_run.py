@@ -76,7 +76,7 @@ def measured(record: Record, *values: float) -> list[str]:
     return [event["what"] for event in record.facts["events"]]
 
 
-@pytest.mark.parametrize("clear", [100, 80, 60, 5, 0])
+@pytest.mark.parametrize("clear", [100, 80, 60, 5, 1])
 def test_a_clear_reading_is_taken_once(record: Record, clear: float) -> None:
     assert measured(record, 100, clear) == ["measured", "measured"]
     assert record.facts["readings"]["fixed"]["look"] == clear
@@ -89,6 +89,11 @@ def test_a_reading_between_the_limits_is_taken_again(record: Record, clear: floa
     assert record.facts["judged"]["fixed"]["good"][0]["holds"] == (clear == 90)
     noted = record.facts["events"][1]
     assert noted["phase"] == "fixed" and "measured 70, wanted at least 80" in noted["text"]
+
+
+def test_a_reading_that_is_neither_as_what_must_hold_in_both_does_not(record: Record) -> None:
+    assert measured(record, 100, 0, 50) == ["measured", "undecided", "measured"]
+    assert "answers: measured 0" in record.facts["events"][1]["text"]
 
 
 def test_it_stays_undecided_after_three(record: Record) -> None:

@@ -1,0 +1,91 @@
+"""The bundle on a bare Debian without a network: all that the labs need comes out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from commandline import finish, spawn
+
+from faultlab import paths
+
+BUNDLE = "faultlab.bundle.tar"
+# Namespaces of its own for what is mounted, for processes and for the network, in which there is
+# loopback and nothing else. They end with the process, and take everything inside with them.
+APART = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc")
+ENTER = """
+mount --make-rprivate /
+mount --bind "$0" "$0"
+cd "$0"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount --rbind /sys/fs/cgroup sys/fs/cgroup
+mount --rbind /dev dev
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+ip link set lo up
+mkdir -p old
+pivot_root . old
+umount -l /old
+rm -rf /etc/apt/sources.list*
+cd /srv/faultlab
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/srv LANG=C.UTF-8 bash -exc "$1"
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Debian with make and nothing else of what we need, with this checkout and a bundle."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a machine out of namespaces")
+    root = tmp_path_factory.mktemp("bare")
+    install = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=make,iproute2", "bookworm"]
+    subprocess.run([*install, str(root)], check=True)
+    for tool in ("docker", "python3", "virsh"):
+        assert not (root / "usr/bin" / tool).exists()
+    here = root / "srv/faultlab"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=paths.root(), capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.rstrip("\0").split("\0"):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(paths.root() / name, here / name)
+    code, said = finish(spawn("bundle", "--out", str(here / BUNDLE)))
+    assert code == 0, said
+    return root
+
+
+def inside(machine: Path, command: str) -> tuple[int, str]:
+    """Run a command on the machine as its root: exit code and output."""
+    done = subprocess.run(
+        [*APART, ENTER, str(machine), command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.long
+def test_a_bare_machine_without_a_network(machine: Path) -> None:
+    """Set up from the bundle, then a lab here and one in the VM, and no packet leaves."""
+    code, said = inside(
+        machine,
+        f"""
+        [ "$(ls /sys/class/net)" = lo ]
+        make setup BUNDLE=$PWD/{BUNDLE}
+        make lab-mtu
+        if make check-mtu; then exit 9; fi
+        make fix-mtu check-mtu down-mtu
+        make vm lab-conntrack fix-conntrack check-conntrack down-conntrack
+        """,
+    )
+    assert code == 0, said
+    assert "mtu: yes, it is well." in said and "conntrack: yes, it is well." in said
+    assert "making it from Debian" not in said and "vm image" not in said, said
