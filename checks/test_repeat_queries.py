@@ -12,7 +12,7 @@ ASKED, BOOKED = "Com_select", "Com_insert"
 
 @dataclass(frozen=True)
 class Look:
-    """Eight partners that book tables."""
+    """Eight partners that book tables; of three times the middle one."""
 
     load: wrk.Load
 
@@ -25,8 +25,17 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two seconds of orders."""
-    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(2)))
+    """Orders for a second, three times.
+
+    A second before warms the workers up: with its first order each connects to the database.
+    """
+    _orders(at)
+    loads = sorted((_orders(at) for _ in range(3)), key=lambda load: load.good_per_second)
+    return Look(loads[1])
+
+
+def _orders(at: Stack) -> wrk.Load:
+    return wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(1))
 
 
 def watch(at: Stack) -> Watch:
@@ -42,6 +51,9 @@ def selects_a_booking(before: Watch, after: Watch) -> float:
 
 STEADY = at_most(1)
 
+# On a host whose processors are slow for a while (the same for all phases) the service makes 655 to
+# 700 bookings a second and 246 to 278 with the fault, else 1,000 and 300: 0.28 to 0.4 of them.
+
 CHECK = Check(
     look=look,
     watch=watch,
@@ -50,14 +62,14 @@ CHECK = Check(
             "bookings",
             lambda r: r.load.good_per_second,
             at_least_times(0.6),
-            at_most_times(0.4),
+            at_most_times(0.45),
             "/s",
         ),
         Measure(
             "median time of a booking",
             lambda r: r.load.p50,
             at_most_times(1.7),
-            at_least_times(2.5),
+            at_least_times(2.2),
             "s",
         ),
         Measure("requests that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
