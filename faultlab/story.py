@@ -145,7 +145,9 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
         if what == "measured":
             yield Moment(event["t"], event.get("phase", ""), "measured")
         elif what == "undecided":
-            yield Moment(event["t"], event.get("phase", ""), f"looked again: {event.get('text', '')}")
+            yield Moment(
+                event["t"], event.get("phase", ""), f"looked again: {event.get('text', '')}"
+            )
         else:
             steps = event.get("steps", [])
             yield Moment(event["t"], what, "; ".join(typed(step) for step in steps))
