@@ -10,11 +10,12 @@ import json
 import os
 import signal
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from host import differences, snapshot
 
 from faultlab import engines, lock, stack, vm
@@ -65,6 +66,14 @@ def the_host_is_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
     before = snapshot()
     yield
     assert differences(before, snapshot()) == []
+
+
+def long_but(always: Collection[str], lab_ids: Iterable[str]) -> list[ParameterSet]:
+    """These labs as parameters of a test: some of them always, the others with LONG=1."""
+    return [
+        pytest.param(lab_id, marks=[] if lab_id in always else [pytest.mark.long])
+        for lab_id in lab_ids
+    ]
 
 
 def engine_for(lab: Lab) -> Engine:

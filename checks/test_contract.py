@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import engine_for
+from conftest import engine_for, long_but
 from host import differences, snapshot
 
 from faultlab import doctor, lock, paths, stack
@@ -64,13 +64,7 @@ def faultlab(*arguments: str, root: Path | None = None) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 
 
-@pytest.mark.parametrize(
-    "lab_id",
-    [
-        pytest.param(lab_id, marks=[] if lab_id in ALWAYS else [pytest.mark.long])
-        for lab_id in (*FAULTS, KERNEL_FAULT)
-    ],
-)
+@pytest.mark.parametrize("lab_id", long_but(ALWAYS, [*FAULTS, KERNEL_FAULT]))
 def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
     """With a no-op instead of the fault, the gate stays shut and the symptom test fails."""
     lab = labs.load(lab_id).model_copy(update={"inject": [NOOP]})

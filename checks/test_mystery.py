@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from commandline import finish, spawn
+from conftest import long_but
 from sweep import CALM, sweeper, swept
 
 from faultlab import engines, mystery, stack
@@ -83,13 +84,7 @@ def test_without_one_every_command_says_what_to_type() -> None:
         assert "No mystery is up." in said and "make mystery" in said
 
 
-@pytest.mark.parametrize(
-    "lab_id",
-    [
-        pytest.param(lab_id, marks=[] if lab_id in CALM else [pytest.mark.long])
-        for lab_id in labs.ids()
-    ],
-)
+@pytest.mark.parametrize("lab_id", long_but(CALM, labs.ids()))
 def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
     """A script that searches everything, inside each machine, after a check and every hint."""
     code, said = finish(spawn("start", lab_id, "--blind"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commandline import finish, spawn
+from conftest import long_but
 from sweep import CALM, make, sweeper, swept
 
 from faultlab import lab as labs
@@ -36,13 +37,7 @@ def local(lab_id: str) -> bool:
     return lab.scope == "machine" and "netem" not in lab.requires
 
 
-@pytest.mark.parametrize(
-    "lab_id",
-    [
-        pytest.param(lab_id, marks=[] if lab_id in CALM else [pytest.mark.long])
-        for lab_id in filter(local, labs.ids())
-    ],
-)
+@pytest.mark.parametrize("lab_id", long_but(CALM, filter(local, labs.ids())))
 def test_nothing_in_reach_names_the_lab(lab_id: str, engine: Engine, tmp_path: Path) -> None:
     """Whatever a tool greps: with the fault in, it finds no trace of the lab's name."""
     lab = labs.load(lab_id)
