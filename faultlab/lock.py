@@ -1,6 +1,6 @@
-"""Lock: one command at a time on one stack.
+"""Lock: one command at a time on one stack, and one load at a time on this machine.
 
-The kernel frees the lock when its holder dies, also by `kill -9`.
+The kernel frees a lock when its holder dies, also by `kill -9`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,7 @@ def folder() -> Path:
 @contextmanager
 def hold(stack: str, doing: str, wait: bool = False) -> Iterator[None]:
     """Hold the stack while the body runs. Raises Held with who has it, unless told to wait."""
-    try:
-        folder().mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(folder() / f"{stack}.lock", flags, 0o600)
-    except OSError as error:
-        raise CannotRun(
-            f"The lock of {stack} cannot be made: {error.strerror}.", "df -h"
-        ) from error
-    with os.fdopen(descriptor, "r+") as file:
+    with os.fdopen(_open(stack), "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
@@ -51,3 +43,28 @@ def hold(stack: str, doing: str, wait: bool = False) -> Iterator[None]:
             yield
         finally:
             file.truncate(0)
+
+
+@contextmanager
+def turn(alone: bool) -> Iterator[None]:
+    """Wait for a turn on this machine and keep it while the body runs.
+
+    A look that makes load is `alone`: nothing else of this user has a turn meanwhile. What must not
+    disturb such a look (a stack that starts or goes) shares its turn with others of its kind.
+    """
+    with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
+        # Those who wait stand in a queue, so that many short turns keep no load waiting for good.
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        yield
+
+
+def _open(name: str) -> int:
+    """Open the file of a lock. Raises CannotRun."""
+    try:
+        folder().mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(folder() / f"{name}.lock", flags, 0o600)
+    except OSError as error:
+        raise CannotRun(f"The lock of {name} cannot be made: {error.strerror}.", "df -h") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -130,3 +131,66 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     assert json.loads(got.out)["held"] == [
         f"faultlab-mtu is in use by `faultlab start mtu` (process {holder.pid})."
     ]
+
+
+TURN = """
+import sys
+from faultlab import lock
+with lock.turn(alone=bool(int(sys.argv[1]))):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Turns:
+    """Processes that each want a turn."""
+
+    def __init__(self, folder: Path) -> None:
+        self.env = {**os.environ, "TMPDIR": str(folder)}
+        self.live: list[subprocess.Popen[str]] = []
+
+    def want(self, alone: bool) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TURN, str(int(alone))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.env,
+        )
+        self.live.append(process)
+        return process
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Iterator[Turns]:
+    """Nobody has a turn yet; in the end nobody has one either."""
+    wanted = Turns(tmp_path)
+    yield wanted
+    for process in wanted.live:
+        with process:
+            process.kill()
+
+
+def has_it(process: subprocess.Popen[str], seconds: float) -> bool:
+    assert process.stdout is not None
+    return bool(select.select([process.stdout], [], [], seconds)[0])
+
+
+def test_short_turns_are_shared(turns: Turns) -> None:
+    assert has_it(turns.want(alone=False), 10)
+    assert has_it(turns.want(alone=False), 10)
+
+
+def test_a_load_is_alone_and_is_not_overtaken(turns: Turns) -> None:
+    """What comes after a load that waits has to wait for it, or a load might never have a turn."""
+    first = turns.want(alone=False)
+    assert has_it(first, 10)
+    load = turns.want(alone=True)
+    assert not has_it(load, 0.5)
+    later = turns.want(alone=False)
+    assert not has_it(later, 0.5)
+    first.kill()  # the kernel takes the turn from what is dead
+    assert has_it(load, 10)
+    assert not has_it(later, 0.3)
+    load.kill()
+    assert has_it(later, 10)
