@@ -102,6 +102,28 @@ class Measure(Generic[L]):
         """True when it must hold in both phases, so that it tells nothing by itself."""
         return self.bad == self.good
 
+    @property
+    def relative(self) -> bool:
+        """True when it is judged against the healthy phase, so that a busy machine matters."""
+        return self.good.times
+
+    @property
+    def tolerance(self) -> float:
+        """How many times as large two looks at the same healthy stack may be: half of the gap.
+
+        Of a measure without two limits, half of what is left to its only one.
+        """
+        only = self.bad is None or self.steady
+        other = 1.0 if only or self.bad is None else self.bad.limit
+        gap = self.good.limit / other if other else math.inf
+        return math.sqrt(max(gap, 1 / gap))
+
+    def expected(self, healthy: float, speed: float) -> float:
+        """Return the healthy value on a machine that is `speed` times as fast as it was then."""
+        if self.unit == "/s":
+            return healthy * speed
+        return healthy / speed if self.unit in ("s", "ms") else healthy
+
 
 @dataclass(frozen=True)
 class Sign(Generic[W]):
@@ -122,11 +144,21 @@ class Sign(Generic[W]):
 
 @dataclass(frozen=True)
 class Reading(Generic[L, W]):
-    """What one phase of a run showed: the symptom, and the traces before and after it if asked."""
+    """What one phase of a run showed: the symptom, and the traces before and after it if asked.
+
+    `reference`: how fast this machine was around the look, as `faultlab.speed` measures it.
+    """
 
     look: L
     before: W | None = None
     after: W | None = None
+    reference: float | None = None
+
+    def speed(self, healthy: Reading[L, W]) -> float:
+        """Return how many times as fast the machine was as in the healthy phase; 1: not known."""
+        if self.reference and healthy.reference:
+            return self.reference / healthy.reference
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +195,11 @@ class Check(Generic[L, W]):
     evidence: tuple[Sign[W], ...]
     may_stop: tuple[str, ...] = ()
 
+    @property
+    def relative(self) -> bool:
+        """True when some measure is judged against the healthy phase."""
+        return any(measure.relative for measure in self.symptom)
+
     def take(self, machines: Mapping[str, Any], traces: bool) -> Reading[L, W]:
         """Look at a running stack once: the symptom, between two looks at its traces if asked."""
         if not traces:
@@ -171,15 +208,29 @@ class Check(Generic[L, W]):
         look = self.look(machines)
         return Reading(look, before, self.watch(machines))
 
-    def good(self, now: L, healthy: L) -> list[Finding]:
+    def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Does it look as it should? Every finding must hold."""
         return [_find(m, m.good, now, healthy) for m in self.symptom]
 
-    def bad(self, now: L, healthy: L) -> list[Finding]:
+    def bad(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Does the symptom show? Every finding must hold."""
         return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
 
-    def undecided(self, now: L, healthy: L) -> list[Finding]:
+    def apart(self, one: Reading[L, W], other: Reading[L, W]) -> list[str]:
+        """Return what differs too much between two looks at a healthy stack; empty: they agree."""
+        found = []
+        for measure in self.symptom:
+            if not measure.relative:
+                continue
+            was = measure.expected(measure.of(one.look), other.speed(one))
+            now = measure.of(other.look)
+            low, high = sorted((was, now))
+            if low <= 0 or high / low > measure.tolerance:
+                unit = measure.unit
+                found.append(f"{measure.name}: {number(was, unit)}, then {number(now, unit)}")
+        return found
+
+    def undecided(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """What is within neither of its limits: it shows neither that all is well nor a fault."""
         ill = {finding.name: finding.holds for finding in self.bad(now, healthy)}
         well = [finding for finding in self.good(now, healthy) if finding.name in ill]
@@ -209,6 +260,7 @@ class Check(Generic[L, W]):
                 look.validate_python(stored["look"]),
                 watch.validate_python(stored["before"]),
                 watch.validate_python(stored["after"]),
+                stored.get("reference"),
             )
         except (KeyError, ValueError) as error:
             raise BadInput(
@@ -223,8 +275,11 @@ class Check(Generic[L, W]):
         return TypeAdapter(look), TypeAdapter(watch | None)
 
 
-def _find(measure: Measure[L], bound: Bound, now: L, healthy: L) -> Finding:
-    value, reference = measure.of(now), measure.of(healthy)
+def _find(
+    measure: Measure[L], bound: Bound, now: Reading[L, Any], healthy: Reading[L, Any]
+) -> Finding:
+    value = measure.of(now.look)
+    reference = measure.expected(measure.of(healthy.look), now.speed(healthy))
     words = bound.words(reference, measure.unit)
     holds = bound.holds(value, reference)
     return Finding(measure.name, value, measure.unit, words, holds, measure.stage)

@@ -259,6 +259,7 @@ class Engine:
 
     name = "local"
     kernel: Shell | None = None
+    guest = ""  # the name of the VM that it runs in
 
     def __init__(self, url: str | None = None) -> None:
         with self.errors():

@@ -17,6 +17,7 @@ from faultlab.record import Record
 HEALTHY = "healthy"
 FAULTY = "faulty"
 FIXED = "fixed"
+STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 
@@ -48,11 +49,11 @@ class Measured:
 
     def good(self, phase: str) -> list[Finding]:
         """Findings that all hold when the phase looks as it should."""
-        return self.check.good(self.reading(phase).look, self.reading(HEALTHY).look)
+        return self.check.good(self.reading(phase), self.reading(HEALTHY))
 
     def bad(self, phase: str) -> list[Finding]:
         """Findings that all hold when the phase shows the symptom."""
-        return self.check.bad(self.reading(phase).look, self.reading(HEALTHY).look)
+        return self.check.bad(self.reading(phase), self.reading(HEALTHY))
 
     def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
         """Those of them that must hold while, of several faults, these are gone."""
@@ -60,7 +61,7 @@ class Measured:
 
     def undecided(self, phase: str) -> list[Finding]:
         """What is within neither of its two limits there, so that it proves nothing."""
-        return self.check.undecided(self.reading(phase).look, self.reading(HEALTHY).look)
+        return self.check.undecided(self.reading(phase), self.reading(HEALTHY))
 
     def expected(self, phase: str) -> list[Finding]:
         """What must hold after inject: the symptom, or for a control that all is well."""

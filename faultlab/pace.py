@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from faultlab.engine import Shell
 
 _PROGRAMS = 1500  # that a machine of pace 1 starts in a second
+_SECONDS = 0.4
 _FEWEST = 400  # users: of 100, half found one of 51 ports, and the lab port-range hardly showed
 _LONGEST = 3  # times the seconds that a check names
-_TRY = 'timeout 1 sh -c "while :; do /bin/true; echo; done" | wc -l'
+_TRY = f'timeout {_SECONDS} sh -c "while :; do /bin/true; echo; done" | wc -l'
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ class Pace:
 
 
 def measure(machine: Shell) -> Pace:
-    """Start programs for a second: it costs what a load costs, system calls and new pages."""
-    return parse(machine.must(_TRY))
+    """Start programs for a moment: it costs what a load costs, system calls and new pages."""
+    return parse(machine.must(_TRY), _SECONDS)
 
 
-def parse(out: str) -> Pace:
-    """Read how many programs were started."""
-    return Pace(min(1.0, max(1, int(out)) / _PROGRAMS))
+def parse(out: str, seconds: float) -> Pace:
+    """Read how many programs were started in so many seconds."""
+    return Pace(min(1.0, max(1, int(out)) / seconds / _PROGRAMS))

@@ -5,19 +5,22 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, stack, steal
+from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, speed, stack
 from faultlab import lab as labs
 from faultlab.check import Check, Finding
 from faultlab.command import run as run_command
+from faultlab.contention import Contention, Observer
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.lab import Lab, Step
-from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
 from faultlab.pace import Pace
 from faultlab.paths import root
 from faultlab.record import Record
@@ -29,8 +32,8 @@ READY = "ready"  # the event after which a learner can work
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds
 
-_LOOKS = 3  # at a phase, while they prove nothing
-_PATIENCE = 30.0  # seconds of a run that are spent on a host that has no time for us
+_LOOKS = 3  # at a phase, while they lie between the limits, or at a baseline that moves
+_PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machine
 
 Say = Callable[[str], None]
 
@@ -106,19 +109,21 @@ class Run(Measured):
         `meter`: write its counters down as long as it is up.
         """
         judge = check.load(lab.name)
-        take_down(engine, name)
-        _own_kernel(engine, lab, name)
-        record = Record.create(lab.id, name, _context(engine, lab))
-        try:
-            place = _up(engine, lab, name, record)
-        except BaseException:
-            stack.down(engine, name)
-            raise
-        run = cls(engine, lab, judge, place, record)
-        run.record.facts["machines"] = run._machines()
-        run.meter(on=meter)
+        with lock.turn(alone=False):
+            take_down(engine, name)
+            _own_kernel(engine, lab, name)
+            record = Record.create(lab.id, name, _context(engine, lab))
+            try:
+                place = _up(engine, lab, name, record)
+            except BaseException:
+                stack.down(engine, name)
+                raise
+            run = cls(engine, lab, judge, place, record)
+            run.record.facts["machines"] = run._machines()
+            run.meter(on=meter)
         if lab.load:
-            place.pace = pace.measure(place[compose.CLIENT])
+            with lock.turn(alone=True):
+                place.pace = pace.measure(place[compose.CLIENT])
         run.record.facts["pace"] = place.pace.share
         record.event("up")
         return run
@@ -152,42 +157,66 @@ class Run(Measured):
     def measure(self, phase: str) -> None:
         """Look at the stack now and keep the reading under `phase`. Raises CannotRun.
 
-        A reading that proves nothing, whatever the phase, is noted and taken again, three times at
-        most: one that is within neither limit, or one while the host had no time for us.
+        A reading that proves nothing is noted and taken again: one that others on this machine
+        have spoiled until it is calm, one between its limits three times at most.
         """
-        for attempt in range(1, _LOOKS + 1):
-            began, before = time.monotonic(), steal.read()
-            self._look(phase)
-            took, stolen = time.monotonic() - began, steal.read().since(before)
-            facts = {"phase": phase, "took": round(took, 3), "stolen": round(stolen, 3)}
-            if attempt > 1:
-                self._patience -= took
-            why = self._proves_nothing(phase, stolen)
-            if not why or attempt == _LOOKS:
+        for attempt in itertools.count(1):
+            took, seen = self._look(phase)
+            facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
+            spoiled = seen.words if self.check.relative else ""
+            unclear = self._unclear(phase)
+            if not spoiled and (not unclear or attempt >= _LOOKS):
                 break
-            self.record.event("undecided", **facts, text=why)
-            if stolen > steal.MUCH:
-                waiting = time.monotonic()
-                steal.wait_for_calm(self._patience)
-                self._patience -= time.monotonic() - waiting
+            self.record.event("undecided", **facts, text=spoiled or unclear)
+            if spoiled:
+                self._wait_for_calm(phase, spoiled, took)
         self.record.event("measured", **facts)
         if HEALTHY in self.phases:
             self.record.facts["judged"][phase] = self.findings(phase)
             self.record.save()
 
-    def _proves_nothing(self, phase: str, stolen: float) -> str:
-        """Why the reading that was just taken is to be taken again; empty if it counts."""
-        if stolen > steal.MUCH and self._patience > 0:
-            return f"{stolen:.0%} of the processors' time was stolen"
+    def _unclear(self, phase: str) -> str:
+        """Say what lies within neither of its limits, so that it proves nothing."""
         unclear = self.undecided(phase) if HEALTHY in self.phases else []
         return "; ".join(finding.words for finding in unclear)
 
-    def _look(self, phase: str) -> None:
-        try:
-            reading = self.check.take(self.stack, self.traces)
-        finally:
-            self._all_running()
+    def _look(self, phase: str) -> tuple[float, Contention]:
+        """Take one reading; return its seconds and what others took meanwhile."""
+        observer = self._observer()
+        with lock.turn(alone=self.lab.load):
+            fast = speed.measure() if self.check.relative else None
+            began, before = time.monotonic(), observer.read()
+            try:
+                reading = self.check.take(self.stack, self.traces)
+            finally:
+                self._all_running()
+            took, seen = time.monotonic() - began, observer.since(before)
+            if fast is not None:  # what the look has left to be done can slow the second one down
+                reading = replace(reading, reference=max(fast, speed.measure()))
         self.record.facts["readings"][phase] = self.check.dump(reading)
+        return took, seen
+
+    def _observer(self) -> Observer:
+        if self.engine.kernel is not None:
+            return Observer(guest=self.engine.guest)
+        return Observer([str(c.id) for c in self.engine.containers(stack=self.stack.name)])
+
+    def _wait_for_calm(self, phase: str, spoiled: str, took: float) -> None:
+        """Wait until the machine is calm. Raises CannotRun when the run has waited long enough.
+
+        A reading that others have spoiled is not kept: it is no proof of anything.
+        """
+        del self.record.facts["readings"][phase]
+        waiting = time.monotonic()
+        if self._patience > 0:
+            self._observer().wait_for_calm(self._patience)
+        self._patience -= took + time.monotonic() - waiting
+        if self._patience <= 0:
+            again = f"make check-{self.lab.id}" if phase == "check" else f"make lab-{self.lab.id}"
+            raise CannotRun(
+                f"This machine is too busy to judge {self.lab.id}: {spoiled}.",
+                f"wait until it is calm, then: {again}",
+            )
 
     def _all_running(self) -> None:
         stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]
@@ -213,14 +242,48 @@ class Run(Measured):
         }
 
     def healthy(self) -> None:
-        """Measure the untouched stack. Raises CannotRun when it is not well before any fault."""
+        """Measure the untouched stack. Raises CannotRun when it is not well before any fault.
+
+        Where speed is judged by that of the healthy stack, two looks in a row must agree: a load
+        that passes by would make a slow stack the measure of all that follows.
+        """
         self.measure(HEALTHY)
+        if self.check.relative:
+            self._agree()
         amiss = [finding for finding in self.good(HEALTHY) if not finding.holds]
         if amiss:
             raise CannotRun(
                 f"The stack is not healthy before any fault: {amiss[0].words}.",
                 f"faultlab doctor {self.lab.id}",
             )
+
+    def _agree(self) -> None:
+        """Look again until two looks in a row agree. Raises CannotRun when they never do."""
+        for _ in range(_LOOKS):
+            before = self.reading(HEALTHY)
+            self.measure(HEALTHY)
+            apart = self.check.apart(before, self.reading(HEALTHY))
+            if not apart:
+                return
+            self.record.event("unsteady", phase=HEALTHY, text="; ".join(apart))
+        raise CannotRun(
+            f"The healthy stack is not steady: {'; '.join(apart)}.", f"make lab-{self.lab.id}"
+        )
+
+    def healthy_still(self) -> None:
+        """Measure a fresh stack late in a walk. Raises CannotRun when the baseline has moved."""
+        if not self.check.relative:
+            return
+        for _ in range(_LOOKS):
+            self.measure(STILL)
+            apart = self.check.apart(self.reading(HEALTHY), self.reading(STILL))
+            if not apart:
+                return
+            self.record.event("unsteady", phase=STILL, text="; ".join(apart))
+        raise CannotRun(
+            f"The healthy stack is not what it was when the walk began: {'; '.join(apart)}.",
+            f"faultlab verify {self.lab.id}",
+        )
 
     def inject(self) -> None:
         """Put the fault in, or what a control configures instead of one."""
@@ -253,21 +316,22 @@ class Run(Measured):
             raise SaidNo(f"{self.lab.id}: the fix did not help: {'; '.join(amiss)}.")
 
     def again(self) -> None:
-        """A fresh stack in the injected state, judged against the same healthy phase."""
+        """Bring up a fresh stack, to be judged against the same healthy phase."""
         name = self.stack.name
         self.meter(on=False)
-        take_down(self.engine, name)
         was = self.stack.pace
-        self.stack = _up(self.engine, self.lab, name, self.record)
+        with lock.turn(alone=False):
+            take_down(self.engine, name)
+            self.stack = _up(self.engine, self.lab, name, self.record)
+            self.meter()
         self.stack.pace = was
         self.record.facts["machines"] = self._machines()
-        self.meter()
-        self.inject()
 
     def down(self) -> None:
         """Remove the stack and read back that nothing is left."""
         self.meter(on=False)
-        take_down(self.engine, self.stack.name)
+        with lock.turn(alone=False):
+            take_down(self.engine, self.stack.name)
         with suppress(CannotRun):
             self.record.event("down")
 

@@ -143,6 +143,7 @@ class VmEngine(Engine):
                 raise _silent()
             time.sleep(0.5)
         self.kernel = VmKernel(control)
+        self.guest = name()
         super().__init__(f"unix://{socket}")
 
     def unreachable(self, error: BaseException) -> CannotRun:

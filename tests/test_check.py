@@ -20,6 +20,7 @@ from faultlab.check import (
     Check,
     Finding,
     Measure,
+    Reading,
     Sign,
     at_least,
     at_least_times,
@@ -149,7 +150,7 @@ SPEED = Check[float, int](
 
 
 def test_good_judges_every_measure() -> None:
-    assert [(f.name, f.holds) for f in SPEED.good(21, 10)] == [
+    assert [(f.name, f.holds) for f in SPEED.good(Reading(21), Reading(10))] == [
         ("latency", False),
         ("answers", True),
         ("only good", True),
@@ -157,11 +158,59 @@ def test_good_judges_every_measure() -> None:
 
 
 def test_bad_judges_what_a_fault_changes_or_leaves() -> None:
-    assert [(f.name, f.holds) for f in SPEED.bad(50, 10)] == [("latency", True), ("answers", True)]
+    assert [(f.name, f.holds) for f in SPEED.bad(Reading(50), Reading(10))] == [
+        ("latency", True),
+        ("answers", True),
+    ]
 
 
 def test_between_the_limits_neither_holds() -> None:
-    assert not SPEED.good(30, 10)[0].holds and not SPEED.bad(30, 10)[0].holds
+    assert (
+        not SPEED.good(Reading(30), Reading(10))[0].holds
+        and not SPEED.bad(Reading(30), Reading(10))[0].holds
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "good", "bad"),
+    [(41, False, False), (39, True, False), (90, False, False), (100, False, True)],
+)
+def test_a_machine_of_half_the_speed_has_twice_the_time(now: float, good: bool, bad: bool) -> None:
+    healthy, slow = (
+        Reading[float, int](10, reference=3000),
+        Reading[float, int](now, reference=1500),
+    )
+    assert SPEED.good(slow, healthy)[0].holds == good
+    assert SPEED.bad(slow, healthy)[0].holds == bad
+
+
+def test_speed_changes_rates_and_times_and_nothing_else() -> None:
+    def expected(unit: str) -> float:
+        return Measure[float]("m", lambda now: now, at_most_times(2), unit=unit).expected(100, 0.5)
+
+    assert [expected(unit) for unit in ("/s", "s", "ms", "%", "")] == [50, 200, 200, 100, 100]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "agree"),
+    [(10, 15, True), (10, 16, False), (16, 10, False), (0, 0, False), (0, 10, False)],
+)
+def test_two_looks_agree_within_half_of_the_gap(one: float, other: float, agree: bool) -> None:
+    """Between 2 and 5 times healthy lies a factor of 2.5; half of it is one of 1.58."""
+    apart = SPEED.apart(Reading(one), Reading(other))
+    assert (apart == []) == agree
+    assert agree or apart[0].startswith("latency: ")
+
+
+def test_looks_agree_by_the_speed_of_the_machine() -> None:
+    slow = Reading[float, int](20, reference=1500)
+    assert SPEED.apart(Reading(10, reference=3000), slow) == []
+    assert SPEED.apart(Reading(20, reference=3000), slow) == ["latency: 40 s, then 20 s"]
+
+
+def test_a_measure_of_one_limit_leaves_half_of_it() -> None:
+    assert Measure[float]("m", lambda now: now, at_most_times(4)).tolerance == 2
+    assert Measure[float]("m", lambda now: now, at_least_times(0.25)).tolerance == 2
 
 
 def test_only_a_measure_that_tells_nothing_is_steady() -> None:
@@ -188,8 +237,8 @@ def test_a_reading_comes_back_from_json_as_it_was(lab_id: str) -> None:
     judge = check.load(lab_id)
     look, watch = returned(judge.look), returned(judge.watch)
     for reading in (
-        check.Reading(make(look)),
-        check.Reading(make(look, 5), make(watch, 7), make(watch, 9)),
+        Reading(make(look)),
+        Reading(make(look, 5), make(watch, 7), make(watch, 9)),
     ):
         stored = json.loads(json.dumps(judge.dump(reading)))
         assert judge.load(stored) == reading
@@ -226,7 +275,7 @@ def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], 
         dead = make(returned(judge.look), known=known)
     except CannotRun:
         return  # such a probe has no reading of it, so the verdict is `unknown`
-    assert not all(found.holds for found in judge.good(dead, dead))
+    assert not all(found.holds for found in judge.good(Reading(dead), Reading(dead)))
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,12 @@ from faultlab.pace import Pace
     ],
 )
 def test_a_load_fits_the_engine(programs: str, users: int, seconds: int) -> None:
-    got = pace.parse(programs)
+    got = pace.parse(programs, 1)
     assert (got.connections(1000), got.seconds(3)) == (users, seconds)
+
+
+def test_half_the_programs_in_half_the_time() -> None:
+    assert pace.parse("300\n", 0.4) == Pace(0.5)
 
 
 def test_a_small_crowd_stays_as_it_is() -> None:

@@ -10,12 +10,13 @@ from typing import Any, cast
 import pytest
 
 from faultlab import lab as labs
-from faultlab import steal
+from faultlab import speed
 from faultlab.check import Check, Measure, at_least, at_least_times, at_most_times
+from faultlab.contention import Contention, Moment, Observer
+from faultlab.errors import CannotRun
 from faultlab.record import Record
 from faultlab.run import Run
 from faultlab.stack import Stack
-from faultlab.steal import Ticks
 
 STEADY = at_least(1)
 MTU = labs.load("mtu")
@@ -24,23 +25,33 @@ MTU = labs.load("mtu")
 class Idle(dict[str, Any]):
     """A stack without machines."""
 
+    name = "faultlab-mtu"
+
     def stopped(self) -> list[str]:
+        return []
+
+
+class Nowhere:
+    """An engine without containers."""
+
+    kernel = None
+
+    def containers(self, **_labels: str) -> list[Any]:
         return []
 
 
 @pytest.fixture(autouse=True)
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What is stolen during each look, until there is nothing left in it: then nothing."""
-    stolen: list[float] = []
+    """What others use during each look, until there is nothing left in it: then nothing."""
+    used: list[float] = []
 
-    def ticks() -> Iterator[Ticks]:
-        while True:
-            yield Ticks(0, 0)
-            yield Ticks(1000, round(1000 * stolen.pop(0)) if stolen else 0)
+    def since(_self: Observer, _before: Moment) -> Contention:
+        return Contention(0.0, used.pop(0) if used else 0.0, "stress 1.0 CPUs")
 
-    readings = ticks()
-    monkeypatch.setattr(steal, "read", lambda: next(readings))
-    return stolen
+    monkeypatch.setattr(Observer, "read", lambda _self: Moment(0, 0, {}))
+    monkeypatch.setattr(Observer, "since", since)
+    monkeypatch.setattr(speed, "measure", lambda: 3000.0)
+    return used
 
 
 @pytest.fixture
@@ -50,9 +61,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     return Record.create("mtu", "faultlab-mtu", facts)
 
 
-def measured(record: Record, *values: float) -> list[str]:
-    """What a run notes that reads these values: the first is healthy, the others are a fix."""
-    left = list(values)
+def reading(record: Record, left: list[float]) -> Run:
+    """A run that reads these values, one after the other."""
 
     def look(_at: Stack) -> float:
         return left.pop(0)
@@ -69,11 +79,21 @@ def measured(record: Record, *values: float) -> list[str]:
         ),
         evidence=(),
     )
-    run = Run(cast("Any", None), MTU, judge, cast("Stack", Idle()), record)
+    return Run(cast("Any", Nowhere()), MTU, judge, cast("Stack", Idle()), record)
+
+
+def events(record: Record) -> list[str]:
+    return [event["what"] for event in record.facts["events"]]
+
+
+def measured(record: Record, *values: float) -> list[str]:
+    """What a run notes that reads these values: the first is healthy, the others are a fix."""
+    left = list(values)
+    run = reading(record, left)
     run.measure("healthy")
     run.measure("fixed")
     assert not left, "it looked too seldom"
-    return [event["what"] for event in record.facts["events"]]
+    return events(record)
 
 
 @pytest.mark.parametrize("clear", [100, 80, 60, 5, 1])
@@ -103,24 +123,71 @@ def test_it_stays_undecided_after_three(record: Record) -> None:
     assert not judged["good"][0]["holds"] and not judged["bad"][0]["holds"]
 
 
-def test_a_reading_of_a_busy_host_is_taken_again_when_that_is_calm(
-    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
+BUSY = "other programs used 50% of the CPU time (stress 1.0 CPUs)"
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a run was ready to wait for a calm machine, each time."""
+    seconds: list[float] = []
+    monkeypatch.setattr(Observer, "wait_for_calm", lambda _self, most: seconds.append(most))
+    return seconds
+
+
+def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
+    record: Record, shares: list[float], waited: list[float]
 ) -> None:
-    shares += [0.01, 0.08, 0.0]
-    waited: list[float] = []
-    monkeypatch.setattr(steal, "wait_for_calm", waited.append)
+    shares += [0.01, 0.5, 0.0]
     assert measured(record, 100, 50, 90) == ["measured", "undecided", "measured"]
     noted = record.facts["events"][1]
-    assert (noted["stolen"], noted["text"]) == (0.08, "8% of the processors' time was stolen")
-    assert len(waited) == 1 and 29 < waited[0] <= 30
+    assert (noted["others"], noted["text"]) == (0.5, BUSY)
+    assert len(waited) == 1 and 119 < waited[0] <= 120
 
 
-def test_a_host_that_never_is_calm_is_waited_for_only_so_long(
-    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
+def test_what_others_spoiled_is_neither_good_nor_bad(
+    record: Record, shares: list[float], waited: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares += [0.08] * 9
+    """A machine that is never calm gives no verdict, and leaves no reading to make one from."""
+    shares += [0.0, *[0.5] * 99]
     seconds = itertools.accumulate(itertools.repeat(8.0))  # that everything takes
+    run = reading(record, [100.0] * 100)
+    run.measure("healthy")
     monkeypatch.setattr("faultlab.run.time.monotonic", lambda: next(seconds))
-    monkeypatch.setattr(steal, "wait_for_calm", lambda _seconds: None)
-    noted = measured(record, 100, 98, 99, 90)
-    assert noted == ["undecided", "undecided", "measured", "measured"]
+    with pytest.raises(CannotRun, match="too busy to judge mtu: other programs used 50%") as error:
+        run.measure("check")
+    assert error.value.hint == "wait until it is calm, then: make check-mtu"
+    assert list(record.facts["readings"]) == ["healthy"]
+    assert "check" not in record.facts["judged"]
+    assert set(events(record)[1:]) == {"undecided"} and len(waited) > 1
+
+
+def baseline(record: Record, *values: float) -> list[str]:
+    left = list(values)
+    reading(record, left).healthy()
+    assert not left, "it looked too seldom"
+    return events(record)
+
+
+def test_the_baseline_is_two_looks_that_agree(record: Record) -> None:
+    assert baseline(record, 100, 95) == ["measured", "measured"]
+    assert record.facts["readings"]["healthy"]["look"] == 95
+
+
+def test_a_first_look_that_was_slowed_down_is_no_baseline(record: Record) -> None:
+    assert baseline(record, 50, 100, 98) == ["measured", "measured", "unsteady", "measured"]
+    assert "speed: 50, then 100" in record.facts["events"][2]["text"]
+
+
+def test_a_stack_that_is_never_steady_is_no_baseline(record: Record) -> None:
+    with pytest.raises(CannotRun, match="not steady"):
+        baseline(record, 100, 50, 100, 50)
+
+
+def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
+    """What was slow for the whole walk and is fast now was measured against nothing."""
+    run = reading(record, [100.0, 98.0, 50.0, 97.0])
+    run.healthy()
+    run.healthy_still()
+    moved = reading(record, [50.0] * 3)
+    with pytest.raises(CannotRun, match="not what it was when the walk began"):
+        moved.healthy_still()

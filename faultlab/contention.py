@@ -1,0 +1,238 @@
+"""Contention: the CPU time that others took while a lab was measured.
+
+A look at a busy machine measures the neighbours. Two kinds of neighbours count: other programs on
+this machine, and other guests of its hypervisor (stolen time, which Linux charges to a container's
+quota as well). Everything is read from this machine's /proc, which runs the containers or the VM.
+
+Other programs are all processes except the containers of the stack, Docker's own processes, this
+command and kernel threads; for a lab in the VM, QEMU is the stack. Pressure and the run-queue delay
+of the stack are recorded too. The stack causes most of them itself, so no limit rests on them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_STOLEN = 0.03  # of the time of all CPUs
+MOST_OTHERS = 0.08
+_STEP = 1.0  # seconds
+_TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD in include/linux/sched.h
+# Processes of Docker work for the stack; there is no telling how much of it for others.
+_DOCKER = ("dockerd", "containerd", "containerd-shim", "runc", "docker-proxy", "docker-compose")
+_QEMU = "qemu-system-x86"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process: its name, its cgroup, and the CPU seconds of it and its dead children."""
+
+    name: str
+    parent: int
+    cgroup: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What the kernel had counted at one time. `delay` and `pressure` in seconds; None: unknown."""
+
+    ticks: int
+    stolen: int
+    others: dict[int, Process]
+    delay: float | None = None
+    pressure: float | None = None
+
+
+@dataclass(frozen=True)
+class Contention:
+    """What others took between two moments, as shares of the time of all CPUs.
+
+    `busiest`: the programs that took most of it. `pressure` and `delay`: seconds in which something
+    that could run had to wait for a CPU, for each second that went by (of the whole machine; of the
+    stack's own threads, added up).
+    """
+
+    stolen: float
+    others: float
+    busiest: str = ""
+    pressure: float | None = None
+    delay: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Say who took too much; empty when nobody did."""
+        if self.others > MOST_OTHERS:
+            return f"other programs used {self.others:.0%} of the CPU time ({self.busiest})"
+        if self.stolen > MOST_STOLEN:
+            return f"the hypervisor gave {self.stolen:.0%} of the CPU time to other machines"
+        return ""
+
+    def facts(self) -> dict[str, float | str]:
+        """Return what the record keeps of it."""
+        found: dict[str, float | str] = {
+            "stolen": round(self.stolen, 3),
+            "others": round(self.others, 3),
+        }
+        if self.busiest:
+            found["busiest"] = self.busiest
+        for name, value in (("pressure", self.pressure), ("delay", self.delay)):
+            if value is not None:
+                found[name] = round(value, 3)
+        return found
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Reads the counters of this machine, and knows which processes belong to the stack.
+
+    `containers`: ids of the stack's containers. `guest`: the name of the VM, when they run there.
+    """
+
+    containers: Collection[str] = ()
+    guest: str = ""
+    proc: Path = Path("/proc")
+
+    def read(self) -> Moment:
+        """Read the counters now. On a machine without /proc nothing is known and nothing counts."""
+        try:
+            ticks, stolen = parse_stat((self.proc / "stat").read_text())
+        except (OSError, ValueError, IndexError):
+            return Moment(0, 0, {})
+        everything = dict(self._processes())
+        family = _family(os.getpid(), everything)
+        stack = {pid for pid, process in everything.items() if self._in_stack(pid, process)}
+        if not stack and (self.containers or self.guest):
+            return Moment(0, 0, {})  # it runs on another machine
+        others = {
+            pid: process
+            for pid, process in everything.items()
+            if pid not in family and pid not in stack and not process.name.startswith(_DOCKER)
+        }
+        return Moment(ticks, stolen, others, self._delay(stack), self._pressure())
+
+    def since(self, before: Moment) -> Contention:
+        """Return what others took between an earlier moment and now."""
+        return between(before, self.read())
+
+    def wait_for_calm(self, seconds: float) -> None:
+        """Return when others took little for a second, or after so many seconds."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            before = self.read()
+            time.sleep(min(_STEP, left))
+            if not self.since(before).words:
+                return
+
+    def _processes(self) -> Iterator[tuple[int, Process]]:
+        for folder in self.proc.iterdir():
+            if folder.name.isdigit():
+                with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+                    stat = (folder / "stat").read_text()
+                    process = parse_process(stat, (folder / "cgroup").read_text())
+                    if process is not None:
+                        yield int(folder.name), process
+
+    def _in_stack(self, pid: int, process: Process) -> bool:
+        if self.guest:
+            return process.name == _QEMU and self._runs_guest(pid)
+        return any(container in process.cgroup for container in self.containers)
+
+    def _runs_guest(self, pid: int) -> bool:
+        with suppress(OSError):
+            line = (self.proc / str(pid) / "cmdline").read_bytes()
+            return f"guest={self.guest}".encode() in line.replace(b",", b"\0").split(b"\0")
+        return False
+
+    def _delay(self, stack: Collection[int]) -> float | None:
+        """Return how long the stack's threads have waited for a CPU: proc_pid_schedstat(5)."""
+        total, known = 0.0, False
+        for pid in stack:
+            with suppress(OSError, ValueError, IndexError):
+                for task in (self.proc / str(pid) / "task").iterdir():
+                    total += int((task / "schedstat").read_text().split()[1]) / 1e9
+                    known = True
+        return total if known else None
+
+    def _pressure(self) -> float | None:
+        """Return how long something has waited for a CPU; kernels can be built without it."""
+        with suppress(OSError, ValueError, IndexError):
+            first = (self.proc / "pressure" / "cpu").read_text().split("\n", 1)[0]
+            return int(first.split("total=")[1]) / 1e6
+        return None
+
+
+def between(before: Moment, now: Moment) -> Contention:
+    """Return what others took between two moments."""
+    ticks = now.ticks - before.ticks
+    if before.ticks == 0 or ticks <= 0:
+        return Contention(0.0, 0.0)
+    seconds = ticks * _TICK
+    elapsed = seconds / (os.cpu_count() or 1)
+    used = _used(before.others, now.others)
+    most = sorted(used.items(), key=lambda item: -item[1])[:3]
+    names = [f"{name} {spent / elapsed:.1f} CPUs" for name, spent in most if spent > 0.05 * elapsed]
+    return Contention(
+        stolen=(now.stolen - before.stolen) / ticks,
+        others=min(1.0, sum(used.values()) / seconds),
+        busiest=", ".join(names),
+        pressure=_rate(before.pressure, now.pressure, elapsed),
+        delay=_rate(before.delay, now.delay, elapsed),
+    )
+
+
+def _used(before: dict[int, Process], now: dict[int, Process]) -> dict[str, float]:
+    """Return the CPU seconds between two readings by the name of the program."""
+    spent: dict[int, float] = {}
+    for pid, process in now.items():
+        was = before.get(pid)
+        # Without an earlier reading it began meanwhile; with another name its number is new.
+        spent[pid] = process.seconds - (was.seconds if was and was.name == process.name else 0.0)
+    for pid, process in before.items():
+        if pid not in now and process.parent in spent:
+            # It has ended, and its parent has got all its time: also what it used before.
+            spent[process.parent] -= process.seconds
+    used: dict[str, float] = {}
+    for pid, seconds in spent.items():
+        used[now[pid].name] = used.get(now[pid].name, 0.0) + max(0.0, seconds)
+    return used
+
+
+def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
+    """Seconds of waiting a second; threads that have ended take theirs with them."""
+    return None if before is None or now is None else max(0.0, now - before) / seconds
+
+
+def _family(pid: int, everything: dict[int, Process]) -> set[int]:
+    """Return this process and all below it."""
+    found = {pid}
+    while more := {p for p, process in everything.items() if process.parent in found} - found:
+        found |= more
+    return found
+
+
+def parse_stat(stat: str) -> tuple[int, int]:
+    """Return all ticks and the stolen ones of `cpu  user nice system idle iowait irq …`.
+
+    Source: proc_stat(5). `user` holds the time of guests already.
+    """
+    fields = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
+    return sum(fields), fields[7]
+
+
+def parse_process(stat: str, cgroup: str) -> Process | None:
+    """Read /proc/PID/stat and /proc/PID/cgroup; None for a kernel thread. Source: proc_pid_stat(5).
+
+    The name stands in brackets and can hold spaces and brackets.
+    """
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    if int(fields[6]) & _KERNEL_THREAD:
+        return None
+    ticks = sum(int(field) for field in fields[11:15])  # utime stime cutime cstime
+    return Process(name, int(fields[1]), cgroup, ticks * _TICK)

@@ -1,0 +1,56 @@
+"""Rotation: which slow parts of the proof a quick run takes, so that ten commits take them all.
+
+A quick walk of a lab takes its fix and one cheat. Alternatives, further cheats and the slow tests
+of the system take turns: the number of the commit says which are next.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
+
+from faultlab import lab as labs
+from faultlab import paths
+from faultlab.command import run
+from faultlab.errors import CannotRun
+from faultlab.lab import Lab
+
+EVERY = 10  # commits
+QUICK = "FAULTLAB_QUICK"  # set in the environment of a quick run
+
+T = TypeVar("T")
+
+
+@cache
+def commit() -> int:
+    """Return how many commits there are up to this one; 0 outside a git checkout."""
+    try:
+        done = run(["git", "-C", str(paths.root()), "rev-list", "--count", "HEAD"], timeout=10)
+    except CannotRun:
+        return 0
+    return int(done.stdout) if done.returncode == 0 else 0
+
+
+def quick() -> bool:
+    """Tell whether this run takes only what is next."""
+    return bool(os.environ.get(QUICK))
+
+
+def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
+    """Return those of the things that are next at a commit: each one once in `every` commits."""
+    return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
+
+
+def remedies(lab: Lab) -> tuple[list[int], list[int]]:
+    """Return the alternatives and the cheats of a walk, counted from 1."""
+    alternatives = list(range(1, len(lab.alternative) + 1))
+    cheats = list(range(1, len(lab.cheat) + 1))
+    if not quick():
+        return alternatives, cheats
+    # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
+    number = commit() + 3 * labs.ids().index(lab.name)
+    both = [*alternatives, *(-cheat for cheat in cheats)]
+    chosen = {*next_of(both, number), -cheats[number % len(cheats)]}
+    return [a for a in alternatives if a in chosen], [c for c in cheats if -c in chosen]

@@ -1,0 +1,188 @@
+"""Contention: what others took of the CPUs during a look, read from /proc."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from faultlab import contention
+from faultlab.contention import Contention, Moment, Observer, Process
+
+# Of a virtual machine with two processors that had run for seven hours.
+STAT = """\
+cpu  1579625 37216 769675 2770511 62398 0 229210 101845 0 0
+cpu0 790108 18602 384203 1386032 31117 0 114599 50902 0 0
+ctxt 1002003
+"""
+TICK = 1 / os.sysconf("SC_CLK_TCK")
+CPUS = os.cpu_count() or 1
+
+
+def test_the_first_line_counts() -> None:
+    assert contention.parse_stat(STAT) == (5_550_480, 101_845)
+
+
+def test_a_name_can_hold_spaces_and_brackets() -> None:
+    stat = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 1 0 99 0 0"
+    process = contention.parse_process(stat, "0::/x\n")
+    assert process == Process("a) b (c", 7, "0::/x\n", pytest.approx(127 * TICK))
+
+
+def test_kernel_threads_do_not_count() -> None:
+    stat = "12 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 0 77 0 0 20 0 1 0 1 0 0"
+    assert contention.parse_process(stat, "0::/\n") is None
+
+
+def moment(seconds: float, others: dict[int, Process], stolen: float = 0) -> Moment:
+    """So many seconds after the boot of this machine."""
+    return Moment(100 + round(seconds * CPUS / TICK), round(stolen / TICK), others)
+
+
+def program(name: str, seconds: float, parent: int = 1) -> Process:
+    return Process(name, parent, "0::/\n", seconds)
+
+
+def test_others_are_a_share_of_all_cpus() -> None:
+    before = moment(0, {5: program("stress", 100)})
+    now = moment(2, {5: program("stress", 102), 6: program("cc1", 1)}, stolen=0.02 * CPUS)
+    seen = contention.between(before, now)
+    assert seen.others == pytest.approx(1.5 / CPUS)
+    assert seen.stolen == pytest.approx(0.01)
+    assert seen.busiest == "stress 1.0 CPUs, cc1 0.5 CPUs"
+
+
+def test_what_a_child_used_before_is_not_its_parents_now() -> None:
+    """The kernel adds the whole life of a child that has ended to its parent."""
+    before = moment(0, {5: program("make", 1), 6: program("cc1", 600, parent=5)})
+    now = moment(2, {5: program("make", 602)})
+    assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
+
+
+def test_a_number_that_is_used_again_is_another_process() -> None:
+    before = moment(0, {5: program("old", 50)})
+    now = moment(1, {5: program("new", 0.5)})
+    assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
+
+
+@pytest.mark.parametrize(
+    ("stolen", "others", "words"),
+    [
+        (0.03, 0.08, ""),
+        (0.0, 0.5, "other programs used 50% of the CPU time (stress 1.0 CPUs)"),
+        (0.05, 0.0, "the hypervisor gave 5% of the CPU time to other machines"),
+    ],
+)
+def test_it_says_who_took_too_much(stolen: float, others: float, words: str) -> None:
+    assert Contention(stolen, others, "stress 1.0 CPUs").words == words
+
+
+class Proc:
+    """A folder like /proc."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock(1000)
+        self.process(os.getpid(), "python", parent=1, ticks=0)
+
+    def clock(self, ticks: int) -> None:
+        (self.folder / "stat").write_text(f"cpu  {ticks} 0 0 0 0 0 0 0 0 0\n")
+
+    def process(
+        self, pid: int, name: str, *, parent: int = 1, ticks: int, cgroup: str = "", line: str = ""
+    ) -> None:
+        folder = self.folder / str(pid)
+        (folder / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
+        stat = f"{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 1"
+        (folder / "stat").write_text(stat)
+        (folder / "cgroup").write_text(f"0::/{cgroup}\n")
+        (folder / "cmdline").write_bytes(line.encode())
+        (folder / "task" / str(pid) / "schedstat").write_text(f"9 {ticks * 10_000_000} 3\n")
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    return Proc(tmp_path)
+
+
+def test_the_stack_docker_and_this_command_are_not_others(proc: Proc) -> None:
+    observer = Observer(["c0ffee"], proc=proc.folder)
+    proc.process(10, "nginx", ticks=0, cgroup="docker/c0ffee")
+    proc.process(11, "mysqld", ticks=0, cgroup="docker/another")
+    proc.process(12, "containerd-shim", ticks=0)
+    proc.process(13, "ssh", parent=os.getpid(), ticks=0)
+    before = observer.read()
+    assert {process.name for process in before.others.values()} == {"mysqld"}
+    assert before.delay == 0 and before.pressure is None
+    proc.clock(1100)
+    proc.process(10, "nginx", ticks=50, cgroup="docker/c0ffee")
+    proc.process(11, "mysqld", ticks=30, cgroup="docker/another")
+    seen = observer.since(before)
+    assert seen.others == pytest.approx(0.3)
+    assert seen.delay == pytest.approx(0.5 * CPUS)
+
+
+def test_in_the_vm_qemu_is_the_stack(proc: Proc) -> None:
+    observer = Observer(guest="faultlab", proc=proc.folder)
+    proc.process(10, "qemu-system-x86", ticks=0, line="qemu\0-name\0guest=faultlab,debug=on\0")
+    proc.process(11, "qemu-system-x86", ticks=0, line="qemu\0-name\0guest=faultlab2,debug=on\0")
+    assert list(observer.read().others) == [11]
+
+
+@pytest.mark.parametrize("observer", [Observer(["c0ffee"]), Observer(guest="nobody")])
+def test_of_a_stack_on_another_machine_nothing_is_known(observer: Observer) -> None:
+    before = observer.read()
+    assert observer.since(before) == Contention(0.0, 0.0)
+
+
+def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
+    observer = Observer(proc=tmp_path / "none")
+    assert observer.since(observer.read()) == Contention(0.0, 0.0)
+
+
+def test_a_program_that_burns_is_found() -> None:
+    """On this very machine: what it has started with a parent that is gone is not ours."""
+    burn = "import time; end = time.monotonic() + 20\nwhile time.monotonic() < end: pass"
+    command = ["sh", "-c", '"$0" -c "$1" >/dev/null 2>&1 & echo $!', sys.executable, burn]
+    pid = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    try:
+        before = Observer().read()
+        time.sleep(0.5)
+        now = Observer().read()
+        assert now.others[pid].seconds > before.others[pid].seconds
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def calm_after(*shares: float) -> Iterator[Contention]:
+    """What is seen second by second; the last for good."""
+    return (
+        Contention(0.0, share, "stress")
+        for share in itertools.chain(shares, itertools.repeat(shares[-1]))
+    )
+
+
+@pytest.mark.parametrize(
+    ("shares", "seconds"), [((0.0,), 1), ((0.08,), 1), ((0.9, 0.5, 0.01), 3), ((0.9,), 5)]
+)
+def test_it_waits_until_the_machine_is_calm(
+    shares: tuple[float, ...], seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    seen = calm_after(*shares)
+    monkeypatch.setattr(contention.time, "sleep", slept.append)
+    monkeypatch.setattr(contention.time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
+    Observer().wait_for_calm(5)
+    assert sum(slept) == seconds
+
+
+def test_without_patience_it_does_not_wait() -> None:
+    Observer().wait_for_calm(-1)
