@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faultlab import check, paths
+from faultlab import check, paths, rotation
 from faultlab.command import DIE_WITH_US
 from faultlab.lab import Lab
 from faultlab.record import worst
@@ -43,8 +43,9 @@ class Case:
 class Runner:
     """Runs cases, several at a time if asked, and can stop them all."""
 
-    def __init__(self, engines: Mapping[str, str]) -> None:
+    def __init__(self, engines: Mapping[str, str], quick: bool = False) -> None:
         self._engines = engines  # by lab
+        self._quick = {rotation.QUICK: "1" if quick else ""}
         self._live: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
@@ -79,6 +80,7 @@ class Runner:
                 cwd=paths.root(),
                 env={
                     **os.environ,
+                    **self._quick,
                     "FAULTLAB_NAMESPACE": namespace(),
                     "FAULTLAB_ENGINE": self._engines[lab.id],
                 },

@@ -1,8 +1,4 @@
-"""Verify: the whole contract of labs, case by case.
-
-Cases of labs that measure load run alone, so that they do not measure each other; the others can
-run side by side.
-"""
+"""Verify: the whole contract of labs, case by case, several side by side if asked."""
 
 from __future__ import annotations
 
@@ -33,8 +29,12 @@ def verify(
     json_file: str | None = None,
     junit_file: str | None = None,
     wanted: Wanted = "auto",
+    quick: bool = False,
 ) -> None:
-    """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown."""
+    """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown.
+
+    `quick`: of each lab its fix, one cheat, and the remedies that are next at this commit.
+    """
     if bool(lab_ids) == everything:
         raise BadInput("Name some labs, or say --all.", "faultlab verify --help")
     if jobs < 1 or repeat < 1:
@@ -49,7 +49,7 @@ def verify(
     places, cannot = engines_of(term, chosen, wanted)
     for lab_id, reason in cannot.items():
         result.add(Case(lab_id, 1, "skip", 0.0, reason=reason))
-    runner = Runner({lab_id: engine.name for lab_id, engine in places.items()})
+    runner = Runner({lab_id: engine.name for lab_id, engine in places.items()}, quick)
     try:
         _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)
     except BaseException:
@@ -102,28 +102,21 @@ def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
 
 
 def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, result: Result) -> None:
-    """First what can share the machine, `jobs` at a time; then the rest, one after the other.
+    """Run `jobs` labs side by side; the cases of one lab follow each other.
 
-    The cases of one lab follow each other, since they share the name of a stack.
+    Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
+    and go, and looks that wait. Those that only wait come first, so that they wait together.
     """
-    numbers = range(1, result.repeat + 1)
-    shared = [lab for lab in chosen if not lab.load and lab.scope == "machine"]
-    calm = shared if jobs > 1 else []
-    pool = ThreadPoolExecutor(max_workers=jobs)
 
     def repeated(lab: Lab) -> None:
-        for number in numbers:
+        for number in range(1, result.repeat + 1):
             result.add(runner.run(lab, number))
 
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    chosen = sorted(chosen, key=lambda lab: lab.load)
     try:
-        with term.alive("run", f"{len(calm)} labs, {jobs} at a time"):
-            for future in [pool.submit(repeated, lab) for lab in calm]:
+        with term.alive("run", f"{len(chosen)} labs, {jobs} at a time"):
+            for future in [pool.submit(repeated, lab) for lab in chosen]:
                 future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    for number in numbers:
-        for lab in chosen:
-            if lab not in calm:
-                with term.alive("run", f"{lab.id} {number}/{result.repeat}"):
-                    done = runner.run(lab, number)
-                result.add(done)

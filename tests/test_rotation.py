@@ -1,0 +1,57 @@
+"""Rotation: within ten commits everything had its turn, and each quick walk has a cheat."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultlab import lab as labs
+from faultlab import rotation
+
+LABS = [labs.load(lab_id) for lab_id in labs.ids()]
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv(rotation.QUICK, "1")
+    return monkeypatch
+
+
+def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, tuple[list[int], list[int]]]:
+    at.setattr(rotation, "commit", lambda: commit)
+    return {lab.id: rotation.remedies(lab) for lab in LABS}
+
+
+@pytest.mark.parametrize("first", [0, 7, 412])
+def test_within_ten_commits_every_remedy_was_walked(at: pytest.MonkeyPatch, first: int) -> None:
+    walks = [taken(at, first + i) for i in range(rotation.EVERY)]
+    for lab in LABS:
+        alternatives = {a for walk in walks for a in walk[lab.id][0]}
+        cheats = {c for walk in walks for c in walk[lab.id][1]}
+        assert len(alternatives) == len(lab.alternative), lab.id
+        assert len(cheats) == len(lab.cheat), lab.id
+
+
+def test_each_quick_walk_has_a_cheat_and_few_have_more(at: pytest.MonkeyPatch) -> None:
+    for commit in range(rotation.EVERY):
+        walks = taken(at, commit)
+        assert all(cheats for _, cheats in walks.values())
+        extra = sum(len(a) + len(c) - 1 for a, c in walks.values())
+        assert 1 <= extra <= 6, f"commit {commit}"
+
+
+def test_a_whole_walk_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(rotation.QUICK, raising=False)
+    for lab in LABS:
+        alternatives, cheats = rotation.remedies(lab)
+        assert len(alternatives) == len(lab.alternative) and len(cheats) == len(lab.cheat)
+
+
+def test_everything_is_next_once_in_so_many_commits() -> None:
+    things = list("abcdefghijklm")
+    for first in (0, 5):
+        seen = [thing for i in range(4) for thing in rotation.next_of(things, first + i, every=4)]
+        assert sorted(seen) == things
+
+
+def test_this_checkout_has_a_number() -> None:
+    assert rotation.commit() > 0
