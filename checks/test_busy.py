@@ -31,7 +31,7 @@ def look(at: Stack) -> Look:
     """Six users a processor, who click without a pause, keep them all busy."""
     users = 6 * int(at["web"].must("nproc"))
     before = vmstat.processors(at["web"])
-    load = wrk.load(at["client"], "http://web/index.php", connections=users, seconds=2)
+    load = wrk.load(at["client"], "http://web/index.php", connections=users, seconds=1)
     return Look(load, before, vmstat.processors(at["web"]))
 
 

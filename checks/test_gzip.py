@@ -27,8 +27,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of guests."""
-    seconds = at.pace.seconds(3)
+    """Two seconds of guests."""
+    seconds = at.pace.seconds(2)
     load = wrk.load(
         at["client"], PAGE, connections=80, seconds=seconds, timeout=10, script="readers"
     )

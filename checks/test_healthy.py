@@ -23,12 +23,12 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Knock, fetch, then twenty users for two seconds."""
+    """Knock, fetch, then twenty users for a second."""
     client = at["client"]
     return Look(
         hping3.syn(client, "web", count=40, gap=0.01),
         curl.get(client, "http://web/"),
-        wrk.load(client, "http://web/index.php", connections=20, seconds=2),
+        wrk.load(client, "http://web/index.php", connections=20, seconds=1),
     )
 
 

@@ -29,8 +29,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two seconds of orders."""
-    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(2)))
+    """A second of orders."""
+    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(1)))
 
 
 def watch(at: Stack) -> Watch:

@@ -23,13 +23,13 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two seconds of load over kept-alive connections."""
+    """A second of load over kept-alive connections."""
     return Look(
         wrk.load(
             at["client"],
             "http://web/index.php",
             connections=at.pace.connections(1000),
-            seconds=at.pace.seconds(2),
+            seconds=at.pace.seconds(1),
         )
     )
 

@@ -58,7 +58,7 @@ class Watch:
 def look(at: Stack) -> Look:
     """Eleven seconds of visitors, beside them the export and the job; then sum the log up."""
     client, db = at["client"], at["db"]
-    ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=2)
+    ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=1)
     start, before = slowlog.size(db), mysql.statements(db)
     with ThreadPoolExecutor(1) as pool:
         export = pool.submit(

@@ -26,8 +26,8 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of visitors."""
-    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(3)))
+    """Two seconds of visitors."""
+    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(2)))
 
 
 def watch(at: Stack) -> Watch:

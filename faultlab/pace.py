@@ -7,7 +7,6 @@ seconds, so that enough of them come. Limits never change: they are ratios.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from faultlab.engine import Shell
@@ -30,8 +29,8 @@ class Pace:
         return max(min(count, _FEWEST), round(count * self.share))
 
     def seconds(self, seconds: int) -> int:
-        """How long they come."""
-        return math.ceil(seconds * min(_LONGEST, 1 / self.share))
+        """How long they come: in whole seconds, and not longer for a machine that is hardly slower."""
+        return max(seconds, round(seconds * min(_LONGEST, 1 / self.share)))
 
 
 def measure(machine: Shell) -> Pace:
