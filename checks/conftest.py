@@ -10,21 +10,19 @@ import json
 import os
 import signal
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
-from host import differences, snapshot
 
-from faultlab import engines, lock, stack, vm
+from faultlab import engines, lock, vm
 from faultlab import lab as labs
 from faultlab.case import namespace
 from faultlab.contract import walk
 from faultlab.engine import Engine
+from faultlab.errors import CannotRun
 from faultlab.lab import Lab
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run, stack_name
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()
@@ -44,60 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What takes many minutes (without KVM) runs only when asked for, or in `faultlab verify`."""
-    asked = os.environ.get("FAULTLAB_LONG") or item.config.getoption("--verdicts")
-    if item.get_closest_marker("long") and not asked:
-        pytest.skip("takes minutes: make test LONG=1")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def the_host_is_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whatever the checks do, the host is the same before and after all of them."""
-    if request.config.getoption("--verdicts") or os.geteuid() != 0:
-        yield  # a case of verify, perhaps beside others; or no right to read the packet filter
-        return
-    engine = Engine()
-    ensure_images(engine, lambda _: None)
-    for name in stack.names(engine):  # of checks that were cut off: ours to remove, now or later
-        with lock.hold(name, "checks"):
-            stack.down(engine, name)
-    before = snapshot()
-    yield
-    assert differences(before, snapshot()) == []
-
-
-def long_but(always: Collection[str], lab_ids: Iterable[str]) -> list[ParameterSet]:
-    """These labs as parameters of a test: some of them always, the others with LONG=1."""
-    return [
-        pytest.param(lab_id, marks=[] if lab_id in always else [pytest.mark.long])
-        for lab_id in lab_ids
-    ]
-
-
 def engine_for(lab: Lab) -> Engine:
-    """Where this lab runs: the VM if FAULTLAB_ENGINE says so or it has to. Skips without a VM."""
-    local = Engine()
+    """Return the engine that verify has chosen, else one that is up and can run the lab."""
     if os.environ.get("FAULTLAB_ENGINE") == "vm":
         return vm.connect()
-    ensure_images(local, lambda _: None)
-    why = engines.needs_vm(local, lab)
-    if why and vm.state() != "running":
-        pytest.skip(f"needs the lab VM, which is {vm.state()}: {why}")
-    return vm.connect() if why else local
-
-
-@contextmanager
-def untouched(lab_id: str, name: str) -> Iterator[Run]:
-    """A run of a lab that is up under a name of its own, without its fault; down in the end."""
-    lab = labs.load(lab_id)
-    with lock.hold(stack_name(name), name):
-        begun = Run.begin(engine_for(lab), lab, stack_name(name))
-        try:
-            yield begun
-        finally:
-            begun.down()
+    try:
+        return engines.at_hand(lab)
+    except CannotRun as problem:
+        pytest.skip(problem.message)
 
 
 @pytest.fixture(scope="class")

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
-
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most_times, exactly
 from faultlab.contract import Contract
 from faultlab.probes import cgroup, startup
@@ -63,6 +61,5 @@ CHECK = Check(
 )
 
 
-@pytest.mark.long
 class TestCpuQuota(Contract):
     """The contract of every lab, with the limits above."""

@@ -6,8 +6,6 @@ TCP; what port 80 loses on top of that asks for the port; what still never comes
 
 from dataclasses import dataclass
 
-import pytest
-
 from faultlab.check import Check, Measure, Sign, at_least, at_most
 from faultlab.contract import Contract
 from faultlab.probes import curl, hping3, interface, iptables, ping, qdisc
@@ -124,6 +122,5 @@ CHECK = Check(
 )
 
 
-@pytest.mark.long
 class TestPacketLoss(Contract):
     """The contract of every lab, with the limits above, stage by stage."""

@@ -3,8 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import pytest
-
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
 from faultlab.probes import ab, vmstat, wrk
@@ -113,6 +111,5 @@ CHECK = Check(
 )
 
 
-@pytest.mark.long
 class TestSwap(Contract):
     """The contract of every lab, with the limits above."""

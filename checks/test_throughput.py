@@ -8,8 +8,6 @@ ports for a minute.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import pytest
-
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
 from faultlab.measured import FAULTY, HEALTHY, Measured
@@ -199,7 +197,6 @@ CHECK = Check(
 )
 
 
-@pytest.mark.long
 class TestThroughput(Contract):
     """The contract of every lab, with the limits above, stage by stage."""
 

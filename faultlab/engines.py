@@ -41,6 +41,18 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     return vm.connect()
 
 
+def at_hand(lab: Lab) -> Engine:
+    """Return an engine that is up and can run the lab. Raises CannotRun: it needs the VM."""
+    local = Engine()
+    ensure_images(local, lambda _: None)
+    why = needs_vm(local, lab)
+    if not why:
+        return local
+    if vm.state() != "running":
+        raise CannotRun(f"{lab.id} needs the lab VM, which is {vm.state()}: {why}.", "make vm")
+    return vm.connect()
+
+
 def needs_vm(engine: Engine, lab: Lab) -> str:
     """Why the lab cannot run on this engine, found by trying; empty when it can."""
     if engine.kernel is not None:

@@ -29,7 +29,7 @@ class Pace:
         return max(min(count, _FEWEST), round(count * self.share))
 
     def seconds(self, seconds: int) -> int:
-        """How long they come: in whole seconds, and not longer for a machine that is hardly slower."""
+        """How long they come; not longer for a machine that is hardly slower."""
         return max(seconds, round(seconds * min(_LONGEST, 1 / self.share)))
 
 

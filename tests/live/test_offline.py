@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commandline import finish, spawn
 
 from faultlab import paths
+from tests.live.commandline import finish, spawn
 
 BUNDLE = "faultlab.bundle.tar"
 # Namespaces of its own for what is mounted, for processes and for the network, in which there is
@@ -72,7 +72,7 @@ def inside(machine: Path, command: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.rotates
 def test_a_bare_machine_without_a_network(machine: Path) -> None:
     """Set up from the bundle, then a lab here and one in the VM, and no packet leaves."""
     code, said = inside(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from conftest import untouched
 
 from faultlab.probes import jvm
 from faultlab.stack import Stack
+from tests.live.stacks import untouched
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import engine_for, long_but
-from host import differences, snapshot
 
 from faultlab import doctor, lock, paths, stack
 from faultlab import lab as labs
@@ -23,6 +21,8 @@ from faultlab.lab import Step
 from faultlab.measured import FAULTY
 from faultlab.run import Run, ensure_images, stack_name
 from faultlab.stack import Stack
+from tests.live.host import differences, snapshot
+from tests.live.stacks import engine_for
 
 NOOP = Step(at="client", run="true")
 FAULTS = [
@@ -31,9 +31,7 @@ FAULTS = [
     if not labs.load(lab_id).control and labs.load(lab_id).scope == "machine"
 ]
 KERNEL_FAULT = "conntrack"  # one is enough: a minute in the VM, and the same code
-# With mtu the gate is seen shut; cpu-quota and packet-loss are walked through with LONG only.
-# Of all others `test_opposite` says at each run that no symptom shows while all is well.
-ALWAYS = ("cpu-quota", "mtu", "packet-loss")
+# Of every lab `test_opposite` says at each run that no symptom shows while all is well.
 ALLOWED_CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 
 
@@ -64,7 +62,8 @@ def faultlab(*arguments: str, root: Path | None = None) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 
 
-@pytest.mark.parametrize("lab_id", long_but(ALWAYS, [*FAULTS, KERNEL_FAULT]))
+@pytest.mark.rotates
+@pytest.mark.parametrize("lab_id", [*FAULTS, KERNEL_FAULT])
 def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
     """With a no-op instead of the fault, the gate stays shut and the symptom test fails."""
     lab = labs.load(lab_id).model_copy(update={"inject": [NOOP]})

@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import finish, spawn
-from conftest import long_but
-from sweep import CALM, make, sweeper, swept
 
 from faultlab import lab as labs
 from faultlab import lock, stack
@@ -21,6 +18,8 @@ from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, ensure_images, stack_name
 from faultlab.score import bundle, exam, trial
 from faultlab.score.tool import Tool
+from tests.live.commandline import finish, spawn
+from tests.live.sweep import make, sweeper, swept
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,8 @@ def local(lab_id: str) -> bool:
     return lab.scope == "machine" and "netem" not in lab.requires
 
 
-@pytest.mark.parametrize("lab_id", long_but(CALM, filter(local, labs.ids())))
+@pytest.mark.rotates
+@pytest.mark.parametrize("lab_id", filter(local, labs.ids()))
 def test_nothing_in_reach_names_the_lab(lab_id: str, engine: Engine, tmp_path: Path) -> None:
     """Whatever a tool greps: with the fault in, it finds no trace of the lab's name."""
     lab = labs.load(lab_id)

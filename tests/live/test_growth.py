@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import pytest
-from conftest import untouched
-from test_missing_index import examined, watch
 
+from faultlab import check
 from faultlab.probes import wrk
 from faultlab.stack import Stack
+from tests.live.stacks import untouched
+
+CHECK = check.load("missing-index")
+examined, watch = CHECK.evidence[0].of, CHECK.watch
 
 TIMES = (1, 3, 10)
 ORDERS = 52_219
@@ -58,6 +61,7 @@ def growth() -> Iterator[dict[str, list[Cost]]]:
         yield sweeps
 
 
+@pytest.mark.rotates
 class TestGrowth:
     """Ten times the orders: what a booking costs with the document's index, and with the day's."""
 

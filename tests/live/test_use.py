@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from commandline import finish, spawn
 
 from faultlab import lab as labs
 from faultlab import lock
@@ -18,6 +17,7 @@ from faultlab.run import Run, ensure_images, stack_name
 from faultlab.use import limits
 from faultlab.use import table as use
 from faultlab.use.cells import Row
+from tests.live.commandline import finish, spawn
 
 USERS = "wrk -t1 -c{} -d60s http://web/index.php"
 # What each lab is put under, from where, the row of web that must be marked, those that may be.
@@ -64,6 +64,7 @@ def _marked(rows: tuple[Row, ...]) -> set[str]:
     return {row.kind for row in rows if limits.crossed(row)}
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("lab_id", [lab_id for lab_id in LOADS if lab_id != "healthy"])
 def test_the_fault_is_marked(lab_id: str) -> None:
     """On web the row of the fault, and no row that has nothing to do with it."""

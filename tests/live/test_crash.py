@@ -18,16 +18,16 @@ from pathlib import Path
 
 import docker
 import pytest
-from commandline import finish, kill_9, spawn
-from conftest import untouched
-from host import differences, snapshot
 
 from faultlab import paths, stack
 from faultlab.engine import Engine, docker_url
 from faultlab.errors import CannotRun
 from faultlab.run import ensure_images, stack_name
+from tests.live.commandline import finish, kill_9, spawn
+from tests.live.host import differences, snapshot
+from tests.live.stacks import untouched
 
-KILLS = int(os.environ.get("FAULTLAB_KILLS", "8"))
+KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
 SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
 LAB = "mtu"
 # How long each command runs when nobody kills it, in seconds, with room above.
@@ -52,6 +52,7 @@ def swept() -> Iterator[None]:
     assert finish(spawn("sweep"))[0] == 0
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("number", range(KILLS))
 def test_kill_9(number: int) -> None:
     """Killed at a random moment; a sweep removes all that is ours and touches nothing else."""
@@ -94,6 +95,7 @@ def test_told_to_stop(number: signal.Signals) -> None:
     assert stack.names(engine) == []
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("later", [0.0, 0.7, 6.0])
 def test_told_to_stop_while_verifying(later: float) -> None:
     """SIGTERM to verify takes its walk down too, whatever the walk is doing."""

@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from commandline import finish, kill_9, spawn
-from conftest import untouched
 
 from faultlab import paths
 from faultlab.probes import wrk
@@ -17,6 +15,8 @@ from faultlab.report import series
 from faultlab.report.series import Chart, Samples
 from faultlab.run import Run
 from faultlab.timeline import FILE
+from tests.live.commandline import finish, kill_9, spawn
+from tests.live.stacks import untouched
 
 HELPED = "com.docker.compose.service"  # the label that helpers do not have
 

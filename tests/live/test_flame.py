@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import finish, kill_9, spawn
 
 from faultlab import stack, vm
 from faultlab.engine import Engine
 from faultlab.probes.perf import PREEMPTED
 from faultlab.run import ensure_images, stack_name
+from tests.live.commandline import finish, kill_9, spawn
 
 LAB = "port-range"
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -173,7 +173,7 @@ def test_of_a_lab_that_is_not_up() -> None:
     assert code == 3 and "make lab-healthy" in said
 
 
-@pytest.mark.long
+@pytest.mark.rotates
 def test_in_the_vm(up_in_the_vm: None) -> None:
     """One clock for the whole kernel: its threads are in the picture, Docker and the load not."""
     told = flame()

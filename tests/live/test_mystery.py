@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import finish, spawn
-from conftest import long_but
-from sweep import CALM, sweeper, swept
 
 from faultlab import engines, mystery, stack
 from faultlab import lab as labs
@@ -17,6 +14,8 @@ from faultlab.engine import Engine
 from faultlab.run import stack_name
 from faultlab.score import trial
 from faultlab.stack import Stack
+from tests.live.commandline import finish, spawn
+from tests.live.sweep import sweeper, swept
 
 LAB = "mtu"
 RIGHT = ("--component", "web", "--resource", "network", "--cause", "mtu")
@@ -84,7 +83,8 @@ def test_without_one_every_command_says_what_to_type() -> None:
         assert "No mystery is up." in said and "make mystery" in said
 
 
-@pytest.mark.parametrize("lab_id", long_but(CALM, labs.ids()))
+@pytest.mark.rotates
+@pytest.mark.parametrize("lab_id", labs.ids())
 def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
     """A script that searches everything, inside each machine, after a check and every hint."""
     code, said = finish(spawn("start", lab_id, "--blind"))

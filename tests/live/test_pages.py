@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from faultlab import cli, paths
 
-RECORDED = Path(__file__).parent.parent / "tests/recorded/run"
-SCORE = Path(__file__).parent.parent / "docs/score.json"
+RECORDED = Path(__file__).parents[1] / "recorded/run"
+SCORE = paths.root() / "docs/score.json"
 RUN = "20261121-211714-mtu-779c"
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 SERIOUS = ("serious", "critical")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from conftest import untouched
 
 from faultlab.stack import Stack
+from tests.live.stacks import untouched
 
 ORDER = {
     "token": "token-01",

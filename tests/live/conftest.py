@@ -1,0 +1,73 @@
+"""How pytest runs the live tests: in a namespace of their own, on a host that they do not change.
+
+In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
+when it is its turn: faultlab/rotation.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from faultlab import lock, rotation, stack
+from faultlab.case import namespace
+from faultlab.engine import Engine
+from faultlab.run import ensure_images
+from tests.live.host import differences, snapshot
+
+OUT = pytest.StashKey[list[str]]()
+
+# Neither stacks nor sweeps of the tests touch what a learner has up.
+os.environ["FAULTLAB_NAMESPACE"] = namespace()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let SIGTERM end us through the clean-up, as Ctrl-C does, however we were launched."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not next, in a quick run."""
+    turning = [item for item in items if item.get_closest_marker("rotates")]
+    now = rotation.next_of(turning, rotation.commit()) if rotation.quick() else turning
+    out = [item for item in turning if item not in now]
+    items[:] = [item for item in items if item not in out]
+    config.hook.pytest_deselected(items=out)
+    config.stash[OUT] = [item.nodeid.split("[")[0] for item in out]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what a quick run has left out."""
+    out = Counter(config.stash.get(OUT, []))
+    if not out:
+        return
+    terminalreporter.section("left out of this quick run")
+    terminalreporter.write_line(
+        f"Commit {rotation.commit()}: {out.total()} tests and the remedies of labs that are not"
+        f" next. Each has its turn within {rotation.EVERY} commits; all of them: make test-all"
+    )
+    for test, count in sorted(out.items()):
+        terminalreporter.write_line(f"  {count:3} x {test.removeprefix('tests/live/')}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_host_is_as_it_was() -> Iterator[None]:
+    """Whatever the tests do, the host is the same before and after all of them."""
+    if os.geteuid() != 0:
+        yield  # no right to read the packet filter
+        return
+    engine = Engine()
+    ensure_images(engine, lambda _: None)
+    for name in stack.names(engine):  # of tests that were cut off: ours to remove, now or later
+        with lock.hold(name, "tests"):
+            stack.down(engine, name)
+    before = snapshot()
+    yield
+    assert differences(before, snapshot()) == []

@@ -1,0 +1,35 @@
+"""Stacks for a test: on the engine that a lab needs, under a name of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from faultlab import engines, lock
+from faultlab import lab as labs
+from faultlab.engine import Engine
+from faultlab.errors import CannotRun
+from faultlab.lab import Lab
+from faultlab.run import Run, stack_name
+
+
+def engine_for(lab: Lab) -> Engine:
+    """Return the engine that can run this lab; skip the test where the VM it needs is not up."""
+    try:
+        return engines.at_hand(lab)
+    except CannotRun as problem:
+        pytest.skip(problem.message)
+
+
+@contextmanager
+def untouched(lab_id: str, name: str) -> Iterator[Run]:
+    """Give a run of a lab that is up under a name of its own, without its fault; take it down."""
+    lab = labs.load(lab_id)
+    with lock.hold(stack_name(name), name):
+        begun = Run.begin(engine_for(lab), lab, stack_name(name))
+        try:
+            yield begun
+        finally:
+            begun.down()
