@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_STOLEN = 0.03  # of the time of all CPUs
-MOST_OTHERS = 0.08
+MOST_OTHERS = 0.12
 _STEP = 1.0  # seconds
 _TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD in include/linux/sched.h
@@ -194,9 +194,14 @@ def _used(before: dict[int, Process], now: dict[int, Process]) -> dict[str, floa
         # Without an earlier reading it began meanwhile; with another name its number is new.
         spent[pid] = process.seconds - (was.seconds if was and was.name == process.name else 0.0)
     for pid, process in before.items():
-        if pid not in now and process.parent in spent:
-            # It has ended, and its parent has got all its time: also what it used before.
-            spent[process.parent] -= process.seconds
+        if pid in now:
+            continue
+        heir = process.parent
+        while heir not in now and heir in before:
+            heir = before[heir].parent
+        if heir in spent:
+            # It has ended, and who is left of its parents got all its time: also that from before.
+            spent[heir] -= process.seconds
     used: dict[str, float] = {}
     for pid, seconds in spent.items():
         used[now[pid].name] = used.get(now[pid].name, 0.0) + max(0.0, seconds)

@@ -52,6 +52,7 @@ def walk(run: Run) -> None:
     else:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
+    run.traces = False
     for i in alternatives:
         phase = alternative(i)
         run.again()

@@ -247,9 +247,10 @@ class Run(Measured):
         Where speed is judged by that of the healthy stack, two looks in a row must agree: a load
         that passes by would make a slow stack the measure of all that follows.
         """
-        self.measure(HEALTHY)
         if self.check.relative:
             self._agree()
+        else:
+            self.measure(HEALTHY)
         amiss = [finding for finding in self.good(HEALTHY) if not finding.holds]
         if amiss:
             raise CannotRun(
@@ -258,7 +259,10 @@ class Run(Measured):
             )
 
     def _agree(self) -> None:
-        """Look again until two looks in a row agree. Raises CannotRun when they never do."""
+        """Look until two looks in a row agree. Raises CannotRun when they never do."""
+        traces, self.traces = self.traces, False
+        self.measure(HEALTHY)
+        self.traces = traces
         for _ in range(_LOOKS):
             before = self.reading(HEALTHY)
             self.measure(HEALTHY)

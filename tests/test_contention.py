@@ -66,6 +66,12 @@ def test_what_a_child_used_before_is_not_its_parents_now() -> None:
     assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
 
 
+def test_what_a_grandchild_used_before_is_not_its_grandparents_now() -> None:
+    others = {5: program("init", 1), 6: program("sh", 1, parent=5), 7: program("cc", 60, parent=6)}
+    now = moment(1, {5: program("init", 62.5)})
+    assert contention.between(moment(0, others), now).others == pytest.approx(0.5 / CPUS)
+
+
 def test_a_number_that_is_used_again_is_another_process() -> None:
     before = moment(0, {5: program("old", 50)})
     now = moment(1, {5: program("new", 0.5)})
@@ -75,7 +81,7 @@ def test_a_number_that_is_used_again_is_another_process() -> None:
 @pytest.mark.parametrize(
     ("stolen", "others", "words"),
     [
-        (0.03, 0.08, ""),
+        (0.03, 0.12, ""),
         (0.0, 0.5, "other programs used 50% of the CPU time (stress 1.0 CPUs)"),
         (0.05, 0.0, "the hypervisor gave 5% of the CPU time to other machines"),
     ],
@@ -170,7 +176,7 @@ def calm_after(*shares: float) -> Iterator[Contention]:
 
 
 @pytest.mark.parametrize(
-    ("shares", "seconds"), [((0.0,), 1), ((0.08,), 1), ((0.9, 0.5, 0.01), 3), ((0.9,), 5)]
+    ("shares", "seconds"), [((0.0,), 1), ((0.12,), 1), ((0.9, 0.5, 0.01), 3), ((0.9,), 5)]
 )
 def test_it_waits_until_the_machine_is_calm(
     shares: tuple[float, ...], seconds: int, monkeypatch: pytest.MonkeyPatch
