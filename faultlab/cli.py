@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import locale
 import os
 import re
 import signal
@@ -569,6 +570,15 @@ def _reach_us_when_told_to_stop() -> None:
         signal.signal(signal.SIGHUP, stop)
 
 
+def _in_utf8() -> None:
+    """Begin again in UTF-8 mode where the locale's encoding is another one: our files are UTF-8."""
+    if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):
+        os.environ["PYTHONUTF8"] = "1"  # for the Pythons that we start
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
 def entry() -> NoReturn:
     """The console script."""
+    _in_utf8()
     sys.exit(main(sys.argv[1:]))
