@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -499,6 +500,7 @@ class _Parser(argparse.ArgumentParser):
         raise BadInput(message[0].upper() + message[1:] + ".", f"{self.prog} --help")
 
 
+@cache
 def parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     shape = argparse.RawDescriptionHelpFormatter

@@ -81,9 +81,11 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def forget() -> None:
-    """Empty the caches that hold for one process."""
+    """Empty the caches that hold for one process.
+
+    Not that of compose files: it goes by their paths, and each test has its own folder.
+    """
     images.tag.cache_clear()
-    compose._read.cache_clear()
     compose.program.cache_clear()
 
 
@@ -92,8 +94,9 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     """The project, copied to where FAULTLAB_ROOT points."""
     root = tmp_path / "project"
     root.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__", "*.svg")
     for name in ("labs", "checks"):
-        shutil.copytree(REPO / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
     return Project(root)
