@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import locale
 import os
 import re
 import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -501,6 +503,7 @@ class _Parser(argparse.ArgumentParser):
         raise BadInput(message[0].upper() + message[1:] + ".", f"{self.prog} --help")
 
 
+@cache
 def parser() -> argparse.ArgumentParser:
     """The parser of all verbs."""
     shape = argparse.RawDescriptionHelpFormatter
@@ -572,6 +575,15 @@ def _reach_us_when_told_to_stop() -> None:
         signal.signal(signal.SIGHUP, stop)
 
 
+def _in_utf8() -> None:
+    """Begin again in UTF-8 mode where the locale's encoding is another one: our files are UTF-8."""
+    if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):
+        os.environ["PYTHONUTF8"] = "1"  # for the Pythons that we start
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
 def entry() -> NoReturn:
     """The console script."""
+    _in_utf8()
     sys.exit(main(sys.argv[1:]))

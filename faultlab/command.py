@@ -17,6 +17,10 @@ from faultlab.errors import CannotRun
 # Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.
 DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
+# We read what programs print, so they have to speak English. An empty LANGUAGE, since a set one
+# counts for more than LC_ALL unless that is exactly C; and C would lose letters beyond ASCII.
+ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
+
 _PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
 
 
@@ -29,8 +33,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return its exit code and both outputs as text.
 
-    `timeout` in seconds; `env` is added to ours. Raises CannotRun when the program is not
-    there or is still running after the time-out; a non-zero exit code is the caller's to judge.
+    `timeout` in seconds; `env` is added to ours and to ENGLISH. Raises CannotRun when the program
+    is not there or still runs after the time-out; a non-zero exit code is the caller's to judge.
     """
     if shutil.which(command[0]) is None:
         raise CannotRun(f"{command[0]} is not installed.", "make setup")
@@ -43,7 +47,7 @@ def run(
             text=True,
             errors="replace",
             timeout=timeout,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **ENGLISH, **(env or {})},
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -63,7 +67,7 @@ def stream(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, **(env or {})},
+        env={**os.environ, **ENGLISH, **(env or {})},
     ) as process:
         assert process.stdout is not None
         last = "it printed nothing"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import stat
 import subprocess
 import tarfile
 import tempfile
@@ -58,7 +59,7 @@ def tag(name: str) -> str:
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         if file.name == _FACTS:
             continue
-        digest.update(f"{file.relative_to(folder)} {file.stat().st_mode & 0o111}\n".encode())
+        digest.update(f"{file.relative_to(folder)} {_mode(file.stat().st_mode) & 0o111}\n".encode())
         digest.update(file.read_bytes())
     return f"faultlab/{_short(name)}:{digest.hexdigest()[:12]}"
 
@@ -121,10 +122,26 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
         )
 
 
+def _mode(found: int) -> int:
+    """Return the permissions that Git knows: 755 for what its owner may execute, else 644.
+
+    The others follow the umask of the checkout; with 077 a daemon could not read its own files.
+    """
+    return 0o755 if found & stat.S_IXUSR else 0o644
+
+
+def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return a file's head, the same whoever checked it out."""
+    found.mode = _mode(found.mode)
+    found.uid = found.gid = 0
+    found.uname = found.gname = "root"
+    return found
+
+
 def _pack(folder: Path, into: IO[bytes]) -> None:
     """The folder as a tar file; of a link what it points to, so that two tools can share a file."""
     with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
-        archive.add(folder, arcname=".")
+        archive.add(folder, arcname=".", filter=_entry)
     into.seek(0)
 
 

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,13 +91,20 @@ def _wheels(folder: Path, note: Say) -> int:
     stream(
         [
             *(sys.executable, "-m", "pip", "wheel", "--progress-bar", "off"),
-            *("--wheel-dir", str(folder), f"{paths.root()}[web]", "setuptools>=68", "wheel"),
+            *("--wheel-dir", str(folder), f"{paths.root()}[web]", *_built_with(), "wheel"),
         ],
         note,
     )
     for own in folder.glob("faultlab-*.whl"):
         own.unlink()
     return len(list(folder.glob("*.whl")))
+
+
+def _built_with() -> list[str]:
+    """Return what pyproject.toml says that pip needs to build faultlab."""
+    with (paths.root() / "pyproject.toml").open("rb") as opened:
+        needed: list[str] = tomllib.load(opened)["build-system"]["requires"]
+    return needed
 
 
 def _packages(folder: Path, with_vm: bool, note: Say) -> int:

@@ -4,6 +4,12 @@
 # Usage:   sourced by setup.sh; everything it prints goes to stderr, so that
 #          `make list >file` holds the list only.
 
+# Words of programs are read here, so they have to be English: a set LANGUAGE
+# counts for more than LC_ALL unless that is exactly C. And what is made here is
+# read by other users: those of apt, Docker and libvirt, and daemons in the VM.
+export LC_ALL=C.UTF-8 LANGUAGE=
+umask 022
+
 say() { printf '%s\n' "$*" >&2; }
 has() { command -v "$1" >/dev/null 2>&1; }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -63,15 +64,29 @@ class Project:
 
 Run = Callable[..., Result]
 
+# What a launcher may have set, and what a test must not meet unless it sets it itself: a hook of
+# Git, CI, a proxy, a terminal's colours and size.
+LAUNCHER = re.compile(
+    r"(FAULTLAB|GIT|XDG|DOCKER|COMPOSE|TTY)_.*|.*_proxy|(NO|FORCE)_COLOR|CLICOLOR.*|COLUMNS|LINES"
+    r"|LC_.*|LANGUAGE|BUNDLE|POSIXLY_CORRECT|BASH_ENV|CDPATH",
+    re.IGNORECASE,
+)
+PLAIN = {"LANG": "C.UTF-8", "TERM": "xterm"}
+
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No Docker, no locks of other people, no cache and no signal handler of another test."""
+    """No Docker, no locks of other people, no cache and no signal handler of another test.
+
+    And the environment of a plain terminal, however the tests were launched.
+    """
+    for name in filter(LAUNCHER.fullmatch, list(os.environ)):
+        monkeypatch.delenv(name)
+    for name, value in PLAIN.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name in ("FAULTLAB_ROOT", "FAULTLAB_NAMESPACE", "FORCE_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     forget()
     yield
@@ -81,9 +96,11 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def forget() -> None:
-    """Empty the caches that hold for one process."""
+    """Empty the caches that hold for one process.
+
+    Not that of compose files: it goes by their paths, and each test has its own folder.
+    """
     images.tag.cache_clear()
-    compose._read.cache_clear()
     compose.program.cache_clear()
 
 
@@ -92,8 +109,9 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     """The project, copied to where FAULTLAB_ROOT points."""
     root = tmp_path / "project"
     root.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__", "*.svg")
     for name in ("labs", "checks"):
-        shutil.copytree(REPO / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
     return Project(root)
@@ -116,7 +134,11 @@ def faultlab(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The Docker SDK leaves its socket to the collector when nothing answers on it."""
+    """The Docker SDK leaves its socket to the collector when nothing answers on it.
+
+    The labs are read while tests are collected; a FAULTLAB_ROOT would point elsewhere.
+    """
+    os.environ.pop("FAULTLAB_ROOT", None)
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 

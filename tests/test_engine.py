@@ -56,7 +56,7 @@ class Docker(BaseHTTPRequestHandler):
 @pytest.fixture
 def machine() -> Iterator[Machine]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Docker)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         local = Engine(f"tcp://127.0.0.1:{server.server_port}")
         yield Machine("cache", Container({"Id": "cache"}, local.client), local)

@@ -276,3 +276,18 @@ def test_a_closed_pipe_is_no_verdict() -> None:
     command = f"{sys.executable} -m faultlab list --markdown | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, cwd=paths.root())
     assert done.returncode in (0, 3)
+
+
+def test_a_locale_without_utf8_is_enough() -> None:
+    """Lab files are UTF-8, and so is what is printed; the exit code comes through."""
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for words, code, wanted in ((["list", "--markdown"], 0, "●"), (["start", "mut"], 2, "mut")):
+        done = subprocess.run(
+            [sys.executable, "-m", "faultlab", *words],
+            capture_output=True,
+            env={**os.environ, **ascii_only},
+            cwd=paths.root(),
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert (done.stdout if code == 0 else done.stderr).decode().count(wanted)

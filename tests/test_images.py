@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,15 @@ def changed(before: dict[str, str]) -> list[str]:
     return [name for name, tag in tags().items() if tag != before[name]]
 
 
+def packed(folder: Path) -> dict[str, int]:
+    """Return what Docker would get: names with their permissions."""
+    with tempfile.TemporaryFile() as file:
+        images._pack(folder, file)
+        with tarfile.open(fileobj=file) as archive:
+            assert {(each.uid, each.gid, each.uname) for each in archive} == {(0, 0, "root")}
+            return {each.name.removeprefix("./"): each.mode for each in archive}
+
+
 def test_base_comes_first_and_the_vm_is_no_image(folder: Path) -> None:
     assert images.names() == ["base", "db", "web"]
 
@@ -52,6 +63,20 @@ def test_the_executable_bit_counts(folder: Path) -> None:
     before = tags()
     (folder / "web/etc/start.sh").chmod(0o755)
     assert changed(before) == ["web"]
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o002])
+def test_the_umask_of_a_checkout_does_not_count(folder: Path, umask: int) -> None:
+    """Neither in the tag nor in what Docker gets: a daemon must be able to read its files."""
+    (folder / "web/etc/start.sh").chmod(0o755)
+    before, context = tags(), packed(folder / "web")
+    for path in folder.rglob("*"):
+        plain = 0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666
+        path.chmod(plain & ~umask)
+    assert changed(before) == []
+    assert packed(folder / "web") == context
+    modes = {"Dockerfile": 0o644, "etc/start.sh": 0o755}
+    assert context == {".": 0o755, "etc": 0o755, **modes}
 
 
 def test_the_name_counts(folder: Path) -> None:

@@ -42,6 +42,10 @@ def test_the_packages_of_the_vm_are_those_of_its_setup() -> None:
     assert all(name.replace("-", "").isalnum() for name in found)
 
 
+def test_what_pip_builds_with_comes_along() -> None:
+    assert [name for name in offline._built_with() if name.startswith("setuptools>=")]
+
+
 def test_a_folder_that_is_not_there(faultlab: Run) -> None:
     result = faultlab("bundle", "--out", "nowhere/x.tar")
     assert (result.code, "There is no folder for nowhere/x.tar" in result.err) == (2, True)

@@ -15,7 +15,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from websockets.typing import Origin
 from faultlab import compose
 from faultlab import lab as labs
 from faultlab.errors import BadInput, CannotRun
-from faultlab.workshop import access, door, export, plan, tty, verbs, view
+from faultlab.workshop import access, door, export, plan, server, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
@@ -46,6 +46,7 @@ seats = ["Ada", "Grace", "Linus"]
 labs  = ["mtu", "somaxconn"]
 """
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # httpx would read all authorities at each request
 FOUND = [{"name": "pages", "value": 0, "unit": "", "wanted": "at least 57", "holds": False}]
 
 
@@ -453,6 +454,14 @@ def test_who_waits_no_more_lets_others_pass() -> None:
     asyncio.run(three())
 
 
+def until(holds: Callable[[], bool], shown: object = None) -> None:
+    """Wait until something holds; `shown` says what there is instead."""
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.01)
+
+
 class Mirror:
     """In place of a shell: it says back what it hears."""
 
@@ -497,14 +506,16 @@ class Served:
         return {"origin": self.url, **cookie, **more}
 
     def get(self, who: int | str | None, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(self.url + path, headers=self.headers(who, **headers), timeout=10)
+        headers = self.headers(who, **headers)
+        return httpx.get(self.url + path, headers=headers, timeout=10, verify=NO_TLS)
 
     def post(
         self, who: int | str | None, path: str, facts: Any = None, **headers: str
     ) -> httpx.Response:
         body = facts if isinstance(facts, bytes) else json.dumps(facts or {}).encode()
         headers = self.headers(who, **headers)
-        return httpx.post(self.url + path, content=body, headers=headers, timeout=10)
+        url = self.url + path
+        return httpx.post(url, content=body, headers=headers, timeout=10, verify=NO_TLS)
 
     def terminal(self, who: int | str | None, path: str, **headers: str) -> Any:
         facts = self.headers(who, **headers)
@@ -526,16 +537,16 @@ class Served:
     @contextmanager
     def events(self, who: int, path: str) -> Iterator[Iterator[dict[str, Any]]]:
         """The views that a page gets, one after the other."""
-        with httpx.stream("GET", self.url + path, headers=self.headers(who), timeout=10) as answer:
+        url, headers = self.url + path, self.headers(who)
+        with httpx.stream("GET", url, headers=headers, timeout=10, verify=NO_TLS) as answer:
             assert answer.status_code == 200, answer.read()
             lines = answer.iter_lines()
             yield (json.loads(line[6:]) for line in lines if line.startswith("data: "))
 
-    def wait(self, seat: int, state: str) -> None:
-        deadline = time.monotonic() + 10
-        while self.room.roster.seat(seat).turn.state != state:
-            assert time.monotonic() < deadline, self.room.roster.seat(seat).turn
-            time.sleep(0.01)
+    def wait(self, seat: int, state: str, at: int | None = None) -> None:
+        """Until the seat is in this state; `at`: of this turn, for a state may be gone at once."""
+        found = self.room.roster.seat(seat)
+        until(lambda: found.turn.state == state and at in (None, found.at), found)
 
 
 @contextmanager
@@ -568,6 +579,7 @@ def served(
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A class of three that has begun."""
     monkeypatch.setattr(tty, "Tty", Mirror)
+    monkeypatch.setattr(server, "_TICK", 0.1)
     Mirror.opened.clear()
     with served(tmp_path) as it:
         yield it
@@ -600,10 +612,7 @@ def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:
         assert all(told["debrief"]["right"].values())
         assert page.post("/seat/1/diagnose", json=RIGHT).status_code == 409  # too late
         assert page.post("/seat/1/next").status_code == 200
-        deadline = time.monotonic() + 10
-        while here.room.roster.seat(1).at == 0 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        here.wait(1, "red")
+        here.wait(1, "red", at=1)
         assert here.room.ran[-1][1] == ("start", "somaxconn", "--blind", "--engine", "local")
         assert page.post("/seat/1/give-up").status_code == 200
         assert page.post("/seat/1/next").status_code == 400  # the last one
@@ -626,8 +635,7 @@ def test_the_trainer_sees_it_at_once(here: Served) -> None:
     assert here.post(1, "/seat/1/check").status_code == 409
     assert here.post(TRAINER, "/trainer/resume").status_code == 200
     assert here.post(TRAINER, "/trainer/seat/1/next").status_code == 200
-    here.wait(1, "starting")
-    here.wait(1, "red")
+    here.wait(1, "red", at=1)
     assert here.post(TRAINER, "/trainer/seat/3/restore").status_code == 200
     for kind in export.KINDS:
         assert "Grace" in here.get(TRAINER, f"/export.{kind}").text
@@ -655,10 +663,12 @@ def test_a_terminal(here: Served) -> None:
 def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
     with here.terminal(1, "/seat/1/terminal/web") as page:
         here.post(TRAINER, "/trainer/pause")
-        time.sleep(1.2)
+        until(lambda: not here.site._open.is_set())
         page.send(json.dumps({"input": "lost"}))
+        page.send(json.dumps({"columns": 9, "rows": 9}))
+        assert page.recv(5) == b"9x9"  # so what was sent before it has been heard
         here.post(TRAINER, "/trainer/resume")
-        time.sleep(1.2)
+        until(here.site._open.is_set)
         page.send(json.dumps({"input": "kept"}))
         assert page.recv(5) == b"kept"
 
@@ -709,7 +719,8 @@ def test_an_end_does_not_wait_for_a_check(here: Served) -> None:
     )
     here.room.well.add(1)
     checking.start()
-    time.sleep(0.1)
+    until(lambda: here.room.ran[-1][1][0] == "check")
+    here.room.slow = 0.01  # of what comes now
     assert here.post(TRAINER, "/trainer/end").status_code == 200
     checking.join()
     assert here.room.roster.ended
@@ -729,8 +740,10 @@ def test_a_trouble_does_not_stop_the_clock(
 
     with monkeypatch.context() as patch:
         patch.setattr(here.room, "tick", full)
-        time.sleep(1.3)
-    assert "No space left" in capfd.readouterr().err
+        said = ""
+        while "No space left" not in said:
+            time.sleep(0.01)
+            said += capfd.readouterr().err
     ticked = threading.Event()
     monkeypatch.setattr(here.room, "tick", lambda _: ticked.set())
     assert ticked.wait(5)
@@ -1071,7 +1084,8 @@ def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
         assert (1, ("start", "mtu", "--blind", "--engine", "local")) in it.room.ran
 
 
-def test_time_is_over(tmp_path: Path) -> None:
+def test_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_TICK", 0.1)
     with served(tmp_path, minutes=0.01) as it:
         it.wait(1, "over")
         assert it.room.roster.seat(1).turn.why == "time over"

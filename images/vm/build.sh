@@ -54,9 +54,11 @@ mkdir -p "$work"
 # The key stays: a VM from the box before must still answer, if only to be told to go.
 cp -p "$out"/ssh_key "$out"/ssh_key.pub "$work/" 2>/dev/null || ssh-keygen -q -t ed25519 -N '' -C faultlab -f "$work/ssh_key"
 packages=$(sed 's/#.*//' "$here/packages.txt" | xargs | tr ' ' ,)
+# The permissions are not those of the checkout: after umask 077 no daemon could read its configuration.
+copy="tar -C '$here/files' --mode=u=rwX,go=rX -cf - . | tar -C \"\$1\" --no-same-owner --no-overwrite-dir -xpf -"
 step "installing Debian" mmdebstrap --mode=root --variant=minbase --include="$packages" \
     --aptopt='APT::Install-Recommends "false"' \
-    --essential-hook="cp -r '$here/files/.' \"\$1/\"" \
+    --essential-hook="$copy" \
     --customize-hook="'$here/customize.sh' \"\$1\" '$work/ssh_key.pub'" bookworm "$tree"
 echo "$digest" >"$tree/etc/faultlab-box"
 [[ -z $images ]] || step "putting in ${#names[@]} Docker images" "$here/load-images.sh" "$tree" "${names[@]}"

@@ -6,8 +6,8 @@
 set -euo pipefail
 tree=$1
 shift
-# Sockets need short paths, so they are not made in the build folder.
-run=$(mktemp -d)
+# Sockets need short paths (107 bytes), so they lie neither in the build folder nor in a TMPDIR.
+run=$(mktemp -d /tmp/faultlab.XXXXXX)
 pid=
 
 stop() {
