@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from faultlab import digest
 from faultlab import lab as labs
 from faultlab.measured import PHASES
 from faultlab.rate import wilson
@@ -318,7 +319,7 @@ def test_results_are_kept_and_go_on(tmp_path: Path) -> None:
     lab, mine = labs.load("mtu"), tool()
     kept = Results(tmp_path / "new/score.json", {"seed": 3})
     one = trial("mine", "mtu", "faulty", alarm=True, causes=["mtu"])
-    digests = {"tool_digest": mine.digest, "lab_digest": results.lab_digest(lab)}
+    digests = {"tool_digest": mine.digest, "lab_digest": digest.fault(lab)}
     kept.add([Trial(**{**vars(one), **digests})])
     again = results.read(kept.file)
     assert again == kept
