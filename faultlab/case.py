@@ -156,7 +156,7 @@ class Runner:
             process.wait()
 
 
-def digests(lab_id: str) -> dict[str, str]:
+def digests(lab_id: str) -> dict[str, Any]:
     """What a case of this lab depends on as it is now; empty for a lab that cannot be read."""
     with suppress(BadInput, OSError):
         return {
