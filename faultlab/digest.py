@@ -47,9 +47,14 @@ def walk(lab_id: str) -> str:
 def program(lab_id: str) -> str:
     """Of the modules that walk through this lab, measure it and judge it, as they are now."""
     digest = hashlib.sha256()
-    for file in _reached([check.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM):
+    for file in reached(lab_id):
         digest.update(f"{file.name}\n{_meaning(file.read_text())}".encode())
     return digest.hexdigest()[:12]
+
+
+def reached(lab_id: str) -> list[Path]:
+    """The modules of this program that a walk through a lab may run."""
+    return _reached([check.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
 
 
 def _reached(files: Iterable[Path], within: Path) -> list[Path]:

@@ -255,3 +255,21 @@ def test_a_link_and_a_device_are_written_to(walks: Walks, faultlab: Run, tmp_pat
     assert faultlab("verify", "mtu", "--json", "/dev/null").code == 0
     assert len(walks.made) == 2
     assert sorted(file.name for file in tmp_path.glob("*.part")) == []
+
+
+def test_a_kill_while_it_writes_leaves_the_old_file(
+    walks: Walks, again: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks.cut_at = 2
+    again("--repeat", "2")
+    before = told(tmp_path)
+
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as now:
+        now.setattr(Path, "replace", killed)
+        again("--repeat", "2")
+    assert told(tmp_path) == before
+    walks.cut_at = 99
+    assert again("--repeat", "2").out.startswith("resuming: 2 of 4 walks are there")
