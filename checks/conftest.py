@@ -103,10 +103,22 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Write which tests are to come, so that nobody takes a part of them for the whole."""
+    _write(session)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the verdicts where they were asked for."""
+    _write(session)
+
+
+def _write(session: pytest.Session) -> None:
     file = session.config.getoption("--verdicts")
     if file is not None:
-        run_id = session.config.stash.get(RUN_ID, "")
-        verdicts = session.config.stash[VERDICTS]
-        file.write_text(json.dumps({"run": run_id, "tests": verdicts}, indent=1) + "\n")
+        told = {
+            "run": session.config.stash.get(RUN_ID, ""),
+            "collected": [item.name for item in session.items],
+            "tests": session.config.stash[VERDICTS],
+        }
+        file.write_text(json.dumps(told, indent=1) + "\n")

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from faultlab import check, paths, rotation
+from faultlab import check, digest, paths, rotation
 from faultlab.command import DIE_WITH_US
+from faultlab.errors import BadInput
 from faultlab.lab import Lab
-from faultlab.record import worst
+from faultlab.record import Record, worst
 
+_JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict: all passed, or not
+_INTERRUPTED = 2  # also when a check file cannot be imported: then no test was collected
+_TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
+_PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
 _CASE_SECONDS = {"local": 600, "vm": 1800}  # without KVM everything takes many times as long
 
 
@@ -28,7 +38,11 @@ def namespace() -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """One walk through one lab and its verdict: pass, fail, unknown or skip."""
+    """One walk through one lab and its verdict: pass, fail, unknown or skip.
+
+    `lab_digest` and `program_digest`: of what it depends on. `interrupted`: somebody stopped it, so
+    it says nothing. `kept`: made by an earlier verify that was cut off.
+    """
 
     lab: str
     number: int
@@ -38,40 +52,75 @@ class Case:
     reason: str = ""
     tests: list[dict[str, str]] = field(default_factory=list)
     engine: str = ""
+    began: str = ""
+    commit: str = ""
+    kernel: str = ""
+    cpus: int = 0
+    lab_digest: str = ""
+    program_digest: str = ""
+    interrupted: bool = False
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How pytest ended: its exit code, None when its time was up; and its last words."""
+
+    code: int | None
+    words: str
 
 
 class Runner:
     """Runs cases, several at a time if asked, and can stop them all."""
 
     def __init__(self, engines: Mapping[str, str], quick: bool = False) -> None:
-        self._engines = engines  # by lab
+        self.engines = engines  # their names, by lab
         self._quick = {rotation.QUICK: "1" if quick else ""}
         self._live: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
     def run(self, lab: Lab, number: int) -> Case:
         """Run one case to its end."""
+        began = datetime.now(UTC).isoformat(timespec="milliseconds")
+        made_of = digests(lab.id)
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="faultlab-") as folder:
             file = Path(folder, "verdicts.json")
-            why = self._pytest(lab, file, Path(folder, "said.txt"))
-            seconds = round(time.monotonic() - started, 1)
-            try:
-                told = json.loads(file.read_text())
-            except (OSError, ValueError):
-                return Case(lab.id, number, "unknown", seconds, reason=f"pytest: {why}")
+            ended = self._pytest(lab, file, Path(folder, "said.txt"))
+            told = _told(file)
         tests: list[dict[str, str]] = told["tests"]
-        verdict = worst(tests) or "unknown"
-        texts = [t["text"] for t in tests if t["verdict"] == verdict and t["text"]]
-        reason = texts[0] if texts else "" if verdict == "pass" else f"pytest: {why}"
-        engine = self._engines[lab.id]
-        return Case(lab.id, number, verdict, seconds, told["run"], reason, tests, engine)
+        verdict, reason = _judged(ended, told["collected"], tests)
+        record = Record.open(told["run"])
+        if record and record.verdict not in ("", verdict):  # half a session: conftest kept that
+            record.facts["tests"].append({"test": "walk", "verdict": verdict, "text": reason})
+            record.save()
+        return Case(
+            lab=lab.id,
+            number=number,
+            verdict=verdict,
+            seconds=round(time.monotonic() - started, 1),
+            run=told["run"],
+            reason=reason,
+            tests=tests,
+            engine=self.engines[lab.id],
+            began=began,
+            **{key: record.facts[key] for key in _PLACE if record and key in record.facts},
+            **made_of,
+            interrupted=self._interrupted(ended, told["collected"]),
+        )
 
-    def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> str:
-        """Run pytest on the lab's check and return the last line that it printed."""
+    def _interrupted(self, ended: Ended, collected: list[str]) -> bool:
+        """Did somebody stop it, by us or by a signal? A time-out is a result, and counts."""
+        if ended.code in _JUDGED or ended.code is None:
+            return False
+        by_hand = ended.code == _INTERRUPTED and bool(collected)
+        return self._stopped or by_hand or ended.code in _TOLD_TO_STOP
+
+    def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> Ended:
+        """Run pytest on the lab's check to its end."""
         if self._stopped:
-            return "stopped"
-        seconds = _CASE_SECONDS[self._engines[lab.id]]
+            return Ended(_TOLD_TO_STOP[0], "stopped")
+        seconds = _CASE_SECONDS[self.engines[lab.id]]
         file = check.file_of(lab.id)
         pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
         with said.open("w") as out:
@@ -82,7 +131,8 @@ class Runner:
                     **os.environ,
                     **self._quick,
                     "FAULTLAB_NAMESPACE": namespace(),
-                    "FAULTLAB_ENGINE": self._engines[lab.id],
+                    "FAULTLAB_ENGINE": self.engines[lab.id],
+                    "PYTEST_ADDOPTS": "",  # nobody's `-k` takes a test away
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -90,13 +140,14 @@ class Runner:
             )
         self._live.add(process)
         try:
-            process.wait(timeout=seconds)
+            code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.terminate()
             process.wait()
-            return f"it did not end within {seconds} s"
+            return Ended(None, f"it did not end within {seconds} s")
         self._live.discard(process)  # not when we are interrupted: `stop` must still find it
-        return (said.read_text(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
+        lines = said.read_text(errors="replace").strip().splitlines()
+        return Ended(code, (lines or ["it printed nothing"])[-1])
 
     def stop(self) -> None:
         """Tell every case to take its stack down, and wait until it has."""
@@ -105,3 +156,34 @@ class Runner:
             process.terminate()
         for process in list(self._live):
             process.wait()
+
+
+def digests(lab_id: str) -> dict[str, Any]:
+    """What a case of this lab depends on as it is now; empty for a lab that cannot be read."""
+    with suppress(BadInput, OSError):
+        return {
+            "lab_digest": digest.walk(lab_id),
+            "program_digest": digest.program(lab_id),
+        }
+    return {}
+
+
+def _told(file: Path) -> dict[str, Any]:
+    """What conftest.py wrote; nothing when pytest died before, or while it wrote."""
+    try:
+        told: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {"run": "", "collected": [], "tests": []}
+    return told
+
+
+def _judged(ended: Ended, collected: list[str], tests: list[dict[str, str]]) -> tuple[str, str]:
+    """The verdict and its reason: the worst of all tests, if pytest ended and all of them ran."""
+    if ended.code not in _JUDGED:
+        return "unknown", f"pytest: {ended.words}"
+    never = list(Counter(collected) - Counter(test["test"] for test in tests))
+    if never or not collected:
+        return "unknown", f"pytest: {f'{never[0]} never ran' if never else 'no test was there'}"
+    verdict = worst(tests)
+    texts = [t["text"] for t in tests if t["verdict"] == verdict and t["text"]]
+    return verdict, texts[0] if texts else "" if verdict == "pass" else f"pytest: {ended.words}"

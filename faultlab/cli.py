@@ -26,6 +26,7 @@ from faultlab import (
     offline,
     origins,
     plot,
+    reliability_page,
     status,
     story,
     transcript,
@@ -275,7 +276,12 @@ VERBS: dict[str, Verb] = {
             _option("--jobs", type=int, default=1, metavar="N", help="labs side by side (1)"),
             _option("--quick", action="store_true", help="fix, one cheat, and what is next"),
             _option("--repeat", type=int, default=1, metavar="N", help="times each (1)"),
-            _option("--json", dest="json_file", metavar="FILE", help="write the result as JSON"),
+            _option(
+                "--json",
+                dest="json_file",
+                metavar="FILE",
+                help="where cases are kept; what was cut off goes on",
+            ),
             _option("--junit", metavar="FILE", help="write the result as JUnit XML"),
             _ENGINE,
         ),
@@ -383,6 +389,28 @@ VERBS: dict[str, Verb] = {
             _option("labs", nargs="*", metavar="LAB", help="only these labs"),
             _option("--markdown", action="store_true", help="as it stands in docs/origins.md"),
             _option("--picture", metavar="FILE", help="draw cases that follow each other, as SVG"),
+        ),
+    ),
+    "reliability": Verb(
+        "how often each lab passes, and how far its measures keep from their limits",
+        lambda term, a: reliability_page.show(
+            term, a.files, markdown=a.markdown, collect=a.collect
+        ),
+        (
+            "faultlab reliability",
+            "faultlab reliability runs/campaign.json",
+            "faultlab reliability runs/campaign.json --collect docs/reliability.json",
+            "faultlab reliability --markdown docs/reliability.json",
+        ),
+        options=(
+            _option(
+                "files",
+                nargs="*",
+                metavar="FILE",
+                help=f"what `faultlab verify --json` or --collect wrote ({reliability_page.FILE})",
+            ),
+            _option("--markdown", action="store_true", help="as it stands in docs/reliability.md"),
+            _option("--collect", metavar="INTO", help="add their walks to this file"),
         ),
     ),
     "runs": Verb(

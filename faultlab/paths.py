@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from faultlab.errors import BadInput
+from faultlab.errors import BadInput, CannotRun
 
 
 def root() -> Path:
@@ -52,3 +52,20 @@ def in_a_folder(name: str) -> Path:
     if not file.absolute().parent.is_dir():
         raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")
     return file
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file whole, or leave the old one; a pipe or a device just takes it.
+
+    Raises CannotRun: a full disk, say.
+    """
+    try:
+        if file.exists() and not file.is_file():
+            file.write_text(text)
+            return
+        target = file.resolve()  # of a link the file that it points to
+        part = target.with_name(f"{target.name}.part")
+        part.write_text(text)
+        part.replace(target)
+    except OSError as error:
+        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
 
 _SURE = 0.95
@@ -17,3 +18,30 @@ def wilson(happened: int, of: int, sure: float = _SURE) -> tuple[float, float]:
     middle = (share + z * z / (2 * of)) / weight
     half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / weight
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many, with the interval of 95% (Wilson)."""
+
+    of: int
+    happened: int
+
+    @property
+    def percent(self) -> float | None:
+        """None of nothing."""
+        return 100 * self.happened / self.of if self.of else None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """In percent."""
+        low, high = wilson(self.happened, self.of)
+        return 100 * low, 100 * high
+
+    @property
+    def text(self) -> str:
+        """`12 of 57, 21% (13 to 33)`."""
+        if self.percent is None:
+            return "-"
+        low, high = self.interval
+        return f"{self.happened} of {self.of}, {self.percent:.0f}% ({low:.0f} to {high:.0f})"

@@ -5,58 +5,59 @@ The files are written after every case, so that a later failure loses nothing.
 
 from __future__ import annotations
 
-import json
 import threading
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
+from faultlab.campaign import Campaign
 from faultlab.case import Case
 from faultlab.errors import CannotRun, SaidNo
-from faultlab.record import VERDICTS
+from faultlab.record import VERDICTS, worst
 from faultlab.terminal import Terminal
-
-SCHEMA = 1
 
 
 class Result:
-    """Collects cases, prints them, and keeps the result files up to date."""
+    """Collects the cases of a campaign, prints them, and keeps the result files up to date.
+
+    Those that the campaign begins with are kept from an earlier verify, and printed as such.
+    """
 
     def __init__(
-        self,
-        term: Terminal,
-        json_file: str | None,
-        junit_file: str | None,
-        repeat: int,
+        self, term: Terminal, campaign: Campaign, json_file: str | None, junit_file: str | None
     ) -> None:
-        self.repeat = repeat
         self.term = term
-        self.cases: list[Case] = []
+        self.campaign = campaign
         self.json_file = Path(json_file) if json_file else None
         self.junit_file = Path(junit_file) if junit_file else None
         self.guard = threading.Lock()
+        for case in self.cases:
+            self._print(case, "  kept")
         self._write()  # so that no older result stands for a run that never came to its first case
+
+    @property
+    def cases(self) -> list[Case]:
+        """The cases so far."""
+        return self.campaign.cases
 
     def add(self, case: Case) -> None:
         """Print a case and write the files."""
         with self.guard:
             self.cases.append(case)
-            count = f" {case.number}/{self.repeat}" if self.repeat > 1 else ""
-            self.term.say(f"{case.verdict:<9} {case.lab + count:<24} {case.seconds:6.1f} s")
-            if case.verdict != "pass":
-                self.term.say(f"          {case.reason}")
+            self._print(case)
             self._write()
 
+    def _print(self, case: Case, more: str = "") -> None:
+        repeat = self.campaign.repeat
+        count = f" {case.number}/{repeat}" if repeat > 1 else ""
+        self.term.say(f"{case.verdict:<9} {case.lab + count:<24} {case.seconds:6.1f} s{more}")
+        if case.verdict != "pass":
+            self.term.say(f"          {case.reason}")
+
     def _write(self) -> None:
-        counts = {v: sum(case.verdict == v for case in self.cases) for v in reversed(VERDICTS)}
         if self.json_file:
-            document = {
-                "schema": SCHEMA,
-                "counts": counts,
-                "cases": [asdict(case) for case in self.cases],
-            }
-            self.json_file.write_text(json.dumps(document, indent=1) + "\n")
+            self.campaign.write(self.json_file)
         if self.junit_file:
             ET.ElementTree(junit(self.cases)).write(
                 self.junit_file, encoding="utf-8", xml_declaration=True
@@ -64,9 +65,11 @@ class Result:
 
     def conclude(self) -> None:
         """Print the counts. Raises SaidNo for a fail, else CannotRun for an unknown."""
-        counts = {v: sum(case.verdict == v for case in self.cases) for v in reversed(VERDICTS)}
-        words = ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n)
-        self.term.say(f"{len(self.cases)} cases: {words}")
+        counts = Counter(case.verdict for case in self.cases)
+        words = [f"{counts[v]} {v}" for v in reversed(VERDICTS) if counts[v]]
+        kept = sum(case.kept for case in self.cases)
+        words += [f"{kept} of them kept from before"] if kept else []
+        self.term.say(f"{len(self.cases)} cases: {', '.join(words)}")
         if self.cases and not any(counts[v] for v in ("pass", "fail", "unknown")):
             raise CannotRun("Every lab was skipped, nothing is verified.", "faultlab doctor")
         for verdict, kind in (("fail", SaidNo), ("unknown", CannotRun)):
@@ -84,9 +87,12 @@ def junit(cases: Sequence[Case]) -> ET.Element:
     for case in cases:
         name = f"{case.lab}.{case.number}"
         suite = ET.SubElement(top, "testsuite", name=name, time=str(case.seconds))
-        tests = case.tests or [
-            {"test": "walk", "verdict": case.verdict, "text": case.reason},
-        ]
+        if case.kept:
+            kept = ET.SubElement(ET.SubElement(suite, "properties"), "property", name="kept")
+            kept.set("value", "from an earlier verify that was cut off")
+        tests = case.tests
+        if worst(tests) != case.verdict:  # there are none, or they are not all
+            tests = [*tests, {"test": "walk", "verdict": case.verdict, "text": case.reason}]
         kinds = {"fail": "failure", "unknown": "error", "skip": "skipped"}
         for test in tests:
             node = ET.SubElement(suite, "testcase", classname=name, name=test["test"])

@@ -1,13 +1,19 @@
-"""Verify: the whole contract of labs, case by case, several side by side if asked."""
+"""Verify: the whole contract of labs, case by case, several side by side if asked.
+
+A verify that was cut off goes on from its JSON file.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from faultlab import case, doctor, paths, vm
+from faultlab import campaign, case, doctor, paths, vm
 from faultlab import lab as labs
+from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
 from faultlab.command import uninterrupted
 from faultlab.engine import Engine
@@ -45,11 +51,16 @@ def verify(
     chosen = [
         labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))
     ]
-    result = Result(term, json_file, junit_file, repeat)
+    asked = Campaign([lab.id for lab in chosen], repeat, quick=quick)
+    old = _earlier(term, Path(json_file), asked) if json_file else None
+    result = None if old else Result(term, asked, json_file, junit_file)
     places, cannot = engines_of(term, chosen, wanted)
+    runner = Runner({lab_id: engine.name for lab_id, engine in places.items()}, quick)
+    if old:  # its file stays as it is until here
+        asked.cases = _kept(term, old, asked, runner.engines)
+    result = result or Result(term, asked, json_file, junit_file)
     for lab_id, reason in cannot.items():
         result.add(Case(lab_id, 1, "skip", 0.0, reason=reason))
-    runner = Runner({lab_id: engine.name for lab_id, engine in places.items()}, quick)
     try:
         _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)
     except BaseException:
@@ -60,6 +71,24 @@ def verify(
                 take_down(engine, stack_name(lab_id))
         raise
     result.conclude()
+
+
+def _earlier(term: Terminal, file: Path, asked: Campaign) -> Campaign | None:
+    """The campaign in the file, if it goes on; one that is replaced is told."""
+    old = campaign.unfinished(file, asked)
+    if old is None and campaign.holds_something(file):
+        term.say(f"afresh: the campaign in {file.name} was complete and is replaced")
+    return old
+
+
+def _kept(term: Terminal, old: Campaign, asked: Campaign, engines: Mapping[str, str]) -> list[Case]:
+    """The cases of a campaign that was cut off which still count, and a line that says so."""
+    with term.alive("resuming", "comparing labs and program with those of its walks"):
+        kept = campaign.still_good(old, asked, engines)
+    line = f"resuming: {len(kept)} of {len(engines) * asked.repeat} walks are there"
+    again = sum(case.verdict != "skip" for case in old.cases) - len(kept)
+    term.say(line + (f", {again} others are made again" if again else ""))
+    return kept
 
 
 def engines_of(
@@ -107,16 +136,20 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
     and go, and looks that wait. Those that only wait come first, so that they wait together.
     """
+    guards = {lab.id: threading.Lock() for lab in chosen}  # its cases share the name of a stack
 
-    def repeated(lab: Lab) -> None:
-        for number in range(1, result.repeat + 1):
+    def one(lab: Lab, number: int) -> None:
+        with guards[lab.id]:
             result.add(runner.run(lab, number))
 
-    pool = ThreadPoolExecutor(max_workers=jobs)
+    numbers = range(1, result.campaign.repeat + 1)
     chosen = sorted(chosen, key=lambda lab: lab.load)
+    missing = result.campaign.missing
+    todo = [(lab, n) for n in numbers for lab in chosen if (lab.id, n) in missing]
+    pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        with term.alive("run", f"{len(chosen)} labs, {jobs} at a time"):
-            for future in [pool.submit(repeated, lab) for lab in chosen]:
+        with term.alive("run", f"{len(todo)} walks, {jobs} at a time"):
+            for future in [pool.submit(one, lab, number) for lab, number in todo]:
                 future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

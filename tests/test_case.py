@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from faultlab import lab as labs
-from faultlab.case import Case, Runner
+from faultlab.case import Case, Ended, Runner, _judged
 from faultlab.lab import Lab
+from faultlab.record import Record
 from tests.conftest import Project
 
 CHECK = "checks/test_mtu.py"
@@ -45,6 +46,25 @@ def test_slow(stack) -> None:
     time.sleep(30)
 """
 
+HALF = """
+import time
+
+def test_healthy() -> None:
+    pass
+
+def test_fix() -> None:
+    time.sleep(30)
+"""
+STOPPED = """
+import pytest
+
+def test_healthy() -> None:
+    pass
+
+def test_fix() -> None:
+    pytest.exit("somebody stopped us", 0)
+"""
+
 LOCAL = {"mtu": "local"}
 
 
@@ -65,13 +85,16 @@ def test_the_worst_verdict_is_that_of_the_case(
         for i, v in enumerate(verdicts)
     ]
 
-    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> str:
-        file.write_text(json.dumps({"run": "r1", "tests": tests}))
-        return "1 failed in 3 s"
+    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> Ended:
+        collected = [test["test"] for test in tests]
+        file.write_text(json.dumps({"run": "r1", "collected": collected, "tests": tests}))
+        return Ended(1, "1 failed in 3 s")
 
     monkeypatch.setattr(Runner, "_pytest", told)
     case = Runner(LOCAL).run(labs.load("mtu"), 2)
-    assert case == Case("mtu", 2, verdict, case.seconds, "r1", reason, tests, "local")
+    got = (case.lab, case.number, case.verdict, case.run, case.reason, case.tests, case.engine)
+    assert got == ("mtu", 2, verdict, "r1", reason, tests, "local")
+    assert case.lab_digest and case.program_digest and not case.interrupted
 
 
 def run(project: Project, text: str) -> Case:
@@ -121,6 +144,75 @@ def test_stopping_lets_the_case_take_its_stack_down(project: Project) -> None:
     runner.stop()
     thread.join()
     assert not up.exists()
-    assert cases[0].verdict != "pass"
+    assert cases[0].verdict == "unknown" and cases[0].interrupted
     after = runner.run(labs.load("mtu"), 2)
     assert (after.verdict, after.reason) == ("unknown", "pytest: stopped")
+    assert after.interrupted
+
+
+def test_a_case_that_ran_out_of_time_is_no_pass(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had judged until then had all passed."""
+    monkeypatch.setattr("faultlab.case._CASE_SECONDS", {"local": 3})
+    case = run(project, HALF)
+    assert (case.verdict, case.reason) == ("unknown", "pytest: it did not end within 3 s")
+    assert not case.interrupted, "nobody did: the walk took too long, and counts"
+
+
+PASSED = [{"test": "test_healthy", "verdict": "pass", "text": ""}]
+
+
+@pytest.mark.parametrize(
+    ("ended", "collected", "verdict", "reason"),
+    [
+        (Ended(0, ""), ["test_healthy"], "pass", ""),
+        (Ended(0, ""), ["test_healthy", "test_fix"], "unknown", "pytest: test_fix never ran"),
+        (Ended(0, ""), ["test_healthy"] * 2, "unknown", "pytest: test_healthy never ran"),
+        (Ended(0, ""), [], "unknown", "pytest: no test was there"),
+        (Ended(None, "too long"), ["test_healthy"], "unknown", "pytest: too long"),
+        (Ended(2, "stop"), ["test_healthy"], "unknown", "pytest: stop"),
+        (Ended(5, "no tests ran"), ["test_healthy"], "unknown", "pytest: no tests ran"),
+        (Ended(-9, "half a li"), ["test_healthy"], "unknown", "pytest: half a li"),
+    ],
+)
+def test_only_a_whole_session_is_judged(
+    ended: Ended, collected: list[str], verdict: str, reason: str
+) -> None:
+    assert _judged(ended, collected, PASSED) == (verdict, reason)
+
+
+def test_a_record_of_half_a_session_is_no_pass_either(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = "20260101-000000-mtu-aaaa"
+    project.run(run_id, tests=PASSED, commit="abc", kernel="6.1", cpus=2)
+
+    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> Ended:
+        file.write_text(json.dumps({"run": run_id, "collected": ["test_fix"], "tests": PASSED}))
+        return Ended(0, "")
+
+    monkeypatch.setattr(Runner, "_pytest", told)
+    case = Runner(LOCAL).run(labs.load("mtu"), 1)
+    assert (case.commit, case.kernel, case.cpus) == ("abc", "6.1", 2)
+    assert (case.verdict, Record.read(run_id).verdict) == ("unknown", "unknown")
+
+
+def test_tests_that_never_ran_are_no_pass(project: Project) -> None:
+    case = run(project, STOPPED)
+    assert case.verdict == "unknown"
+    assert case.reason == "pytest: test_fix never ran"
+
+
+def test_pytest_that_was_interrupted_is_no_pass(project: Project) -> None:
+    me = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)"
+    case = run(project, HALF.replace("import time", "").replace("time.sleep(30)", f"exec({me!r})"))
+    assert case.verdict == "unknown" and case.interrupted
+    assert case.reason.startswith("pytest: ")
+
+
+def test_options_of_pytest_in_the_environment_take_no_test_away(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_well")
+    assert len(run(project, MIXED).tests) == 4

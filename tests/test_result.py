@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from faultlab.campaign import Campaign
 from faultlab.case import Case
 from faultlab.errors import CannotRun, SaidNo
 from faultlab.result import Result
@@ -29,7 +31,7 @@ DEAD = Case("mtu", 3, "unknown", 0.4, reason="pytest: killed")
 
 def result(folder: Path, repeat: int = 1) -> Result:
     files = str(folder / "r.json"), str(folder / "r.xml")
-    return Result(Terminal(), *files, repeat)
+    return Result(Terminal(), Campaign(["mtu"], repeat), *files)
 
 
 def told(folder: Path) -> dict[str, Any]:
@@ -51,8 +53,17 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
     result(tmp_path).add(case("fail", reason="loss: measured 3 %, wanted at most 0 %"))
     facts = told(tmp_path)
     assert facts["schema"] == 1
+    assert facts["campaign"] == {"labs": ["mtu"], "repeat": 1, "finished": True}
     (one,) = facts["cases"]
     assert one == {
+        "began": "",
+        "commit": "",
+        "kernel": "",
+        "cpus": 0,
+        "lab_digest": "",
+        "program_digest": "",
+        "interrupted": False,
+        "kept": False,
         "lab": "mtu",
         "number": 1,
         "verdict": "fail",
@@ -143,3 +154,30 @@ def test_all_pass_is_silent(tmp_path: Path) -> None:
     cases.add(case("pass"))
     cases.add(case("skip"))
     cases.conclude()
+
+
+def test_what_is_kept_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = replace(case("pass"), kept=True)
+    files = str(tmp_path / "r.json"), str(tmp_path / "r.xml")
+    going_on = Result(Terminal(), Campaign(["mtu"], 2, [old]), *files)
+    assert [one["kept"] for one in told(tmp_path)["cases"]] == [True]
+    assert not told(tmp_path)["campaign"]["finished"]
+    going_on.add(case("pass", number=2))
+    going_on.conclude()
+    assert capsys.readouterr().out.splitlines() == [
+        "pass      mtu 1/2                    12.3 s  kept",
+        "pass      mtu 2/2                    12.3 s",
+        "2 cases: 2 pass, 1 of them kept from before",
+    ]
+    first, second = ET.parse(tmp_path / "r.xml").getroot()
+    assert first.find("properties/property[@name='kept']") is not None
+    assert second.find("properties") is None
+    assert told(tmp_path)["campaign"]["finished"]
+
+
+def test_half_a_session_is_an_error_in_the_junit_file(tmp_path: Path) -> None:
+    tests = [{"test": "test_healthy", "verdict": "pass", "text": ""}]
+    result(tmp_path).add(Case("mtu", 1, "unknown", 9.0, "r", "too long", tests))
+    (suite,) = ET.parse(tmp_path / "r.xml").getroot()
+    assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
+    assert suite.find("testcase/error[@message='too long']") is not None

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from faultlab import digest
 from faultlab import lab as labs
 from faultlab.measured import PHASES
-from faultlab.rate import wilson
+from faultlab.rate import Share, wilson
 from faultlab.report import score as page
 from faultlab.score import bundle, exam, figures, results, scorecard, verdict
 from faultlab.score import tool as tools
@@ -222,11 +223,11 @@ def test_whoever_always_alarms_or_never_does_scores_nothing() -> None:
 
 
 def test_shares_have_wilsons_interval() -> None:
-    share = figures.Share(57, 12)
+    share = Share(57, 12)
     low, high = wilson(12, 57)
     assert share.interval == (100 * low, 100 * high)
     assert share.text == "12 of 57, 21% (12 to 33)"
-    assert figures.Share(0, 0).text == "-"
+    assert Share(0, 0).text == "-"
 
 
 def test_a_trial_without_a_verdict_counts_nowhere() -> None:
@@ -318,7 +319,7 @@ def test_results_are_kept_and_go_on(tmp_path: Path) -> None:
     lab, mine = labs.load("mtu"), tool()
     kept = Results(tmp_path / "new/score.json", {"seed": 3})
     one = trial("mine", "mtu", "faulty", alarm=True, causes=["mtu"])
-    digests = {"tool_digest": mine.digest, "lab_digest": results.lab_digest(lab)}
+    digests = {"tool_digest": mine.digest, "lab_digest": digest.fault(lab)}
     kept.add([Trial(**{**vars(one), **digests})])
     again = results.read(kept.file)
     assert again == kept

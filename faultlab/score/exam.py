@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from faultlab import digest, lock, paths, verify
 from faultlab import lab as labs
-from faultlab import lock, paths, verify
 from faultlab.engine import Engine
 from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Lab
@@ -87,7 +87,7 @@ def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | N
     engine = Engine()
     _prepare(term, engine, examined, kept)
     kept.facts |= {"machine": _machine(engine)}
-    digest = results.lab_digest(lab)
+    made_of = digest.fault(lab)
     for phase in PHASES:
         archive = recorded.phase(phase)
         with term.step("replay", f"{lab.id} {phase}") as step:
@@ -96,7 +96,7 @@ def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | N
                 for tool in examined
             }
             look = Look(lab, phase, 1)
-            made = _trials(look, examined, outcomes, digest, str(recorded.manifest.get("run", "")))
+            made = _trials(look, examined, outcomes, made_of, str(recorded.manifest.get("run", "")))
             kept.add(made)
             step.done(f"{lab.id} {phase}: {_loud(made)}")
     _conclude(term, kept)
@@ -185,15 +185,15 @@ def _all(
 
 
 def _look(engine: Engine, look: Look, wanted: Sequence[Tool]) -> list[Trial]:
-    digest = results.lab_digest(look.lab)
+    made_of = digest.fault(look.lab)
     with standing(engine, look.lab, look.phase) as run:
         with traffic(lambda: run.check.look(run.stack)):
             outcomes = trial.examine(run.stack, look.lab, wanted)
-        return _trials(look, wanted, outcomes, digest, run.record.id)
+        return _trials(look, wanted, outcomes, made_of, run.record.id)
 
 
 def _trials(
-    look: Look, wanted: Sequence[Tool], outcomes: Mapping[str, Outcome], digest: str, run: str
+    look: Look, wanted: Sequence[Tool], outcomes: Mapping[str, Outcome], made_of: str, run: str
 ) -> list[Trial]:
     return [
         Trial(
@@ -202,7 +202,7 @@ def _trials(
             phase=look.phase,
             number=look.number,
             tool_digest=tool.digest,
-            lab_digest=digest,
+            lab_digest=made_of,
             kind=outcomes[tool.id].kind,
             verdict=outcomes[tool.id].verdict,
             reason=outcomes[tool.id].reason,

@@ -12,7 +12,7 @@ from faultlab import compose
 from faultlab import lab as labs
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY
-from faultlab.rate import wilson
+from faultlab.rate import Share
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Detects
@@ -37,33 +37,6 @@ LEGEND = (
     "N caught every time, its cause named   c caught every time   p now and then",
     "· silent   ! alarm where nothing is wrong   ? no verdict   blank: not looked at",
 )
-
-
-@dataclass(frozen=True)
-class Share:
-    """So many of so many, with the interval of 95% (Wilson)."""
-
-    of: int
-    happened: int
-
-    @property
-    def percent(self) -> float | None:
-        """None of nothing."""
-        return 100 * self.happened / self.of if self.of else None
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """In percent."""
-        low, high = wilson(self.happened, self.of)
-        return 100 * low, 100 * high
-
-    @property
-    def text(self) -> str:
-        """`12 of 57, 21% (13 to 33)`."""
-        if self.percent is None:
-            return "-"
-        low, high = self.interval
-        return f"{self.happened} of {self.of}, {self.percent:.0f}% ({low:.0f} to {high:.0f})"
 
 
 @dataclass(frozen=True)

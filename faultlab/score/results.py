@@ -6,7 +6,6 @@ a score that was interrupted goes on where it was, and two halves are one.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,8 +14,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import check, paths
-from faultlab.errors import BadInput, CannotRun
+from faultlab import digest, paths
+from faultlab.errors import BadInput
 from faultlab.lab import Lab
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Kind
@@ -73,7 +72,7 @@ class Results:
         made = self.trials.get((tool.id, lab.id, phase, number))
         return made is not None and (made.tool_digest, made.lab_digest) == (
             tool.digest,
-            lab_digest(lab),
+            digest.fault(lab),
         )
 
     def save(self) -> None:
@@ -85,22 +84,8 @@ class Results:
         ]
         trials = ",\n".join(lines)  # a line each, so that a difference can be read
         text = json.dumps(head, indent=1).removesuffix("\n}") + f',\n "trials": [\n{trials}\n]}}\n'
-        part = self.file.with_suffix(".part")
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text)
-            part.replace(self.file)
-        except OSError as error:
-            raise CannotRun(f"{self.file} cannot be written: {error.strerror}.", "df -h") from error
-
-
-def lab_digest(lab: Lab) -> str:
-    """Of all that makes a lab: its fault, its stack, and its check."""
-    digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
-    files = [paths.labs() / "stack.yaml", check.file_of(lab.id)]
-    for file in [*files, *([lab.overlay] if lab.overlay else [])]:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        paths.write_whole(self.file, text)
 
 
 def read(file: Path) -> Results:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from faultlab.rate import Share
 from faultlab.score import figures, results
 from faultlab.score.figures import Cell, Row
 from faultlab.score.results import Results
@@ -90,14 +91,14 @@ def grid(tools: Sequence[str], cells: Mapping[str, Mapping[str, Cell]]) -> list[
     return lines
 
 
-def _brief(share: figures.Share) -> str:
+def _brief(share: Share) -> str:
     if share.percent is None:
         return "-"
     low, high = share.interval
     return f"{share.happened}/{share.of} {low:.0f}-{high:.0f}%"
 
 
-def _part(share: figures.Share) -> str:
+def _part(share: Share) -> str:
     return f"{share.happened}/{share.of}" if share.of else "-"
 
 
@@ -147,6 +148,6 @@ def _row_json(row: Row) -> dict[str, Any]:
     shares = {
         name: {**asdict(share), "interval": list(share.interval)}
         for name in ("detects", "cause", "component", "false")
-        if isinstance(share := getattr(row, name), figures.Share)
+        if isinstance(share := getattr(row, name), Share)
     }
     return {**asdict(row), **shares, "informed": row.informed}

@@ -1,0 +1,140 @@
+"""Campaign: what a verify was asked for and its cases so far, in one file that it can go on from.
+
+A case of the file counts again only while its lab, its program and its engine are what they were.
+A campaign that came to its end is never gone on with, so that nobody gets yesterday's verdicts
+for today's; only more walks of it can be asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from faultlab import paths
+from faultlab.case import Case, digests
+from faultlab.errors import BadInput
+from faultlab.record import VERDICTS
+
+SCHEMA = 1
+
+Key = tuple[str, int]  # lab, number
+
+
+@dataclass
+class Campaign:
+    """These labs, each so often, in quick walks or whole ones; and the cases so far."""
+
+    labs: list[str]
+    repeat: int
+    cases: list[Case] = field(default_factory=list)
+    quick: bool = False
+
+    @property
+    def asked(self) -> list[Key]:
+        """Every case that it wants."""
+        return [(lab_id, number) for number in range(1, self.repeat + 1) for lab_id in self.labs]
+
+    @property
+    def missing(self) -> set[Key]:
+        """Those that are not there, or that somebody interrupted; a skip stands for all its lab."""
+        made = {(case.lab, case.number) for case in self.cases if not case.interrupted}
+        skipped = {case.lab for case in self.cases if case.verdict == "skip" and not case.engine}
+        return {key for key in self.asked if key not in made and key[0] not in skipped}
+
+    def write(self, file: Path) -> None:
+        """Write the file whole, or leave the old one. Raises CannotRun."""
+        counts = Counter(case.verdict for case in self.cases)
+        document = {
+            "schema": SCHEMA,
+            "campaign": {
+                "labs": self.labs,
+                "repeat": self.repeat,
+                "quick": self.quick,
+                "finished": not self.missing,
+            },
+            "counts": {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
+            "cases": [asdict(case) for case in self.cases],
+        }
+        paths.write_whole(file, json.dumps(document, indent=1) + "\n")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What `campaign` in the file holds, for one who goes on with it."""
+
+    labs: list[str]
+    repeat: int
+    quick: bool = False
+
+
+def read(file: Path) -> Campaign:
+    """The campaign in a file; one that an older program wrote counts as complete.
+
+    Raises BadInput: not there, damaged, or of another kind.
+    """
+    try:
+        document = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no file {file}.", "faultlab verify --help") from error
+    except (OSError, ValueError) as error:
+        raise _foreign(file, f": {error}") from error
+    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+        raise _foreign(file, " that this faultlab reads")
+    try:
+        cases = TypeAdapter(list[Case]).validate_python(document.get("cases"))
+        old = {"labs": list(dict.fromkeys(case.lab for case in cases)), "repeat": 0}
+        asked = TypeAdapter(_Asked).validate_python(document.get("campaign", old))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "cases"
+        raise _foreign(file, f": {where}: {first['msg']}") from error
+    return Campaign(asked.labs, asked.repeat, cases, asked.quick)
+
+
+def holds_something(file: Path) -> bool:
+    """Is there a file that is not empty? A pipe or a device holds nothing."""
+    return file.is_file() and file.stat().st_size > 0
+
+
+def unfinished(file: Path, wanted: Campaign) -> Campaign | None:
+    """The campaign in a file, if it is a part of the wanted one that was cut off, or is to grow.
+
+    None: there is nothing, or a whole one, and the wanted one begins afresh. Raises BadInput for
+    a file of another kind, and for a part of another campaign, since nobody asked to lose that.
+    """
+    if not holds_something(file):
+        return None
+    old = read(file)
+    alike = {*old.labs} <= {*wanted.labs} and old.quick == wanted.quick
+    grows = 0 < old.repeat < wanted.repeat and alike and len(old.labs) == len(wanted.labs)
+    if not old.missing:
+        return old if grows else None
+    if not (alike and old.repeat <= wanted.repeat):
+        raise BadInput(
+            f"{file} holds a campaign that was cut off and is not this one"
+            f" ({len(old.labs)} labs x {old.repeat}).",
+            f"the command that it was made with, another file, or rm {file}",
+        )
+    return old
+
+
+def still_good(old: Campaign, wanted: Campaign, engines: Mapping[str, str]) -> list[Case]:
+    """The cases that count as they are: nothing that they depend on has changed since."""
+    today = {lab_id: digests(lab_id) for lab_id in engines}
+    found = {
+        (case.lab, case.number): replace(case, kept=True)
+        for case in old.cases
+        if case.verdict != "skip" and not case.interrupted and case.lab_digest
+        if case.engine == engines.get(case.lab)
+        if {key: getattr(case, key) for key in today[case.lab]} == today[case.lab]
+    }
+    return [found[key] for key in wanted.asked if key in found]
+
+
+def _foreign(file: Path, why: str) -> BadInput:
+    return BadInput(f"{file} is no result of a verify{why}.", f"less {file}")

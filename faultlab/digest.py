@@ -1,0 +1,110 @@
+"""Digest: of all that a result depends on; an old one counts only while nothing of it has changed.
+
+A Python file counts by its meaning: comments, docstrings and line breaks change nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from faultlab import check, compose, images, paths
+from faultlab import lab as labs
+from faultlab.lab import Lab
+
+_WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}
+_TEXTS = ("lab.toml", "README.md", "ticket.md")  # of a lab's folder; lab.toml counts by its keys
+_PROGRAM = Path(__file__).parent
+
+
+def fault(lab: Lab) -> str:
+    """Of a lab's fault, its stack, and its check: what a tool is examined on."""
+    digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
+    files = [paths.labs() / "stack.yaml", check.file_of(lab.id)]
+    for file in [*files, *([lab.overlay] if lab.overlay else [])]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def walk(lab_id: str) -> str:
+    """Of a lab as it is now: its steps, its files, its check, its images. Raises BadInput."""
+    lab = labs.load(lab_id)
+    digest = hashlib.sha256(lab.model_dump_json(include=_WALKED | {"inject", "fix"}).encode())
+    digest.update((paths.labs() / "stack.yaml").read_bytes())
+    for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
+        if file.name not in _TEXTS:
+            digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
+    for file in _reached([check.file_of(lab_id)], within=paths.checks()):
+        digest.update(_meaning(file.read_text()).encode())
+    for name in compose.read(lab.overlay).images(lab.daemons):
+        digest.update(images.tag(name).encode())
+    return digest.hexdigest()[:12]
+
+
+def program(lab_id: str) -> str:
+    """Of the modules that walk through this lab, measure it and judge it, as they are now."""
+    digest = hashlib.sha256()
+    for file in reached(lab_id):
+        digest.update(f"{file.name}\n{_meaning(file.read_text())}".encode())
+    return digest.hexdigest()[:12]
+
+
+def reached(lab_id: str) -> list[Path]:
+    """The modules of this program that a walk through a lab may run."""
+    return _reached([check.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
+
+
+def _reached(files: Iterable[Path], within: Path) -> list[Path]:
+    """Those of these files, and of all that they import, that lie in a folder."""
+    seen: set[Path] = set()
+    waiting = list(files)
+    while waiting:
+        file = waiting.pop()
+        if file not in seen and file.is_file():
+            seen.add(file)
+            waiting += _imported(file)
+    return sorted(file for file in seen if file.is_relative_to(within))
+
+
+def _imported(file: Path) -> Iterator[Path]:
+    """The files of the checks and of this program that an import in a file may mean."""
+    for name in _names(file.read_text()):
+        first, *rest = name.split(".")
+        if first == _PROGRAM.name:
+            yield _PROGRAM.joinpath(*rest).with_suffix(".py") if rest else _PROGRAM / "__init__.py"
+        elif not rest:
+            yield paths.checks() / f"{first}.py"
+
+
+@lru_cache(maxsize=256)
+def _names(text: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for node in ast.walk(_parsed(text)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=256)
+def _meaning(text: str) -> str:
+    """A digest of the file without its comments and docstrings."""
+    tree = _parsed(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _parsed(text: str) -> ast.Module:
+    """The file as Python reads it; one that it cannot read is told by pytest, not here."""
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return ast.parse(repr(text))

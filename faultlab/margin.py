@@ -1,0 +1,50 @@
+"""Margin: how far the values of a measure keep from a limit, in their own standard deviations.
+
+A limit that is a multiple of the healthy value is judged as a ratio, and so the distance is taken
+between logarithms; where a value is 0 there is none, and it is taken between the ratios themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from faultlab.check import Bound
+
+Pair = tuple[float, float]  # a value, and the healthy one of the same run
+
+FEW = 2  # values, below which there is no standard deviation
+
+
+def sigmas(bound: Bound, pairs: Sequence[Pair], *, holds: bool = True) -> float | None:
+    """The distance of the mean from the limit, positive on the side on which it must be.
+
+    `holds`: must the limit hold? For a cheat it must not. None: too few values. Infinite: exact,
+    that is without any spread, or beyond all numbers; below 0 if one is on the wrong side then.
+    """
+    if len(pairs) < FEW:
+        return None
+    right = [bound.holds(value, healthy) is holds for value, healthy in pairs]
+    exact = math.inf if all(right) else -math.inf
+    values, limit = _scaled(bound, pairs)
+    finite = [value for value in values if math.isfinite(value)]
+    beyond = len(finite) < len(values)
+    if bound.op == "exactly" or len(finite) < FEW or (beyond and not all(right)):
+        return exact
+    spread = statistics.stdev(finite)
+    if spread <= abs(limit) * 1e-12:
+        return exact
+    apart = statistics.mean(finite) - limit
+    upwards = (bound.op == "at least") is holds
+    return (apart if upwards else -apart) / spread
+
+
+def _scaled(bound: Bound, pairs: Sequence[Pair]) -> tuple[list[float], float]:
+    """The values and the limit on the scale on which they are judged."""
+    if not bound.times:
+        return [value for value, _ in pairs], bound.limit
+    ratios = [value / healthy if 0 < healthy < math.inf else math.nan for value, healthy in pairs]
+    if bound.limit <= 0 or any(ratio <= 0 for ratio in ratios):
+        return ratios, bound.limit
+    return [math.log(ratio) for ratio in ratios], math.log(bound.limit)

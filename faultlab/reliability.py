@@ -1,0 +1,200 @@
+"""Reliability: how often each lab passes, and how far its measures keep from their limits.
+
+Everything is made from walks that were recorded; nothing is measured here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from faultlab.margin import sigmas
+from faultlab.rate import Share
+from faultlab.walks import BURDENS, Kind, Limit, Walk, Walks
+
+ENOUGH = 4.0  # standard deviations between a mean and its limit: chance crosses it once in 30,000
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A measure in a phase: standard deviations between `values` values and a limit.
+
+    Infinite: exact, without any spread. None: too few values. Below 0: on the wrong side.
+    """
+
+    phase: str
+    kind: Kind
+    measure: str
+    values: int
+    sigmas: float | None
+
+    @property
+    def text(self) -> str:
+        """`12.3`, `exact`."""
+        return _text(self.sigmas)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The walks of one lab on one engine, as the lab is in the newest of them."""
+
+    lab: str
+    engine: str
+    walks: tuple[Walk, ...]
+    limits: tuple[Limit, ...]
+
+    @property
+    def name(self) -> str:
+        """`mtu`, `conntrack (vm)`."""
+        return f"{self.lab} (vm)" if self.engine == "vm" else self.lab
+
+    def count(self, verdict: str) -> int:
+        """The walks with this verdict."""
+        return sum(walk.verdict == verdict for walk in self.walks)
+
+    @property
+    def passes(self) -> Share:
+        """Of the walks that were decided."""
+        passed = self.count("pass")
+        return Share(passed + self.count("fail"), passed)
+
+    @property
+    def unknown(self) -> Share:
+        """Of all walks."""
+        return Share(len(self.walks), self.count("unknown"))
+
+    @property
+    def again(self) -> Share:
+        """Looks that were taken again, of all."""
+        return Share(sum(w.looks for w in self.walks), sum(len(w.again) for w in self.walks))
+
+    @property
+    def seconds(self) -> tuple[float, float, float]:
+        """Median, shortest, longest."""
+        found = [walk.seconds for walk in self.walks]
+        return statistics.median(found), min(found), max(found)
+
+    @cached_property
+    def distances(self) -> list[Distance]:
+        """Of every measure in every phase."""
+        return [_distance(limit, self.walks) for limit in self.limits]
+
+    @cached_property
+    def smallest(self) -> Distance | None:
+        """The one that chance crosses first; after a cheat it is enough that one measure tells."""
+        cheats: dict[str, list[Distance]] = {}
+        for each in self.distances:
+            if each.kind == "cheat":
+                cheats.setdefault(each.phase, []).append(each)
+        telling = [max(told, key=_far) for found in cheats.values() if (told := _told(found))]
+        return smallest([*telling, *(d for d in self.distances if d.kind != "cheat")])
+
+    @property
+    def weak(self) -> bool:
+        """Is it closer to a limit than chance allows?"""
+        return self.smallest is not None and _far(self.smallest) < ENOUGH
+
+
+def rows(kept: Walks) -> tuple[list[Row], int]:
+    """A row for each lab and engine; and how many walks are of a lab that has changed since."""
+    found, left = [], 0
+    order = sorted(kept.walks.values(), key=lambda walk: (walk.lab, walk.engine, walk.began))
+    for (lab_id, engine), each in groupby(order, lambda walk: (walk.lab, walk.engine)):
+        every = list(each)
+        today = [walk for walk in every if walk.lab_digest == every[-1].lab_digest]
+        left += len(every) - len(today)
+        found.append(Row(lab_id, engine, tuple(today), tuple(kept.limits.get(lab_id, []))))
+    return found, left
+
+
+def _distance(limit: Limit, walks: Iterable[Walk]) -> Distance:
+    pairs = []
+    for walk in walks:
+        value, healthy = (walk.value(limit.measure, phase) for phase in (limit.phase, "healthy"))
+        if value is not None and healthy is not None:
+            pairs.append((value, healthy))
+    far = sigmas(limit.bound, pairs, holds=limit.kind != "cheat")
+    return Distance(limit.phase, limit.kind, limit.measure, len(pairs), far)
+
+
+def smallest(found: Iterable[Distance]) -> Distance | None:
+    """The smallest of these that can be told; None where none can."""
+    return min(_told(found), key=_far, default=None)
+
+
+def _told(found: Iterable[Distance]) -> list[Distance]:
+    return [each for each in found if each.sigmas is not None]
+
+
+def _far(each: Distance) -> float:
+    return math.inf if each.sigmas is None else each.sigmas
+
+
+def reasons(walks: Iterable[Walk]) -> Counter[str]:
+    """Why looks were taken again, in words without their figures."""
+    return Counter(reason for walk in walks for text in walk.again for reason in _kinds(text))
+
+
+def _kinds(text: str) -> Iterable[str]:
+    for part in filter(None, text.split("; ")):
+        name, measured, _ = part.partition(": measured ")
+        yield f"{name}: not within a limit" if measured else re.sub(r"\d[\d.,]*", "…", part)
+
+
+def burdens(walks: Sequence[Walk]) -> dict[str, tuple[float, float]]:
+    """Of what the machine did beside us: the median of the most in each walk, and the most."""
+    found = {name: [w.most[name] for w in walks if name in w.most] for name in BURDENS}
+    return {name: (statistics.median(each), max(each)) for name, each in found.items() if each}
+
+
+def as_json(kept: Walks) -> dict[str, Any]:
+    """For a program: a row each, with all distances."""
+    found, left = rows(kept)
+    walks = [walk for row in found for walk in row.walks]
+    return {
+        "labs": [_row_json(row) for row in found],
+        "left_out": left,
+        "again": dict(reasons(walks).most_common()),
+        "burdens": {
+            name: {"median": m, "most": most} for name, (m, most) in burdens(walks).items()
+        },
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    median, shortest, longest = row.seconds
+    least = row.smallest
+    return {
+        "lab": row.lab,
+        "engine": row.engine,
+        "walks": len(row.walks),
+        **{verdict: row.count(verdict) for verdict in ("pass", "fail", "unknown")},
+        "interval": [round(end / 100, 4) for end in row.passes.interval],
+        "unknown_share": row.unknown.happened / row.unknown.of,
+        "seconds": {"median": median, "shortest": shortest, "longest": longest},
+        "looks": row.again.of,
+        "again": row.again.happened,
+        "weak": row.weak,
+        "smallest": None if least is None else _distance_json(least),
+        "distances": [_distance_json(each) for each in row.distances],
+    }
+
+
+def _distance_json(each: Distance) -> dict[str, Any]:
+    finite = each.sigmas is not None and math.isfinite(each.sigmas)
+    return {**asdict(each), "sigmas": each.sigmas if finite else None, "text": each.text}
+
+
+def _text(far: float | None) -> str:
+    if far is None:
+        return "-"
+    if math.isinf(far):
+        return "exact" if far > 0 else "crossed"
+    return f"{far:.1f}" if far < 100 else "> 99"

@@ -1,0 +1,170 @@
+"""The page about reliability: for a person in 80 columns, as Markdown, for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from faultlab import paths, reliability, walks
+from faultlab.errors import BadInput, CannotRun
+from faultlab.reliability import ENOUGH, Distance, Row, smallest
+from faultlab.terminal import Terminal
+from faultlab.walks import Walk, Walks
+
+FILE = "docs/reliability.json"  # what docs/reliability.md is made from
+
+_ABOUT = """\
+# How reliable the labs are
+
+Written by `faultlab reliability --markdown docs/reliability.json`; not edited by hand, and a test
+compares the two. A walk is one `faultlab verify` of a lab: healthy, faulty, fixed, each alternative
+and each cheat.
+
+- `95%`: where the true share of passes lies, of the walks that were decided (Wilson); `?`: unknown.
+- `seconds`: median and range. `again`: looks that proved nothing and were taken once more.
+- `sigmas`: the smallest distance, over all phases, between the mean of a measure and its limit, in
+  standard deviations; where the limit is a multiple of the healthy value, on the logarithm. Of few
+  walks it is a rough figure. `exact`: it never varied. `-`: fewer than two walks.
+"""
+_WALKS = ("lab", "walks", "pass", "fail", "?", "95%", "seconds", "again", "sigmas")
+_DISTANCES = ("lab", "measure", "well", "ill", "cheats")
+_WEAK = ("lab", "sigmas", "measure", "phase")
+_NEEDS = f"Under {ENOUGH:.0f} sigmas: needs a stronger fault or a better measure."
+
+
+def show(term: Terminal, files: Sequence[str], *, markdown: bool, collect: str | None) -> None:
+    """Print the page of these files together. Raises BadInput, and CannotRun without a walk."""
+    kept = _collected(files, collect) if collect else walks.together(_files(files))
+    if not kept.walks:
+        raise CannotRun("There is no walk in it.", "faultlab verify --all --json FILE")
+    if markdown:
+        term.console.width = 2000
+        term.say(as_markdown(kept).rstrip())
+    else:
+        _print(term, kept)
+    term.json(reliability.as_json(kept))
+
+
+def _files(names: Sequence[str]) -> list[Path]:
+    return [Path(name) for name in names] or [paths.root() / FILE]
+
+
+def _collected(files: Sequence[str], into: str) -> Walks:
+    """What the compact file holds and these files add, written back."""
+    if not files:
+        raise BadInput("Name the files to collect from.", "faultlab reliability --help")
+    target = paths.in_a_folder(into)
+    there = target.exists() and target.stat().st_size > 0
+    kept = walks.read(target) if there else Walks()
+    kept.add(walks.together(_files(files)))
+    kept.write(target)
+    return kept
+
+
+def _print(term: Terminal, kept: Walks) -> None:
+    found, left = reliability.rows(kept)
+    weak = [row for row in found if row.weak]
+    if weak:
+        term.say(_NEEDS)
+        term.table(_WEAK, [_weak(row) for row in weak])
+        term.say()
+    term.table(_WALKS, [_cells(row) for row in found])
+    term.say("?: unknown. 95%: of the share of passes, where decided (Wilson).")
+    term.say()
+    for line in _told(found, left):
+        term.say(line)
+
+
+def as_markdown(kept: Walks) -> str:
+    """As it stands in docs/reliability.md."""
+    found, left = reliability.rows(kept)
+    weak = [row for row in found if row.weak]
+    lines = [_ABOUT, "## Where chance can decide", ""]
+    told = sum(row.smallest is not None for row in found)
+    none = f"In none of the {told} labs with more than one walk."
+    lines += [_NEEDS, "", *_table(_WEAK, map(_weak, weak))] if weak else [none]
+    lines += ["", "## Walks", "", *_table(_WALKS, map(_cells, found))]
+    lines += ["", *(f"- {line}" for line in _told(found, left))]
+    lines += ["", "## The distance of each measure", ""]
+    lines += ["The smallest over the phases in which it is well, ill, or after a cheat.", ""]
+    lines += _table(_DISTANCES, (cells for row in found for cells in _measures(row)))
+    lines += ["", "## Where it was", "", *(f"- {place}" for place in _places(found))]
+    return "\n".join(lines) + "\n"
+
+
+def _table(columns: Sequence[str], cells: Iterator[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(each)} |" for each in (columns, ["---"] * len(columns), *cells)]
+
+
+def _weak(row: Row) -> list[str]:
+    least = row.smallest
+    assert least is not None
+    return [row.name, least.text, least.measure, least.phase]
+
+
+def _cells(row: Row) -> list[str]:
+    median, shortest, longest = row.seconds
+    seconds = f"{median:.0f}"
+    if len(row.walks) > 1:
+        seconds += f" ({shortest:.0f}-{longest:.0f})"
+    low, high = row.passes.interval
+    again = row.again.percent
+    return [
+        row.name,
+        str(len(row.walks)),
+        *(str(row.count(verdict)) for verdict in ("pass", "fail", "unknown")),
+        f"{low:.0f}-{high:.0f}%" if row.passes.of else "-",
+        seconds,
+        "-" if again is None else f"{again:.0f}%",
+        row.smallest.text if row.smallest else "-",
+    ]
+
+
+def _told(found: Sequence[Row], left: int) -> Iterator[str]:
+    """What holds for all walks together, a line each."""
+    each = [walk for row in found for walk in row.walks]
+    decided = [walk for walk in each if walk.verdict != "unknown"]
+    unknown = len(each) - len(decided)
+    yield f"{len(each)} walks, {unknown} unknown ({unknown / len(each):.0%})"
+    looks, again = sum(walk.looks for walk in each), sum(len(walk.again) for walk in each)
+    if looks:
+        yield f"{looks} looks, {again} taken again ({again / looks:.1%})"
+    for reason, count in reliability.reasons(each).most_common():
+        yield f"taken again {count} x: {reason}"
+    for name, (median, most) in reliability.burdens(each).items():
+        yield f"{name}, the most in a walk: median {median:.3g}, largest {most:.3g}"
+    for walk in each:
+        if walk.verdict != "pass":
+            yield f"{walk.verdict}: {walk.lab} {walk.run or walk.began}: {walk.reason}"
+    without = sum(not walk.values for walk in each)
+    if without:
+        yield f"{without} walks have no values here, and so no distance"
+    if left:
+        yield f"left out: {left} walks of labs that have changed since"
+
+
+def _measures(row: Row) -> Iterator[list[str]]:
+    """For each measure its smallest distance in each kind of phase."""
+    for measure in dict.fromkeys(limit.measure for limit in row.limits):
+        own = [each for each in row.distances if each.measure == measure]
+        cells = [_least([d for d in own if d.kind == kind]) for kind in ("well", "ill", "cheat")]
+        yield [row.name, measure, *cells]
+
+
+def _least(found: Sequence[Distance]) -> str:
+    least = smallest(found)
+    if least is None:
+        return "-"
+    return least.text if least.text == "exact" else f"{least.text} ({least.phase})"
+
+
+def _places(found: Sequence[Row]) -> Iterator[str]:
+    def place(walk: Walk) -> str:
+        where = f"engine {walk.engine or '?'}, kernel {walk.kernel or '?'}, {walk.cpus} processors"
+        return f"{walk.began[:10]}, commit {walk.commit or '?'}: {where}"
+
+    counted: dict[str, int] = {}
+    for row in found:
+        for walk in row.walks:
+            counted[place(walk)] = counted.get(place(walk), 0) + 1
+    yield from (f"{where}: {count} walks" for where, count in sorted(counted.items()))

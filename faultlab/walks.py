@@ -1,0 +1,259 @@
+"""Walks: what a campaign says of the lab itself, in a compact file that pieces are added to.
+
+A line for each walk: its verdict, and the values of every measure in every phase; and for each lab
+the limits of the day on which the file was written. Nothing else is needed to judge them again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from faultlab import campaign, check, paths
+from faultlab import lab as labs
+from faultlab.case import Case
+from faultlab.check import Bound, Measure
+from faultlab.contract import alternative, before, cheat, fixed_only
+from faultlab.errors import BadInput
+from faultlab.lab import Lab
+from faultlab.measured import FAULTY, FIXED, HEALTHY
+from faultlab.record import Record
+
+SCHEMA = 1
+BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them
+
+Kind = Literal["well", "ill", "cheat"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a measure must be in a phase of a lab; after a cheat one of them must fail."""
+
+    phase: str
+    kind: Kind
+    measure: str
+    unit: str
+    op: Literal["at least", "at most", "exactly"]
+    limit: float
+    times: bool
+
+    @property
+    def row(self) -> list[Any]:
+        """As the compact file has it."""
+        *first, limit, times = asdict(self).values()
+        return [*first, _number(limit), times]
+
+    @property
+    def bound(self) -> Bound:
+        """As a check has it."""
+        return Bound(self.op, self.limit, self.times)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One walk: `looks` with those that were taken again, `again` why, `most` of each burden.
+
+    `values`: of each measure, in the order of `phases`; none where its record is not here.
+    """
+
+    lab: str
+    number: int
+    verdict: Literal["pass", "fail", "unknown"]
+    seconds: float = 0.0
+    reason: str = ""
+    run: str = ""
+    began: str = ""
+    engine: str = ""
+    commit: str = ""
+    kernel: str = ""
+    cpus: int = 0
+    lab_digest: str = ""
+    looks: int = 0
+    again: list[str] = field(default_factory=list)
+    most: dict[str, float] = field(default_factory=dict)
+    phases: list[str] = field(default_factory=list)
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others, wherever it was made."""
+        return self.run or f"{self.began} {self.lab} {self.number}"
+
+    def value(self, measure: str, phase: str) -> float | None:
+        """None where it was not measured."""
+        if measure not in self.values or phase not in self.phases:
+            return None
+        return self.values[measure][self.phases.index(phase)]
+
+
+@dataclass
+class Walks:
+    """Walks of some labs, and the limits of these labs."""
+
+    limits: dict[str, list[Limit]] = field(default_factory=dict)
+    walks: dict[str, Walk] = field(default_factory=dict)
+
+    def add(self, other: Walks) -> None:
+        """Take over other walks, each once, and their limits; values are never lost to none."""
+        self.limits |= other.limits
+        for key, walk in other.walks.items():
+            if walk.values or key not in self.walks:
+                self.walks[key] = walk
+
+    def write(self, file: Path) -> None:
+        """Write the file whole, a line for each walk. Raises CannotRun."""
+        limits = [
+            f"{json.dumps(lab_id)}: {_line([one.row for one in each])}"
+            for lab_id, each in sorted(self.limits.items())
+        ]
+        order = sorted(self.walks.values(), key=lambda walk: (walk.lab, walk.began, walk.number))
+        walks = [
+            _line({k: v for k, v in _portable(walk).items() if v or k == "number"})
+            for walk in order
+        ]
+        text = (
+            f'{{"schema": {SCHEMA}, "limits": {{\n' + ",\n".join(limits) + "\n},\n"
+            '"walks": [\n' + ",\n".join(walks) + "\n]}\n"
+        )
+        paths.write_whole(file, text)
+
+
+def _portable(walk: Walk) -> dict[str, Any]:
+    """As JSON can hold it: what it has no number for is a word."""
+    values = {name: [_number(value) for value in each] for name, each in walk.values.items()}
+    return {**asdict(walk), "values": values}
+
+
+def _number(value: float) -> float | int | str:
+    if not math.isfinite(value):
+        return str(value)
+    return int(value) if value == int(value) else value
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def together(files: Iterable[Path]) -> Walks:
+    """The walks of campaigns and of compact files. Raises BadInput."""
+    found = Walks()
+    for file in files:
+        found.add(read(file))
+    return found
+
+
+def read(file: Path) -> Walks:
+    """The walks in a file, of either kind. Raises BadInput."""
+    try:
+        document = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no file {file}.", "faultlab reliability --help") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{file} holds no walks: {error}.", f"less {file}") from error
+    if not isinstance(document, Mapping) or "walks" not in document:
+        return of_cases(campaign.read(file).cases)
+    if document.get("schema") != SCHEMA:
+        raise BadInput(f"{file} holds no walks that this faultlab reads.", f"less {file}")
+    try:
+        walks = TypeAdapter(list[Walk]).validate_python(document["walks"])
+        rows = TypeAdapter(dict[str, list[_Row]]).validate_python(document.get("limits"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
+    limits = {lab_id: [Limit(*row) for row in each] for lab_id, each in rows.items()}
+    return Walks(limits, {walk.key: walk for walk in walks})
+
+
+_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
+
+
+def of_cases(cases: Iterable[Case]) -> Walks:
+    """Cases that were walked to an end, with what their records hold, and today's limits."""
+    walked = [walk for case in cases if (walk := _walk(case)) is not None]
+    found = Walks(walks={walk.key: walk for walk in walked})
+    for lab_id in sorted({walk.lab for walk in walked} & {*labs.ids()}):
+        found.limits[lab_id] = list(limits(labs.load(lab_id)))
+    return found
+
+
+def _walk(case: Case) -> Walk | None:
+    if case.interrupted or case.verdict not in ("pass", "fail", "unknown"):
+        return None
+    whole = {
+        key: value
+        for key, value in asdict(case).items()
+        if key in ("lab", "number", "verdict", "seconds", "reason", "run", "began", "engine")
+        or key in ("commit", "kernel", "cpus", "lab_digest")
+    }
+    record = Record.open(case.run)
+    if record is not None:
+        kept = {key: record.facts.get(key) for key in ("commit", "kernel", "cpus", "engine")}
+        whole |= {key: value for key, value in kept.items() if value}
+        whole["began"] = case.began or record.facts["started"]
+        whole |= _looked(record) | _values(record)
+    with suppress(ValidationError):
+        return TypeAdapter(Walk).validate_python(whole)
+    return None
+
+
+def _looked(record: Record) -> dict[str, Any]:
+    events = [e for e in record.facts["events"] if e["what"] in ("measured", "undecided")]
+    most = {
+        key: max(found)
+        for key in BURDENS
+        if (found := [e[key] for e in events if isinstance(e.get(key), int | float)])
+    }
+    again = [str(e.get("text", "")) for e in events if e["what"] == "undecided"]
+    return {"looks": len(events), "again": again, "most": most}
+
+
+def _values(record: Record) -> dict[str, Any]:
+    """The values of all measures as they were judged on that day, in six digits."""
+    phases = [phase for phase, found in record.facts["judged"].items() if found.get("good")]
+    values: dict[str, list[float]] = {}
+    for phase in phases:
+        for finding in record.facts["judged"][phase]["good"]:
+            values.setdefault(finding["name"], []).append(float(f"{finding['value']:.6g}"))
+    whole = {name: each for name, each in values.items() if len(each) == len(phases)}
+    return {"phases": phases, "values": whole}
+
+
+def limits(lab: Lab) -> Iterator[Limit]:
+    """Every limit that the contract holds a lab to, phase by phase."""
+    symptom = check.load(lab.id).symptom
+
+    def well(phase: str, measures: Iterable[Measure[Any]] = symptom) -> Iterator[Limit]:
+        return (_limit(phase, "well", m, m.good) for m in measures)
+
+    def ill(phase: str, gone: Iterable[int] = ()) -> Iterator[Limit]:
+        if lab.control:
+            return well(phase)
+        stages = [None, *lab.showing([*gone])]
+        return (_limit(phase, "ill", m, m.bad) for m in symptom if m.bad and m.stage in stages)
+
+    yield from well(HEALTHY)
+    yield from ill(FAULTY)
+    for order in lab.orders:
+        for count in range(1, len(order)):
+            gone, phase = order[:count], fixed_only(lab, order[:count])
+            yield from well(phase, [m for m in symptom if m.stage in gone])
+            yield from ill(phase, gone)
+    yield from well(FIXED)
+    for i, _ in enumerate(lab.alternative, 1):
+        yield from ill(before(alternative(i)))
+        yield from well(alternative(i))
+    for i, _ in enumerate(lab.cheat, 1):
+        yield from (_limit(cheat(i), "cheat", m, m.good) for m in symptom if not m.steady)
+
+
+def _limit(phase: str, kind: Kind, measure: Measure[Any], bound: Bound) -> Limit:
+    named = phase, kind, measure.name, measure.unit
+    return Limit(*named, bound.op, bound.limit, bound.times)

@@ -1,0 +1,74 @@
+"""Digests: what a walk depends on changes them, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from faultlab import digest
+from faultlab import lab as labs
+from tests.conftest import Project
+
+
+@pytest.mark.parametrize(
+    ("lab_id", "file", "old", "new"),
+    [
+        ("mtu", "labs/stack.yaml", "services:", "# another\nservices:"),
+        ("mtu", "labs/mtu/lab.toml", "mtu 1500", "mtu 1400"),
+        ("gzip", "labs/gzip/compose.yaml", "services:", "# another\nservices:"),
+        ("mtu", "checks/test_mtu.py", "at_least(100)", "at_least(99)"),
+    ],
+)
+def test_what_makes_a_lab(lab_id: str, file: str, old: str, new: str, project: Project) -> None:
+    before, of_program = digest.walk(lab_id), digest.program(lab_id)
+    text = (project.root / file).read_text()
+    assert old in text
+    (project.root / file).write_text(text.replace(old, new, 1))
+    assert digest.walk(lab_id) != before
+    assert digest.program(lab_id) == of_program
+    assert digest.walk("gzip") != digest.walk("mtu")
+
+
+def test_what_a_check_imports_from_its_folder_makes_a_lab(project: Project) -> None:
+    text = (project.root / "checks/test_mtu.py").read_text()
+    project.write("checks/test_mtu.py", f"{text}\nfrom helper import NUMBER\n")
+    project.write("checks/helper.py", "NUMBER = 1")
+    before = digest.walk("mtu")
+    project.write("checks/helper.py", "NUMBER = 2")
+    assert digest.walk("mtu") != before
+
+
+def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert project.root
+    before = digest.walk("mtu")
+    with monkeypatch.context() as now:
+        now.setattr("faultlab.images.tag", lambda name: f"another/{name}")
+        assert digest.walk("mtu") != before
+
+
+def test_the_program_that_walks_is_what_its_check_and_conftest_reach() -> None:
+    mtu = {file.stem for file in digest.reached("mtu")}
+    assert mtu >= {"contract", "run", "check", "stack", "steal", "engine", "hping3", "curl"}
+    assert not mtu & {"cli", "origins", "wrk", "reliability", "page", "server"}
+    assert "wrk" in {file.stem for file in digest.reached("gzip")}
+
+
+def test_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, lab = digest.program("mtu"), digest.walk("mtu")
+    fewer = digest.reached("mtu")[1:]
+    monkeypatch.setattr(digest, "reached", lambda _: fewer)
+    assert digest.program("mtu") != program and digest.walk("mtu") == lab
+
+
+def test_a_check_that_python_cannot_read_has_one_too(project: Project) -> None:
+    before = digest.walk("mtu")
+    project.write("checks/test_mtu.py", "def look(:\n")
+    assert digest.walk("mtu") != before
+
+
+def test_the_fault_that_tools_are_examined_on(project: Project) -> None:
+    lab = labs.load("mtu")
+    before = digest.fault(lab)
+    project.write("labs/mtu/README.md", "# nothing")
+    assert digest.fault(labs.load("mtu")) == before
+    project.write("checks/test_mtu.py", "")
+    assert digest.fault(labs.load("mtu")) != before
