@@ -91,8 +91,8 @@ unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q --ignore=tests/live tests
 test: export FAULTLAB_QUICK = 1
 test: export FAULTLAB_TESTS = 1
-test: ready ## all of the above and every lab; what is slow takes turns (15 min)
+test: ready ## all tests, each lab walked; what is slow takes turns
 	@tests/run.sh
 test-all: export FAULTLAB_TESTS = 1
-test-all: ready ## the same, and nothing is left out (hours without KVM)
+test-all: ready ## the same with nothing left out (hours without KVM)
 	@tests/run.sh

@@ -11,7 +11,7 @@ vm_log=$(mktemp --tmpdir faultlab-vm.XXXXXX)
 .venv/bin/faultlab vm up >"$vm_log" 2>&1 &
 vm=$!
 # A background job of a script ignores Ctrl-C, so it has to be told.
-trap 'kill "$vm" 2>/dev/null; rm -f "$vm_log"' EXIT
+trap 'kill "$vm" 2>/dev/null || true; rm -f "$vm_log"' EXIT
 trap 'exit 130' INT TERM HUP
 
 # took NAME COMMAND...: run a part, and say how long it took.

@@ -43,7 +43,7 @@ def engine() -> Engine:
     return engine
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def quiet_stack(engine: Engine) -> Iterator[Stack]:
     """The stack of the control `healthy`, with nothing done to it."""
     name = stack_name("contract")
