@@ -97,12 +97,12 @@ class Terminal:
         self.say(f"{line:<70} {seconds:5.1f} s" if len(line) <= 70 else f"{line}")
 
     @contextmanager
-    def alive(self, label: str, doing: str) -> Iterator[None]:
+    def alive(self, label: str, doing: str) -> Iterator[Step]:
         """A sign of life while the body takes longer than two seconds, and no line at its end."""
         step = Step()
         step.note(doing)
         with self._beating(label, step):
-            yield
+            yield step
 
     @contextmanager
     def _beating(self, label: str, step: Step) -> Iterator[None]:

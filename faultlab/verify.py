@@ -22,7 +22,7 @@ from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
 from faultlab.result import Result
 from faultlab.run import ensure_images, stack_name, take_down
-from faultlab.terminal import Terminal
+from faultlab.terminal import Step, Terminal
 
 
 def verify(
@@ -138,9 +138,15 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     """
     guards = {lab.id: threading.Lock() for lab in chosen}  # its cases share the name of a stack
 
-    def one(lab: Lab, number: int) -> None:
+    now: list[str] = []  # the labs that are walked at the moment
+
+    def one(lab: Lab, number: int, step: Step) -> None:
         with guards[lab.id]:
+            now.append(lab.id)
+            step.note(" and ".join(now))
             result.add(runner.run(lab, number))
+            now.remove(lab.id)
+            step.note(" and ".join(now))
 
     numbers = range(1, result.campaign.repeat + 1)
     chosen = sorted(chosen, key=lambda lab: lab.load)
@@ -148,8 +154,8 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     todo = [(lab, n) for n in numbers for lab in chosen if (lab.id, n) in missing]
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        with term.alive("run", f"{len(todo)} walks, {jobs} at a time"):
-            for future in [pool.submit(one, lab, number) for lab, number in todo]:
+        with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
+            for future in [pool.submit(one, lab, number, step) for lab, number in todo]:
                 future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
