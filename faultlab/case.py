@@ -27,7 +27,7 @@ _JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict:
 _INTERRUPTED = 2  # also when a check file cannot be imported: then no test was collected
 _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 _PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
-_CASE_SECONDS = {"local": 600, "vm": 1800}  # without KVM everything takes many times as long
+_CASE_SECONDS = {"local": 900, "vm": 1800}  # without KVM everything takes many times as long
 
 
 def namespace() -> str:

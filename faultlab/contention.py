@@ -40,11 +40,15 @@ class Process:
 
 @dataclass(frozen=True)
 class Moment:
-    """What the kernel had counted at one time. `delay` and `pressure` in seconds; None: unknown."""
+    """What the kernel had counted at one time. `delay` and `pressure` in seconds; None: unknown.
+
+    `processes`: all of them by number; `ours`: the numbers of those that are not others.
+    """
 
     ticks: int
     stolen: int
-    others: dict[int, Process]
+    processes: dict[int, Process]
+    ours: frozenset[int] = frozenset()
     delay: float | None = None
     pressure: float | None = None
 
@@ -109,12 +113,9 @@ class Observer:
         stack = {pid for pid, process in everything.items() if self._in_stack(pid, process)}
         if not stack and (self.containers or self.guest):
             return Moment(0, 0, {})  # it runs on another machine
-        others = {
-            pid: process
-            for pid, process in everything.items()
-            if pid not in family and pid not in stack and not process.name.startswith(_DOCKER)
-        }
-        return Moment(ticks, stolen, others, self._delay(stack), self._pressure())
+        docker = {pid for pid, process in everything.items() if process.name.startswith(_DOCKER)}
+        ours = frozenset(family | stack | docker)
+        return Moment(ticks, stolen, everything, ours, self._delay(stack), self._pressure())
 
     def since(self, before: Moment) -> Contention:
         """Return what others took between an earlier moment and now."""
@@ -174,7 +175,7 @@ def between(before: Moment, now: Moment) -> Contention:
         return Contention(0.0, 0.0)
     seconds = ticks * _TICK
     elapsed = seconds / (os.cpu_count() or 1)
-    used = _used(before.others, now.others)
+    used = _used(before.processes, now)
     most = sorted(used.items(), key=lambda item: -item[1])[:3]
     names = [f"{name} {spent / elapsed:.1f} CPUs" for name, spent in most if spent > 0.05 * elapsed]
     return Contention(
@@ -186,25 +187,27 @@ def between(before: Moment, now: Moment) -> Contention:
     )
 
 
-def _used(before: dict[int, Process], now: dict[int, Process]) -> dict[str, float]:
-    """Return the CPU seconds between two readings by the name of the program."""
+def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
+    """Return the CPU seconds of others between two readings, by the name of the program."""
     spent: dict[int, float] = {}
-    for pid, process in now.items():
+    for pid, process in now.processes.items():
         was = before.get(pid)
         # Without an earlier reading it began meanwhile; with another name its number is new.
         spent[pid] = process.seconds - (was.seconds if was and was.name == process.name else 0.0)
     for pid, process in before.items():
-        if pid in now:
+        if pid in now.processes:
             continue
         heir = process.parent
-        while heir not in now and heir in before:
+        while heir not in spent and heir in before:
             heir = before[heir].parent
         if heir in spent:
             # It has ended, and who is left of its parents got all its time: also that from before.
             spent[heir] -= process.seconds
     used: dict[str, float] = {}
     for pid, seconds in spent.items():
-        used[now[pid].name] = used.get(now[pid].name, 0.0) + max(0.0, seconds)
+        name = now.processes[pid].name
+        if pid not in now.ours:
+            used[name] = used.get(name, 0.0) + max(0.0, seconds)
     return used
 
 

@@ -33,6 +33,7 @@ READY = "ready"  # the event after which a learner can work
 _TAKES_EFFECT = 0.3  # seconds
 
 _LOOKS = 3  # at a phase, while they lie between the limits, or at a baseline that moves
+_TRIES = 6  # looks at a phase, while others spoil them
 _PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machine
 
 Say = Callable[[str], None]
@@ -169,7 +170,7 @@ class Run(Measured):
                 break
             self.record.event("undecided", **facts, text=spoiled or unclear)
             if spoiled:
-                self._wait_for_calm(phase, spoiled, took)
+                self._wait_for_calm(phase, spoiled, last=attempt == _TRIES)
         self.record.event("measured", **facts)
         if HEALTHY in self.phases:
             self.record.facts["judged"][phase] = self.findings(phase)
@@ -201,17 +202,17 @@ class Run(Measured):
             return Observer(guest=self.engine.guest)
         return Observer([str(c.id) for c in self.engine.containers(stack=self.stack.name)])
 
-    def _wait_for_calm(self, phase: str, spoiled: str, took: float) -> None:
+    def _wait_for_calm(self, phase: str, spoiled: str, last: bool) -> None:
         """Wait until the machine is calm. Raises CannotRun when the run has waited long enough.
 
         A reading that others have spoiled is not kept: it is no proof of anything.
         """
         del self.record.facts["readings"][phase]
         waiting = time.monotonic()
-        if self._patience > 0:
+        if not last:
             self._observer().wait_for_calm(self._patience)
-        self._patience -= took + time.monotonic() - waiting
-        if self._patience <= 0:
+        self._patience -= time.monotonic() - waiting
+        if last or self._patience <= 0:
             again = f"make check-{self.lab.id}" if phase == "check" else f"make lab-{self.lab.id}"
             raise CannotRun(
                 f"This machine is too busy to judge {self.lab.id}: {spoiled}.",

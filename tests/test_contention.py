@@ -72,6 +72,14 @@ def test_what_a_grandchild_used_before_is_not_its_grandparents_now() -> None:
     assert contention.between(moment(0, others), now).others == pytest.approx(0.5 / CPUS)
 
 
+def test_what_a_container_used_is_not_inits_when_it_is_removed() -> None:
+    """Its shim has its time, and is a child of init, as everything on a host is in the end."""
+    shim = program("containerd-shim", 90)
+    before = moment(0, {1: program("init", 5, parent=0), 8: shim})
+    now = moment(1, {1: program("init", 95.5, parent=0)})
+    assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
+
+
 def test_a_number_that_is_used_again_is_another_process() -> None:
     before = moment(0, {5: program("old", 50)})
     now = moment(1, {5: program("new", 0.5)})
@@ -125,7 +133,7 @@ def test_the_stack_docker_and_this_command_are_not_others(proc: Proc) -> None:
     proc.process(12, "containerd-shim", ticks=0)
     proc.process(13, "ssh", parent=os.getpid(), ticks=0)
     before = observer.read()
-    assert {process.name for process in before.others.values()} == {"mysqld"}
+    assert {p.name for pid, p in before.processes.items() if pid not in before.ours} == {"mysqld"}
     assert before.delay == 0 and before.pressure is None
     proc.clock(1100)
     proc.process(10, "nginx", ticks=50, cgroup="docker/c0ffee")
@@ -139,7 +147,8 @@ def test_in_the_vm_qemu_is_the_stack(proc: Proc) -> None:
     observer = Observer(guest="faultlab", proc=proc.folder)
     proc.process(10, "qemu-system-x86", ticks=0, line="qemu\0-name\0guest=faultlab,debug=on\0")
     proc.process(11, "qemu-system-x86", ticks=0, line="qemu\0-name\0guest=faultlab2,debug=on\0")
-    assert list(observer.read().others) == [11]
+    now = observer.read()
+    assert list(now.processes.keys() - now.ours) == [11]
 
 
 @pytest.mark.parametrize("observer", [Observer(["c0ffee"]), Observer(guest="nobody")])
@@ -162,7 +171,8 @@ def test_a_program_that_burns_is_found() -> None:
         before = Observer().read()
         time.sleep(0.5)
         now = Observer().read()
-        assert now.others[pid].seconds > before.others[pid].seconds
+        assert pid not in now.ours
+        assert now.processes[pid].seconds > before.processes[pid].seconds
     finally:
         os.kill(pid, signal.SIGKILL)
 

@@ -160,6 +160,18 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     assert set(events(record)[1:]) == {"undecided"} and len(waited) > 1
 
 
+def test_six_spoiled_looks_are_enough(
+    record: Record, shares: list[float], waited: list[float]
+) -> None:
+    shares += [0.0, *[0.5] * 99]
+    left = [100.0] * 9
+    run = reading(record, left)
+    run.measure("healthy")
+    with pytest.raises(CannotRun, match="too busy"):
+        run.measure("fixed")
+    assert len(left) == 2 and len(waited) == 5
+
+
 def baseline(record: Record, *values: float) -> list[str]:
     left = list(values)
     reading(record, left).healthy()
