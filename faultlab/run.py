@@ -23,11 +23,9 @@ from faultlab.lab import Lab, Step
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
 from faultlab.pace import Pace
 from faultlab.paths import root
-from faultlab.record import Record
+from faultlab.record import READY, Record
 from faultlab.stack import Stack
 from faultlab.timeline import Timeline
-
-READY = "ready"  # the event after which a learner can work
 
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds

@@ -6,19 +6,17 @@ A stack is known by its labels alone: nothing here reads a state file, and `down
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import docker
 import yaml
 
-from faultlab import compose, images, subnet
+from faultlab import compose, images, naming, subnet
 from faultlab.command import uninterrupted
 from faultlab.engine import (
     LAB_LABEL,
@@ -30,8 +28,15 @@ from faultlab.engine import (
 )
 from faultlab.errors import CannotRun
 from faultlab.lab import KERNEL, Lab
+from faultlab.later import Later
 from faultlab.pace import Pace
 
+if TYPE_CHECKING:
+    import docker
+else:
+    docker = Later("docker")
+
+prefix = naming.prefix
 _READY_SECONDS = 30
 
 # Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
@@ -48,12 +53,6 @@ for pid in {pids}; do
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
 done
 """
-
-
-def prefix() -> str:
-    """What the names of our stacks begin with: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
-    namespace = os.environ.get("FAULTLAB_NAMESPACE", "")
-    return f"faultlab-{namespace}-" if namespace else "faultlab-"
 
 
 class Stack(Mapping[str, Machine]):
