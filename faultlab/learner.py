@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
 
 from faultlab import compose, engines, inject, lock, stack, vm
 from faultlab import lab as labs
 from faultlab.check import Finding
-from faultlab.command import uninterrupted
+from faultlab.command import meanwhile, uninterrupted
 from faultlab.defaults import MYSTERY, Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
@@ -88,9 +89,9 @@ def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
         if isinstance(error, SaidNo):
             error.message += " Rolled back."
         raise
-    run.meter(on=False)
     run.record.event(READY)
-    _hand_over(term, lab, run.stack, run.record.id, found)
+    with meanwhile(partial(run.meter, on=False)):
+        _hand_over(term, lab, run.stack, run.record.id, found)
 
 
 def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[Finding]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from faultlab import compose, images, naming, subnet
-from faultlab.command import uninterrupted
+from faultlab.command import meanwhile, uninterrupted
 from faultlab.engine import (
     LAB_LABEL,
     RUN_LABEL,
@@ -159,7 +159,14 @@ def _health_command(machine: Machine) -> str:
 
 
 def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
-    """Start the lab's stack on a free subnet and wait until it is ready.
+    """Start the lab's stack and wait until it is ready. Raises CannotRun."""
+    stack = launch(engine, lab, name, run_id, folder)
+    make_ready(stack)
+    return stack
+
+
+def launch(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
+    """Start the containers of the lab's stack on a free subnet; none of them need be ready.
 
     The compose files that were run stay in `folder`. Raises CannotRun.
     """
@@ -177,11 +184,14 @@ def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
             compose.up(name, files, engine.env)
         except compose.PoolOverlap:
             continue  # another stack took it between our look and Docker's
-        stack = Stack(engine, name)
-        _make_machines(engine, stack)
-        stack.wait_ready()
-        return stack
+        return Stack(engine, name)
     raise CannotRun(f"No free /24 is left in {subnet.POOL}.", "faultlab sweep")
+
+
+def make_ready(stack: Stack) -> None:
+    """Give the machines what makes them machines, and wait for the daemons. Raises CannotRun."""
+    with meanwhile(partial(_make_machines, stack.engine, stack)):
+        stack.wait_ready()
 
 
 def _make_machines(engine: Engine, stack: Stack) -> None:
