@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from faultlab import paths
 from faultlab.errors import BadInput
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 L = TypeVar("L")
 W = TypeVar("W")
@@ -270,6 +271,8 @@ class Check(Generic[L, W]):
     @cached_property
     def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
         """Of a look, and of what was watched around it, if it was; slow to make."""
+        from pydantic import TypeAdapter
+
         look = typing.get_type_hints(self.look)["return"]
         watch = typing.get_type_hints(self.watch)["return"]
         return TypeAdapter(look), TypeAdapter(watch | None)

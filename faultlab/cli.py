@@ -12,38 +12,68 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from faultlab import (
-    __version__,
-    catalogue,
-    doctor,
-    flame,
-    judge,
-    learner,
-    matrix,
-    mystery,
-    offline,
-    origins,
-    plot,
-    reliability_page,
-    status,
-    story,
-    transcript,
-    verify,
-    vm,
-    watch,
-)
-from faultlab.engines import WANTED
+from faultlab import __version__, defaults
 from faultlab.errors import BadInput, CannotRun, Problem
-from faultlab.report import index, page
-from faultlab.report import score as score_page
-from faultlab.score import bundle, exam, scorecard
-from faultlab.score import tool as tools
+from faultlab.later import Later
 from faultlab.terminal import Terminal
-from faultlab.use import table as use
-from faultlab.workshop import plan
-from faultlab.workshop import verbs as workshop
+
+if TYPE_CHECKING:
+    from faultlab import (
+        catalogue,
+        doctor,
+        flame,
+        hints,
+        judge,
+        learner,
+        matrix,
+        mystery,
+        offline,
+        origins,
+        plot,
+        reliability_page,
+        status,
+        story,
+        transcript,
+        verify,
+        vm,
+        watch,
+    )
+    from faultlab.report import index, page
+    from faultlab.report import score as score_page
+    from faultlab.score import bundle, exam, scorecard
+    from faultlab.score import tool as tools
+    from faultlab.use import table as use
+    from faultlab.workshop import verbs as workshop
+else:  # a verb imports what it needs when it is typed
+    catalogue = Later("faultlab.catalogue")
+    doctor = Later("faultlab.doctor")
+    flame = Later("faultlab.flame")
+    hints = Later("faultlab.hints")
+    judge = Later("faultlab.judge")
+    learner = Later("faultlab.learner")
+    matrix = Later("faultlab.matrix")
+    mystery = Later("faultlab.mystery")
+    offline = Later("faultlab.offline")
+    origins = Later("faultlab.origins")
+    plot = Later("faultlab.plot")
+    reliability_page = Later("faultlab.reliability_page")
+    status = Later("faultlab.status")
+    story = Later("faultlab.story")
+    transcript = Later("faultlab.transcript")
+    verify = Later("faultlab.verify")
+    vm = Later("faultlab.vm")
+    watch = Later("faultlab.watch")
+    index = Later("faultlab.report.index")
+    page = Later("faultlab.report.page")
+    score_page = Later("faultlab.report.score")
+    bundle = Later("faultlab.score.bundle")
+    exam = Later("faultlab.score.exam")
+    scorecard = Later("faultlab.score.scorecard")
+    tools = Later("faultlab.score.tool")
+    use = Later("faultlab.use.table")
+    workshop = Later("faultlab.workshop.verbs")
 
 _EXITS = """\
 exit codes:
@@ -70,7 +100,10 @@ def _option(*names: str, **facts: Any) -> tuple[tuple[str, ...], dict[str, Any]]
 
 
 _ENGINE = _option(
-    "--engine", choices=WANTED, default="auto", help="where it runs; auto: here if it can (auto)"
+    "--engine",
+    choices=defaults.WANTED,
+    default="auto",
+    help="where it runs; auto: here if it can (auto)",
 )
 
 
@@ -96,6 +129,20 @@ def _class(term: Terminal, a: argparse.Namespace) -> None:
             workshop.end(term, a.file)
         case "export":
             workshop.write(term, a.file, a.to)
+
+
+def _vm(term: Terminal, a: argparse.Namespace) -> None:
+    match a.action:
+        case "up":
+            vm.up(term)
+        case "down":
+            vm.down(term)
+        case "ssh":
+            vm.ssh(term)
+        case "status":
+            vm.status(term)
+        case "reset":
+            vm.reset(term)
 
 
 VERBS: dict[str, Verb] = {
@@ -130,7 +177,7 @@ VERBS: dict[str, Verb] = {
     ),
     "hint": Verb(
         "the next rung of the hint ladder",
-        lambda term, a: learner.hint(term, a.lab),
+        lambda term, a: hints.hint(term, a.lab),
         ("faultlab hint mtu",),
         lab=True,
     ),
@@ -185,7 +232,7 @@ VERBS: dict[str, Verb] = {
         "the lesson; of a mystery, what it was and what your answer is worth",
         lambda term, a: (
             mystery.debrief(term, a.give_up)
-            if a.lab == mystery.NAME
+            if a.lab == defaults.MYSTERY
             else learner.debrief(term, a.lab)
         ),
         ("faultlab debrief mtu", "faultlab debrief mystery --give-up"),
@@ -240,11 +287,15 @@ VERBS: dict[str, Verb] = {
         ),
         options=(
             _option("action", choices=("start", "status", "end", "export")),
-            _option("file", nargs="?", default=plan.FILE, help=f"who and what ({plan.FILE})"),
             _option(
-                "--listen", metavar="ADDR", default=workshop.LOOPBACK, help="with TLS (loopback)"
+                "file", nargs="?", default=defaults.CLASS_FILE, help="who and what (%(default)s)"
             ),
-            _option("--port", type=int, default=workshop.PORT, metavar="N", help="(%(default)s)"),
+            _option(
+                "--listen", metavar="ADDR", default=defaults.LOOPBACK, help="with TLS (loopback)"
+            ),
+            _option(
+                "--port", type=int, default=defaults.CLASS_PORT, metavar="N", help="(%(default)s)"
+            ),
             _option("--name", action="append", default=[], help="of this machine in links"),
             _option("--cert", metavar="FILE", help="certificate (one of its own)"),
             _option("--key", metavar="FILE", help="and its key"),
@@ -483,7 +534,7 @@ VERBS: dict[str, Verb] = {
         lambda term, a: offline.bundle(term, a.out, vm=not a.no_vm),
         ("faultlab bundle", "faultlab bundle --out /media/usb/faultlab.bundle.tar --no-vm"),
         options=(
-            _option("--out", metavar="FILE", default=offline.DEFAULT, help="(%(default)s)"),
+            _option("--out", metavar="FILE", default=defaults.BUNDLE, help="(%(default)s)"),
             _option("--no-vm", action="store_true", help="without the lab VM: 1 GB less"),
         ),
     ),
@@ -494,7 +545,7 @@ VERBS: dict[str, Verb] = {
     ),
     "vm": Verb(
         "the lab VM, for faults of a whole kernel",
-        lambda term, a: _VM[a.action](term),
+        _vm,
         ("faultlab vm up", "faultlab vm status", "faultlab vm ssh", "faultlab vm down"),
         options=(_option("action", choices=("up", "down", "ssh", "status", "reset")),),
     ),
@@ -504,15 +555,6 @@ VERBS: dict[str, Verb] = {
         ("faultlab transcript mtu",),
         lab=True,
     ),
-}
-
-
-_VM: dict[str, Callable[[Terminal], None]] = {
-    "up": vm.up,
-    "down": vm.down,
-    "ssh": vm.ssh,
-    "status": vm.status,
-    "reset": vm.reset,
 }
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from faultlab.errors import CannotRun
@@ -78,6 +79,18 @@ def stream(
                 note(last)
     if process.returncode != 0:
         raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))
+
+
+@contextmanager
+def meanwhile(job: Callable[[], object]) -> Iterator[None]:
+    """Do the job beside the body, and have it done when both have ended. Raises what it raises.
+
+    No program that outlives the job may be started in it: DIE_WITH_US ends it with its thread.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        done = pool.submit(job)
+        yield
+    done.result()
 
 
 @contextmanager

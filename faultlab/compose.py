@@ -25,6 +25,7 @@ from faultlab.errors import BadInput, CannotRun
 CLIENT = "client"
 LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share
 _JOIN = "service:"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where it is there
 # Each with the keys of a service that say it, and what it looks like. No more swap than memory.
 _LIMITS = {
     "cpus": (("cpus",), r"[0-9]+(\.[0-9]+)?"),
@@ -145,7 +146,7 @@ def read(overlay: Path | None) -> Plan:
 def _read(file: Path) -> dict[str, Any]:
     where = paths.show(file)
     try:
-        document = yaml.safe_load(file.read_text())
+        document = _parse(file.read_text())
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise BadInput(
@@ -161,6 +162,13 @@ def _read(file: Path) -> dict[str, Any]:
         raise BadInput(f"{where}: {problem}", f"edit {where}") from problem
     checked: dict[str, Any] = document
     return checked
+
+
+def _parse(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_LOADER)
+    except yaml.YAMLError:
+        return yaml.safe_load(text)  # it says more of what is wrong
 
 
 @cache

@@ -16,17 +16,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
-from typing import Any
-
-import docker
-import requests
-from docker.context import ContextAPI
-from docker.models.containers import Container
-from docker.utils import parse_bytes
-from docker.utils.socket import STDERR
+from typing import TYPE_CHECKING, Any
 
 from faultlab.command import uninterrupted
 from faultlab.errors import BadInput, CannotRun
+from faultlab.later import Later
+
+if TYPE_CHECKING:
+    import docker
+    import requests
+    from docker.models.containers import Container
+else:  # they take 0.1 s, and much that knows an Engine never talks to one
+    docker = Later("docker")
+    requests = Later("requests")
 
 STACK_LABEL = "faultlab.stack"
 LAB_LABEL = "faultlab.lab"
@@ -37,6 +39,7 @@ _GRACE = 5.0  # seconds beyond its time in which a command must have ended
 # Times that a command may take in the VM: without KVM to open and close 200 connections takes 20 s.
 _SLOWER = 2.0
 _MOST_OUTPUT = 64 << 20  # bytes of one command
+_STDERR = 2  # in the headers of what a command prints
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ def docker_url() -> str:
     """The Engine that the `docker` command talks to: DOCKER_HOST, else its current context."""
     if os.environ.get("DOCKER_HOST"):
         return os.environ["DOCKER_HOST"]
+    from docker.context import ContextAPI
+
     context = ContextAPI.get_current_context()
     return (context and context.Host) or _SOCKET
 
@@ -187,6 +192,8 @@ class Machine(Shell):
 
     def limit(self, cpus: float | None, memory: str | None) -> None:
         """Change the limits of the running container, as `docker update` does."""
+        from docker.utils import parse_bytes
+
         change: dict[str, Any] = {}
         if cpus is not None:
             change["NanoCpus"] = int(cpus * 1e9)
@@ -243,7 +250,7 @@ def _both(stream: BufferedReader) -> tuple[bytes, bytes]:
     out, err = bytearray(), bytearray()
     while len(header := stream.read(8)) == 8:
         which, length = struct.unpack(">BxxxL", header)
-        (err if which == STDERR else out).extend(stream.read(length))
+        (err if which == _STDERR else out).extend(stream.read(length))
         if len(out) + len(err) > _MOST_OUTPUT:
             raise CannotRun(
                 f"A command printed more than {_MOST_OUTPUT >> 20} MiB.", "faultlab status"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
 
 from faultlab import abilities, compose, images, stack, vm
 from faultlab import lab as labs
+from faultlab.defaults import MYSTERY, Wanted
 from faultlab.engine import Engine
 from faultlab.errors import CannotRun
-from faultlab.lab import MYSTERY, Lab
+from faultlab.lab import Lab
 from faultlab.record import Record
 from faultlab.run import ensure_images, stack_name
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
-
-Wanted = Literal["local", "vm", "auto"]
-WANTED: tuple[Wanted, ...] = ("local", "vm", "auto")
 
 
 def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:

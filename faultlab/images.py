@@ -17,14 +17,19 @@ import tempfile
 from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
-from typing import IO
-
-import docker
-import requests
+from typing import IO, TYPE_CHECKING
 
 from faultlab import paths
 from faultlab.engine import Engine
 from faultlab.errors import CannotRun
+from faultlab.later import Later
+
+if TYPE_CHECKING:
+    import docker
+    import requests
+else:
+    docker = Later("docker")
+    requests = Later("requests")
 
 BASE = "base"
 LABEL = "faultlab.image"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from faultlab.errors import CannotRun
@@ -9,6 +10,7 @@ from faultlab.lab import Step
 from faultlab.stack import Stack
 
 _STEP_SECONDS = 60
+_AT_ONCE = re.compile(r"(ip|tc|iptables|sysctl) [^;&|$`<>\n]*")
 
 
 def apply(stack: Stack, steps: Iterable[Step]) -> None:
@@ -30,6 +32,11 @@ def apply(stack: Stack, steps: Iterable[Step]) -> None:
             restarted = True
     if restarted:
         _wait_listening(stack)
+
+
+def takes_effect_later(steps: Iterable[Step]) -> bool:
+    """Is there more to it than a setting of the kernel, which holds for the next packet?"""
+    return any(step.run is None or not _AT_ONCE.fullmatch(step.run) for step in steps)
 
 
 def _wait_listening(stack: Stack) -> None:

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from faultlab import compose, paths
 from faultlab.abilities import ABILITIES
+from faultlab.defaults import MYSTERY
 from faultlab.errors import BadInput
 
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
-MYSTERY = "mystery"  # a lab under a name that says nothing
 NO_FAULT = "none"  # `truth.cause` of a control
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import takewhile
 
 from faultlab import compose, engines, inject, lock, stack, vm
 from faultlab import lab as labs
 from faultlab.check import Finding
-from faultlab.command import uninterrupted
-from faultlab.engines import Wanted
+from faultlab.command import meanwhile, uninterrupted
+from faultlab.defaults import MYSTERY, Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
-from faultlab.record import Record
-from faultlab.run import READY, Run, stack_name, take_down
+from faultlab.record import READY, Record
+from faultlab.run import Run, stack_name, take_down
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
 
@@ -30,7 +30,7 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
     `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
     when it cannot run.
     """
-    lab = labs.load(lab_id).called(labs.MYSTERY) if blind else engines.named(lab_id)
+    lab = labs.load(lab_id).called(MYSTERY) if blind else engines.named(lab_id)
     name = stack_name(lab.id)
     with lock.hold(name, f"start {lab.id}"):
         with term.alive("start", "looking whether it is up"):
@@ -89,9 +89,9 @@ def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
         if isinstance(error, SaidNo):
             error.message += " Rolled back."
         raise
-    run.meter(on=False)
     run.record.event(READY)
-    _hand_over(term, lab, run.stack, run.record.id, found)
+    with meanwhile(partial(run.meter, on=False)):
+        _hand_over(term, lab, run.stack, run.record.id, found)
 
 
 def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[Finding]) -> None:
@@ -215,36 +215,6 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
         term.command(line)
     term.say(f"Applied. Next: make check-{lab_id}")
     term.json({"lab": lab_id, "steps": typed})
-
-
-def hint(term: Terminal, lab_id: str) -> None:
-    """Give the next rung of the ladder; at its end, all of them again."""
-    with attached(lab_id, "hint") as run:
-        ladder = run.lab.hint
-        given = int(run.record.facts["hints"])
-        if given < len(ladder):
-            given += 1
-            run.record.facts["hints"] = given
-            run.record.event("hint", number=given)
-    for i, rung in enumerate(ladder[:given], 1):
-        points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
-        term.say(f"Hint {i} of {len(ladder)} ({points}): {told(run.lab, rung.text)}")
-    if given == len(ladder):
-        term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
-    term.json(
-        {
-            "lab": lab_id,
-            "given": given,
-            "of": len(ladder),
-            "cost": sum(rung.cost for rung in ladder[:given]),
-            "hints": [told(run.lab, rung.text) for rung in ladder[:given]],
-        }
-    )
-
-
-def told(lab: Lab, text: str) -> str:
-    """A text of the lab with the name that its stack has, where it tells what to type."""
-    return re.sub(rf"(make [a-z]+-){lab.name}\b", rf"\g<1>{lab.id}", text)
 
 
 def debrief(term: Terminal, lab_id: str) -> None:

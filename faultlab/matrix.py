@@ -15,8 +15,8 @@ from typing import Any, Literal
 from faultlab import case, check, lock, verify
 from faultlab import lab as labs
 from faultlab.check import Check, Finding, Reading
+from faultlab.defaults import Wanted
 from faultlab.engine import Engine
-from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, showing

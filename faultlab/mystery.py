@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab import catalogue, engines, learner, lock, stack
+from faultlab import catalogue, defaults, engines, learner, lock, stack
 from faultlab import lab as labs
+from faultlab.defaults import Wanted
 from faultlab.engine import Engine
-from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import NO_FAULT, Lab, Truth
 from faultlab.record import Record
 from faultlab.run import stack_name
 from faultlab.terminal import Terminal
 
-NAME = labs.MYSTERY
+NAME = defaults.MYSTERY
 _CONTROLS = 0.2  # of the draws: somebody who looks for a fault every time finds one every time
 _TWINS = 3  # times as likely is a lab whose symptom has another cause elsewhere
 _PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a right part, for the repair, off for each retry

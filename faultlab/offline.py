@@ -25,7 +25,6 @@ from faultlab.errors import CannotRun
 from faultlab.run import ensure_images
 from faultlab.terminal import Terminal
 
-DEFAULT = "faultlab.bundle.tar"
 SUMS = "SHA256SUMS"
 _FACTS = "bundle.json"
 # What setup.sh may install, on a Debian that has nothing yet; libvirt.sh names its own.

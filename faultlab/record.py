@@ -23,6 +23,7 @@ from faultlab.errors import BadInput, CannotRun
 
 SCHEMA = 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst on
+READY = "ready"  # the event after which a learner can work
 _FILE = "run.json"
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 

@@ -15,6 +15,7 @@ from typing import Any
 from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, speed, stack
 from faultlab import lab as labs
 from faultlab.check import Check, Finding
+from faultlab.command import meanwhile
 from faultlab.command import run as run_command
 from faultlab.contention import Contention, Observer
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
@@ -23,11 +24,9 @@ from faultlab.lab import Lab, Step
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
 from faultlab.pace import Pace
 from faultlab.paths import root
-from faultlab.record import Record
+from faultlab.record import READY, Record
 from faultlab.stack import Stack
 from faultlab.timeline import Timeline
-
-READY = "ready"  # the event after which a learner can work
 
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds
@@ -83,11 +82,23 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
             )
 
 
-def _up(engine: Engine, lab: Lab, name: str, record: Record) -> Stack:
-    """Bring the stack up, with a note of the kernel's settings if the lab will change them."""
+def _up(
+    engine: Engine, lab: Lab, name: str, record: Record, meter: bool = True
+) -> tuple[Stack, Timeline | None]:
+    """Bring the stack up, with a note of the kernel's settings if the lab will change them.
+
+    `meter`: its counters are written down from the moment on that its containers run.
+    """
     if lab.scope == "kernel" and engine.kernel is not None:
         kernel.note(engine.kernel, name)
-    return stack.up(engine, lab, name, record.id, record.folder)
+    place = stack.launch(engine, lab, name, record.id, record.folder)
+    if not meter:
+        stack.make_ready(place)
+        return place, None
+    timeline = Timeline(place, record)
+    with meanwhile(timeline.start):
+        stack.make_ready(place)
+    return place, timeline
 
 
 class Run(Measured):
@@ -115,13 +126,13 @@ class Run(Measured):
             _own_kernel(engine, lab, name)
             record = Record.create(lab.id, name, _context(engine, lab))
             try:
-                place = _up(engine, lab, name, record)
+                place, timeline = _up(engine, lab, name, record, meter)
             except BaseException:
                 stack.down(engine, name)
                 raise
             run = cls(engine, lab, judge, place, record)
             run.record.facts["machines"] = run._machines()
-            run.meter(on=meter)
+            run.timeline = timeline
         if lab.load:
             with lock.turn(alone=True):
                 place.pace = pace.measure(place[compose.CLIENT])
@@ -297,7 +308,7 @@ class Run(Measured):
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and note it."""
         inject.apply(self.stack, steps)
-        if steps:
+        if inject.takes_effect_later(steps):
             time.sleep(_TAKES_EFFECT)
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
 
@@ -327,8 +338,7 @@ class Run(Measured):
         was = self.stack.pace
         with lock.turn(alone=False):
             take_down(self.engine, name)
-            self.stack = _up(self.engine, self.lab, name, self.record)
-            self.meter()
+            self.stack, self.timeline = _up(self.engine, self.lab, name, self.record)
         self.stack.pace = was
         self.record.facts["machines"] = self._machines()
 

@@ -6,20 +6,18 @@ A stack is known by its labels alone: nothing here reads a state file, and `down
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import docker
 import yaml
 
-from faultlab import compose, images, subnet
-from faultlab.command import uninterrupted
+from faultlab import compose, images, naming, subnet
+from faultlab.command import meanwhile, uninterrupted
 from faultlab.engine import (
     LAB_LABEL,
     RUN_LABEL,
@@ -30,8 +28,15 @@ from faultlab.engine import (
 )
 from faultlab.errors import CannotRun
 from faultlab.lab import KERNEL, Lab
+from faultlab.later import Later
 from faultlab.pace import Pace
 
+if TYPE_CHECKING:
+    import docker
+else:
+    docker = Later("docker")
+
+prefix = naming.prefix
 _READY_SECONDS = 30
 
 # Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
@@ -48,12 +53,6 @@ for pid in {pids}; do
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
 done
 """
-
-
-def prefix() -> str:
-    """What the names of our stacks begin with: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
-    namespace = os.environ.get("FAULTLAB_NAMESPACE", "")
-    return f"faultlab-{namespace}-" if namespace else "faultlab-"
 
 
 class Stack(Mapping[str, Machine]):
@@ -160,7 +159,14 @@ def _health_command(machine: Machine) -> str:
 
 
 def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
-    """Start the lab's stack on a free subnet and wait until it is ready.
+    """Start the lab's stack and wait until it is ready. Raises CannotRun."""
+    stack = launch(engine, lab, name, run_id, folder)
+    make_ready(stack)
+    return stack
+
+
+def launch(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
+    """Start the containers of the lab's stack on a free subnet; none of them need be ready.
 
     The compose files that were run stay in `folder`. Raises CannotRun.
     """
@@ -178,11 +184,14 @@ def up(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> Stack:
             compose.up(name, files, engine.env)
         except compose.PoolOverlap:
             continue  # another stack took it between our look and Docker's
-        stack = Stack(engine, name)
-        _make_machines(engine, stack)
-        stack.wait_ready()
-        return stack
+        return Stack(engine, name)
     raise CannotRun(f"No free /24 is left in {subnet.POOL}.", "faultlab sweep")
+
+
+def make_ready(stack: Stack) -> None:
+    """Give the machines what makes them machines, and wait for the daemons. Raises CannotRun."""
+    with meanwhile(partial(_make_machines, stack.engine, stack)):
+        stack.wait_ready()
 
 
 def _make_machines(engine: Engine, stack: Stack) -> None:

@@ -13,8 +13,7 @@ from faultlab.check import Finding, number
 from faultlab.errors import BadInput
 from faultlab.lab import Limit
 from faultlab.measured import PHASES, Measured
-from faultlab.record import Record
-from faultlab.run import READY
+from faultlab.record import READY, Record
 from faultlab.terminal import Terminal
 
 _MOST = 20

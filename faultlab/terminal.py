@@ -9,16 +9,15 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markdown import Markdown
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
-
-from faultlab.check import Finding, number
 from faultlab.errors import Problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from faultlab.check import Finding
 
 _WIDTH = 80
 _PATIENCE = 2.0  # seconds after which a wait must show that it goes on
@@ -41,25 +40,33 @@ class Step:
         self.result = text
 
 
-class _Console(Console):
-    """rich's console, which leaves a closed pipe to us: its own way would exit with 1, our "no"."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 class Terminal:
     """Lines, steps, tables and markdown for a person, or one JSON object for a program."""
 
     def __init__(self, as_json: bool = False) -> None:
         self.as_json = as_json
         self._said_json = False
-        self.console = _Console(quiet=as_json, highlight=False, emoji=False)
-        if not self.console.is_terminal or self.console.width > _WIDTH:
-            self.console.width = _WIDTH
+
+    @cached_property
+    def console(self) -> Console:
+        """rich's console, made when there is something to say: to import it takes 0.05 s."""
+        from rich.console import Console
+
+        class Plain(Console):
+            """One that leaves a closed pipe to us: its own way would exit with 1, our "no"."""
+
+            def on_broken_pipe(self) -> None:
+                raise BrokenPipeError
+
+        made = Plain(quiet=self.as_json, highlight=False, emoji=False)
+        if not made.is_terminal or made.width > _WIDTH:
+            made.width = _WIDTH
+        return made
 
     def say(self, text: str = "") -> None:
         """Print a line."""
+        if self.as_json:
+            return
         self.console.print(text, markup=False)
 
     def command(self, text: str) -> None:
@@ -68,13 +75,17 @@ class Terminal:
 
     def heading(self, text: str) -> None:
         """Print a line that stands out where there is colour."""
-        self.console.print(Text(text, style="bold"))
+        self.console.print(text, style="bold", markup=False)
 
     def markdown(self, text: str) -> None:
         """Print a document: rendered for a person, as it is for a pipe."""
+        if self.as_json:
+            return
         if self.console.is_terminal:
+            from rich.markdown import Markdown
+
             self.console.print(Markdown(text))
-        elif not self.as_json:
+        else:
             self.console.file.write(text.rstrip() + "\n")
 
     def json(self, value: Any) -> None:
@@ -120,6 +131,8 @@ class Terminal:
                 self.say(f"{label:<9} … {step.text[:50]}, {waited:.0f} s so far")
 
         def beat_spinner() -> None:
+            from rich.markup import escape
+
             with self.console.status("") as status:
                 while not ended.wait(0.2):
                     status.update(escape(f"{label:<9} {step.text}"[: self.console.width - 4]))
@@ -135,6 +148,11 @@ class Terminal:
 
     def findings(self, found: Sequence[Finding]) -> None:
         """Measured values against their limits, a row each."""
+        from rich.table import Table
+        from rich.text import Text
+
+        from faultlab.check import number
+
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="")
         for column in ("", "measured here", "value", "wanted"):
             table.add_column(column, justify="right" if column == "value" else "left")
@@ -155,6 +173,9 @@ class Terminal:
         strong: Collection[int] = (),
     ) -> None:
         """A plain table; the rows `strong` (from 0) stand out where there is colour."""
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
         for column in columns:
             table.add_column(Text(column))

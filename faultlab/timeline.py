@@ -13,11 +13,14 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from faultlab import images
+from faultlab.command import uninterrupted
+from faultlab.engine import Machine
 from faultlab.errors import CannotRun
 from faultlab.record import Record
 from faultlab.stack import Stack, joins
@@ -42,46 +45,47 @@ class Timeline:
         self._file = record.folder / FILE
         self._began = record.began
         self._guard = threading.Lock()
-        self._helpers = ExitStack()
+        self._helpers: list[AbstractContextManager[object]] = []
         self._readers: list[threading.Thread] = []
 
     def start(self) -> None:
         """Begin to write. A machine without a meter is left out, for it is no part of the proof."""
+        machines = [machine for machine in self._place.values() if not joins(machine)]
+        with ThreadPoolExecutor(max_workers=len(machines) or 1) as pool:
+            list(pool.map(self._listen, machines))
+
+    def _listen(self, machine: Machine) -> None:
         pause = SECONDS if self._place.engine.kernel is None else _SECONDS_IN_VM
         script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
-        for machine in self._place.values():
-            if joins(machine):
-                continue
-            home = str(machine.container.id)
-            roles = {
-                name: str(other.container.id)
-                for name, other in self._place.items()
-                if joins(other) == home
-            }
-            wanted = [f"{name}={container}" for name, container in roles.items()]
-            with suppress(CannotRun):
-                lines = self._helpers.enter_context(
-                    self._place.engine.speaker(
-                        images.tag("machine"),
-                        [*script, f"{machine.name}={home}", *wanted],
-                        self._place.name,
-                        network_mode=f"container:{home}",
-                        pid_mode=f"container:{home}",
-                        cap_drop=["ALL"],
-                        cap_add=_RIGHTS,
-                        security_opt=["apparmor=unconfined"],
-                    )
-                )
-                reader = threading.Thread(
-                    target=self._write, args=(machine.name, lines), daemon=True
-                )
-                reader.start()
-                self._readers.append(reader)
+        home = str(machine.container.id)
+        roles = {
+            name: str(other.container.id)
+            for name, other in self._place.items()
+            if joins(other) == home
+        }
+        wanted = [f"{name}={container}" for name, container in roles.items()]
+        speaker = self._place.engine.speaker(
+            images.tag("machine"),
+            [*script, f"{machine.name}={home}", *wanted],
+            self._place.name,
+            network_mode=f"container:{home}",
+            pid_mode=f"container:{home}",
+            cap_drop=["ALL"],
+            cap_add=_RIGHTS,
+            security_opt=["apparmor=unconfined"],
+        )
+        with suppress(CannotRun):
+            lines = speaker.__enter__()
+            self._helpers.append(speaker)
+            reader = threading.Thread(target=self._write, args=(machine.name, lines), daemon=True)
+            reader.start()
+            self._readers.append(reader)
 
     def stop(self) -> None:
         """Stop writing; what was written stays."""
-        with suppress(CannotRun):
-            self._helpers.close()
+        helpers, self._helpers = self._helpers, []
+        with uninterrupted(), ThreadPoolExecutor(max_workers=len(helpers) or 1) as pool:
+            list(pool.map(_end, helpers))
         for reader in self._readers:
             reader.join(timeout=2)
         self._readers.clear()
@@ -99,3 +103,8 @@ class Timeline:
                     file.write(json.dumps(sample, separators=(",", ":")) + "\n")
                     if self._tell is not None:
                         self._tell(sample)
+
+
+def _end(helper: AbstractContextManager[object]) -> None:
+    with suppress(CannotRun):
+        helper.__exit__(None, None, None)

@@ -16,6 +16,7 @@ from pathlib import Path
 from faultlab import engines, lock
 from faultlab import lab as labs
 from faultlab.command import run as run_command
+from faultlab.defaults import Wanted
 from faultlab.engine import Engine
 from faultlab.errors import BadInput
 from faultlab.lab import Lab
@@ -52,7 +53,7 @@ def record(term: Terminal, target: str) -> None:
     _of_lab(term, lab, lab.folder / "README.md", "auto")
 
 
-def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: engines.Wanted) -> None:
+def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: Wanted) -> None:
     name = stack_name(lab.id)
     with lock.hold(name, f"transcript {lab.id}"):
         engine = engines.choose(term, lab, wanted)

@@ -16,8 +16,8 @@ from faultlab import lab as labs
 from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
 from faultlab.command import uninterrupted
+from faultlab.defaults import Wanted
 from faultlab.engine import Engine
-from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
 from faultlab.result import Result

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import catalogue, learner, mystery
+from faultlab import catalogue, hints, learner, mystery
 from faultlab import lab as labs
 from faultlab.lab import NO_FAULT
 from faultlab.record import Record
@@ -118,7 +118,7 @@ def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
     hidden = labs.load(lab_id).called(mystery.NAME)
     assert (hidden.id, hidden.name) == (mystery.NAME, lab_id)
     for rung in hidden.hint:
-        assert not re.search(rf"make [a-z]+-{lab_id}\b", learner.told(hidden, rung.text))
+        assert not re.search(rf"make [a-z]+-{lab_id}\b", hints.told(hidden, rung.text))
     assert lab_id not in hidden.title.split()
 
 

@@ -17,10 +17,9 @@ from faultlab import judge, paths, plot, story
 from faultlab import lab as labs
 from faultlab.errors import BadInput
 from faultlab.measured import FIXED, PHASES, Measured
-from faultlab.record import Record, span
+from faultlab.record import READY, Record, span
 from faultlab.report import series
 from faultlab.report.series import Chart
-from faultlab.run import READY
 from faultlab.story import Line
 from faultlab.terminal import Terminal
 from faultlab.timeline import FILE as TIMELINE

@@ -19,8 +19,8 @@ from typing import Any
 
 from faultlab import engines, lock, paths
 from faultlab import lab as labs
+from faultlab.defaults import Wanted
 from faultlab.engine import Machine
-from faultlab.engines import Wanted
 from faultlab.errors import BadInput, CannotRun
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, stack_name

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from faultlab import compose, mystery
 from faultlab import lab as labs
+from faultlab.defaults import CLASS_FILE
 from faultlab.errors import BadInput
 from faultlab.lab import Lab, explain
 
-FILE = "class.toml"
 MOST_SEATS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
@@ -85,7 +85,7 @@ class Plan(_Strict):
         if len(drawn) < self.draw.count:
             raise BadInput(
                 f"draw.count: expected at most {len(drawn)}: so many labs of this kind run here.",
-                f"edit {FILE}",
+                f"edit {CLASS_FILE}",
             )
         return drawn[: self.draw.count]
 

@@ -24,9 +24,10 @@ from docker.utils import parse_bytes
 
 from faultlab import compose, mystery, stack
 from faultlab.command import DIE_WITH_US
+from faultlab.defaults import MYSTERY
 from faultlab.engine import Engine, Machine
 from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
-from faultlab.lab import MYSTERY, Lab, Limit
+from faultlab.lab import Lab, Limit
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan

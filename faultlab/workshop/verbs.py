@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from faultlab import command, lock, paths, verify
+from faultlab.defaults import CLASS_PORT, LOOPBACK
 from faultlab.errors import BadInput, CannotRun
 from faultlab.terminal import Terminal
 from faultlab.workshop import access, export
@@ -28,8 +29,6 @@ from faultlab.workshop.plan import Plan
 from faultlab.workshop.room import Room
 from faultlab.workshop.roster import Roster
 
-PORT = 8420
-LOOPBACK = "127.0.0.1"
 _PLANNED = "planned"
 _JOURNAL, _KEYS, _ALIVE, _END = "events.jsonl", "keys.json", "alive", "end"
 _PATIENCE = 600.0  # seconds for a server to end its class
@@ -270,7 +269,7 @@ def _listening(listen: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise CannotRun(
-            f"Cannot listen on {listen}, port {port}: {why}.", f"add --port {PORT + 1}"
+            f"Cannot listen on {listen}, port {port}: {why}.", f"add --port {CLASS_PORT + 1}"
         ) from error
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from faultlab import catalogue, learner
+from faultlab import catalogue, hints
 from faultlab.lab import NO_FAULT
 from faultlab.workshop.room import Room, now
 from faultlab.workshop.roster import Seat, Turn, known
@@ -41,10 +41,10 @@ def seat(room: Room, it: Seat) -> dict[str, Any]:
         "paused": room.roster.paused,
         "ended": room.roster.ended,
         "blind": plan.blind,
-        "ticket": _html(learner.told(lab, lab.ticket)) if shown else "",
+        "ticket": _html(hints.told(lab, lab.ticket)) if shown else "",
         "machines": room.machines(it) if shown else [],
         "daemons": room.daemons(it) if shown else [],
-        "hints": [_html(_without_make(learner.told(lab, text))) for text in rungs],
+        "hints": [_html(_without_make(hints.told(lab, text))) for text in rungs],
         "hint_left": shown and turn.hints < room.hints(turn),
         "next_cost": costs[turn.hints] if shown and turn.hints < room.hints(turn) else 0,
         "checks": turn.checks,

@@ -1,0 +1,16 @@
+"""Defaults: the values that the help of the command line names and the verbs use.
+
+They are here because the help must not import the verbs.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Wanted = Literal["local", "vm", "auto"]
+WANTED: tuple[Wanted, ...] = ("local", "vm", "auto")  # `--engine`
+MYSTERY = "mystery"  # a lab under a name that says nothing
+BUNDLE = "faultlab.bundle.tar"  # `bundle --out`
+CLASS_FILE = "class.toml"
+CLASS_PORT = 8420
+LOOPBACK = "127.0.0.1"

@@ -1,0 +1,76 @@
+"""Hints: the ladder of a lab that is up, one rung at a time. It has to be quick."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from faultlab import compose, lock, naming, peek
+from faultlab import lab as labs
+from faultlab.defaults import MYSTERY
+from faultlab.lab import Lab
+from faultlab.record import READY, Record
+from faultlab.terminal import Terminal
+
+
+def hint(term: Terminal, lab_id: str) -> None:
+    """Give the next rung of the ladder; at its end, all of them again. Raises CannotRun."""
+    with _record(lab_id) as (lab, record):
+        ladder = lab.hint
+        given = int(record.facts["hints"])
+        if given < len(ladder):
+            given += 1
+            record.facts["hints"] = given
+            record.event("hint", number=given)
+    for i, rung in enumerate(ladder[:given], 1):
+        points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
+        term.say(f"Hint {i} of {len(ladder)} ({points}): {told(lab, rung.text)}")
+    if given == len(ladder):
+        term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
+    term.json(
+        {
+            "lab": lab_id,
+            "given": given,
+            "of": len(ladder),
+            "cost": sum(rung.cost for rung in ladder[:given]),
+            "hints": [told(lab, rung.text) for rung in ladder[:given]],
+        }
+    )
+
+
+def told(lab: Lab, text: str) -> str:
+    """A text of the lab with the name that its stack has, where it tells what to type."""
+    return re.sub(rf"(make [a-z]+-){lab.name}\b", rf"\g<1>{lab.id}", text)
+
+
+@contextmanager
+def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
+    """A lab that is up and the record of its run, while nobody else can change it."""
+    if lab_id == MYSTERY:
+        from faultlab import engines
+
+        lab = engines.named(lab_id)
+    else:
+        lab = labs.load(lab_id)
+    with lock.hold(naming.prefix() + lab.id, f"hint {lab.id}"):
+        yield lab, _seen(lab) or _searched(lab)
+
+
+def _seen(lab: Lab) -> Record | None:
+    """The record of a lab that is up here as a whole; None where that does not show at a glance."""
+    found = peek.labels(naming.prefix() + lab.id)
+    if not found or any(
+        name not in found for name in compose.read(lab.overlay).needed(lab.daemons)
+    ):
+        return None
+    record = Record.open(next(iter(found.values())).get("faultlab.run", ""))
+    return record if record and record.happened(READY) else None
+
+
+def _searched(lab: Lab) -> Record:
+    """The record of a lab that is up anywhere, or why there is none. Raises CannotRun."""
+    from faultlab import engines
+    from faultlab.run import Run
+
+    return Run.attach(engines.having(lab.id), lab).record

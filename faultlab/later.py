@@ -1,0 +1,19 @@
+"""Later: a module that is imported when it is first used.
+
+One command uses one verb of many, and `--help` needs none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class Later:
+    """Stands for a module; what is asked of it is asked of the module."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, key: str) -> Any:
+        return getattr(import_module(self._name), key)

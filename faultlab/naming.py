@@ -1,0 +1,11 @@
+"""Naming: what our stacks are called."""
+
+from __future__ import annotations
+
+import os
+
+
+def prefix() -> str:
+    """What the names of our stacks begin with: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
+    namespace = os.environ.get("FAULTLAB_NAMESPACE", "")
+    return f"faultlab-{namespace}-" if namespace else "faultlab-"
