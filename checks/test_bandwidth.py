@@ -9,9 +9,8 @@ from faultlab.measured import FAULTY, Measured
 from faultlab.probes import cpu, link, memcaslap, qdisc
 from faultlab.stack import Stack
 
-# Connections: 16 to 768 as in the document of origin, and before them one. With that the wide link
-# still leaves room to grow, on two processors; there 16 did, and waited for the other machine.
-CROWDS = (1, 16, 768)
+# Connections: the fewest and the most of the document of origin.
+CROWDS = (16, 768)
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ CHECK = Check(
     watch=watch,
     symptom=(
         Measure(
-            "operations, best of 1 to 768 connections",
+            "operations, best of 16 and 768 connections",
             lambda r: r.best,
             at_least_times(0.5),
             at_most_times(0.33),
@@ -141,7 +140,7 @@ class TestBandwidth(Contract):
 
     def test_more_connections_do_not_help(self, run: Measured) -> None:
         """From 16 to 768 connections operations hardly grow, the link is full, the CPU is idle."""
-        sweep: list[Point] = run.reading(FAULTY).look.sweep[1:]
+        sweep: list[Point] = run.reading(FAULTY).look.sweep
         assert sweep[-1].operations_per_second <= 1.3 * sweep[0].operations_per_second
         assert [p.connections for p in sweep if p.link_used_percent < 90] == []
         assert [p.connections for p in sweep if p.cpu_used_percent > 50] == []

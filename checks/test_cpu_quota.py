@@ -39,6 +39,7 @@ BACK = exactly(1)
 CHECK = Check(
     look=look,
     watch=watch,
+    idle=lambda at: cgroup.read(at["tomcat"]).cpus < 0.5,  # the quota sets the pace, nothing else
     symptom=(
         Measure(
             "start of the shop",

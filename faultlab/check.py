@@ -105,8 +105,8 @@ class Measure(Generic[L]):
 
     @property
     def relative(self) -> bool:
-        """True when it is judged against the healthy phase, so that a busy machine matters."""
-        return self.good.times
+        """True when it tells a fault against the healthy phase, so that a busy machine matters."""
+        return self.good.times and not self.steady
 
     @property
     def tolerance(self) -> float:
@@ -114,8 +114,7 @@ class Measure(Generic[L]):
 
         Of a measure without two limits, half of what is left to its only one.
         """
-        only = self.bad is None or self.steady
-        other = 1.0 if only or self.bad is None else self.bad.limit
+        other = self.bad.limit if self.bad else 1.0
         gap = self.good.limit / other if other else math.inf
         return math.sqrt(max(gap, 1 / gap))
 
@@ -188,13 +187,18 @@ def number(value: float, unit: str = "") -> str:
 
 @dataclass(frozen=True)
 class Check(Generic[L, W]):
-    """What a lab's check file declares. `may_stop`: daemons whose end is part of the fault."""
+    """What a lab's check file declares.
+
+    `may_stop`: daemons whose end is part of the fault. `idle`: tells that a look at the stack as it
+    is now makes no load, although others of the lab do, and that no other load can disturb it.
+    """
 
     look: Callable[[Any], L]
     watch: Callable[[Any], W]
     symptom: tuple[Measure[L], ...]
     evidence: tuple[Sign[W], ...]
     may_stop: tuple[str, ...] = ()
+    idle: Callable[[Any], bool] = lambda _machines: False
 
     @property
     def relative(self) -> bool:

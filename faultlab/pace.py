@@ -29,8 +29,8 @@ class Pace:
         return max(min(count, _FEWEST), round(count * self.share))
 
     def seconds(self, seconds: int) -> int:
-        """How long they come; not longer for a machine that is hardly slower."""
-        return max(seconds, round(seconds * min(_LONGEST, 1 / self.share)))
+        """How long they come; not longer for a machine that is only somewhat slower."""
+        return seconds if self.share > 0.5 else round(seconds * min(_LONGEST, 1 / self.share))
 
 
 def measure(machine: Shell) -> Pace:

@@ -1,7 +1,8 @@
 """Rotation: which slow parts of the proof a quick run takes, so that ten commits take them all.
 
-A quick walk of a lab takes its fix and one cheat. Alternatives, further cheats and the slow tests
-of the system take turns: the number of the commit says which are next.
+A quick walk of a lab takes its fix and one cheat. Alternatives, further cheats, the late look at a
+healthy stack and the slow tests of the system take turns: the number of the commit says which
+are next.
 """
 
 from __future__ import annotations
@@ -43,14 +44,18 @@ def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
     return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
 
 
-def remedies(lab: Lab) -> tuple[list[int], list[int]]:
-    """Return the alternatives and the cheats of a walk, counted from 1."""
+def remedies(lab: Lab) -> tuple[list[int], list[int], bool]:
+    """Return the alternatives and the cheats of a walk, counted from 1.
+
+    And whether a fresh stack is measured late in it, before its fault.
+    """
     alternatives = list(range(1, len(lab.alternative) + 1))
     cheats = list(range(1, len(lab.cheat) + 1))
     if not quick():
-        return alternatives, cheats
+        return alternatives, cheats, True
     # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
     number = commit() + 3 * labs.ids().index(lab.name)
     both = [*alternatives, *(-cheat for cheat in cheats)]
     chosen = {*next_of(both, number), -cheats[number % len(cheats)]}
-    return [a for a in alternatives if a in chosen], [c for c in cheats if -c in chosen]
+    late = number % EVERY == 1
+    return [a for a in alternatives if a in chosen], [c for c in cheats if -c in chosen], late

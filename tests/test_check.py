@@ -211,6 +211,8 @@ def test_looks_agree_by_the_speed_of_the_machine() -> None:
 def test_a_measure_of_one_limit_leaves_half_of_it() -> None:
     assert Measure[float]("m", lambda now: now, at_most_times(4)).tolerance == 2
     assert Measure[float]("m", lambda now: now, at_least_times(0.25)).tolerance == 2
+    loose = at_least_times(0.25)
+    assert not Measure[float]("m", lambda now: now, loose, loose).relative
 
 
 def test_only_a_measure_that_tells_nothing_is_steady() -> None:

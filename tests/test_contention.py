@@ -193,8 +193,8 @@ def test_it_waits_until_the_machine_is_calm(
 ) -> None:
     slept: list[float] = []
     seen = calm_after(*shares)
-    monkeypatch.setattr(contention.time, "sleep", slept.append)
-    monkeypatch.setattr(contention.time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr("faultlab.contention.time.sleep", slept.append)
+    monkeypatch.setattr("faultlab.contention.time.monotonic", lambda: sum(slept))
     monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
     Observer().wait_for_calm(5)
     assert sum(slept) == seconds

@@ -16,7 +16,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, tuple[list[int], list[int]]]:
+def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, tuple[list[int], list[int], bool]]:
     at.setattr(rotation, "commit", lambda: commit)
     return {lab.id: rotation.remedies(lab) for lab in LABS}
 
@@ -29,21 +29,22 @@ def test_within_ten_commits_every_remedy_was_walked(at: pytest.MonkeyPatch, firs
         cheats = {c for walk in walks for c in walk[lab.id][1]}
         assert len(alternatives) == len(lab.alternative), lab.id
         assert len(cheats) == len(lab.cheat), lab.id
+        assert sum(walk[lab.id][2] for walk in walks) == 1, lab.id
 
 
 def test_each_quick_walk_has_a_cheat_and_few_have_more(at: pytest.MonkeyPatch) -> None:
     for commit in range(rotation.EVERY):
         walks = taken(at, commit)
-        assert all(cheats for _, cheats in walks.values())
-        extra = sum(len(a) + len(c) - 1 for a, c in walks.values())
+        assert all(cheats for _, cheats, _ in walks.values())
+        extra = sum(len(a) + len(c) - 1 for a, c, _ in walks.values())
         assert 1 <= extra <= 6, f"commit {commit}"
 
 
 def test_a_whole_walk_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(rotation.QUICK, raising=False)
     for lab in LABS:
-        alternatives, cheats = rotation.remedies(lab)
-        assert len(alternatives) == len(lab.alternative) and len(cheats) == len(lab.cheat)
+        alternatives, cheats, late = rotation.remedies(lab)
+        assert len(alternatives) == len(lab.alternative) and len(cheats) == len(lab.cheat) and late
 
 
 def test_everything_is_next_once_in_so_many_commits() -> None:
