@@ -45,7 +45,8 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say what a quick run has left out."""
-    out = Counter(config.stash[OUT] if OUT in config.stash else ())
+    left: list[str] = config.stash.get(OUT, [])
+    out = Counter(left)
     if not out:
         return
     terminalreporter.section("left out of this quick run")
