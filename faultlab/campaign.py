@@ -93,6 +93,8 @@ def read(file: Path) -> Campaign:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "cases"
         raise _foreign(file, f": {where}: {first['msg']}") from error
+    if odd := [case.verdict for case in cases if case.verdict not in VERDICTS]:
+        raise _foreign(file, f": {odd[0]!r} is no verdict")
     return Campaign(asked.labs, asked.repeat, cases, asked.quick)
 
 
@@ -131,7 +133,7 @@ def still_good(old: Campaign, wanted: Campaign, engines: Mapping[str, str]) -> l
         for case in old.cases
         if case.verdict != "skip" and not case.interrupted and case.lab_digest
         if case.engine == engines.get(case.lab)
-        if {key: getattr(case, key) for key in today[case.lab]} == today[case.lab]
+        if (now := today[case.lab]) and {key: getattr(case, key) for key in now} == now
     }
     return [found[key] for key in wanted.asked if key in found]
 

@@ -181,6 +181,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "seconds": {"median": median, "shortest": shortest, "longest": longest},
         "looks": row.again.of,
         "again": row.again.happened,
+        "why_again": dict(reasons(row.walks).most_common()),
         "weak": row.weak,
         "smallest": None if least is None else _distance_json(least),
         "distances": [_distance_json(each) for each in row.distances],

@@ -204,6 +204,7 @@ def test_an_unknown_that_was_measured_counts(
         '{"schema": 99}',
         '{"schema": 1, "trials": []}',
         '{"schema": 1, "cases": [{"lab": 1}]}',
+        '{"schema": 1, "cases": [{"lab": "mtu", "number": 1, "verdict": "ok", "seconds": 1}]}',
         '{"schema": 1, "cases": [], "campaign": {"labs": "mtu", "repeat": 1}}',
         '{"schema": 1, "cases": [], "campaign": {"labs": ["mtu"]}}',
     ],

@@ -191,6 +191,7 @@ def test_from_campaigns_to_the_compact_file(project: Project, faultlab: Run) -> 
     told = json.loads(faultlab("reliability", into, "--json").out)
     (row,) = told["labs"]
     assert (row["walks"], row["pass"], row["seconds"]["median"]) == (5, 5, 22.0)
+    assert (row["looks"], row["again"], row["why_again"]) == (10, 5, {"…% was stolen": 5})
     size = {d["phase"]: d for d in row["distances"] if d["measure"] == "page: size"}
     assert size["healthy"]["sigmas"] == pytest.approx((254 - 100) / math.sqrt(2.5))
     assert size["faulty"]["text"] == "-1.3" and row["weak"]
