@@ -5,6 +5,7 @@
 # Usage:   bench/start.sh [PAIRS]     (default 5; leaves nothing up)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export LC_ALL=C # a comma in EPOCHREALTIME is no number to awk
 
 pairs=${1:-5}
 setup/setup.sh

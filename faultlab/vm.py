@@ -33,6 +33,8 @@ BOOT_SECONDS = 60  # a VM that is just booting may refuse connections for so lon
 _BOOT = "boot"  # the name of the snapshot
 _POOL = "default"
 _BOX_VOLUME = "faultlab_vagrant_box_image_"  # what vagrant-libvirt calls a box's copy in the pool
+# A socket's path has at most 107 bytes (unix(7)): its folder's, this, and what ssh adds to a name.
+_LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
 _BOX_ID = "/etc/faultlab-box"  # in the VM: the digest of what it was built from
 
 
@@ -167,9 +169,14 @@ def _stands(command: list[str], control: Path, socket: Path) -> bool:
     return True
 
 
+def _short(folder: Path) -> Path:
+    """Return the folder, or one of its name in /tmp where a socket's path would be too long."""
+    return folder if len(os.fsencode(folder)) <= _LONGEST else Path("/tmp", folder.name)
+
+
 def _sockets() -> Path:
     """The folder for the sockets; what killed commands have left there goes first."""
-    folder = lock.folder()
+    folder = _short(lock.folder())
     folder.mkdir(mode=0o700, exist_ok=True)
     young = time.time() - 5 * BOOT_SECONDS
     for old in folder.glob("vm-*"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,3 +138,13 @@ cat <<'.'
 """
     )
     assert vm._old_versions() == ["0.20261121.161743"]
+
+
+def test_a_tmpdir_may_be_too_long_for_sockets(tmp_path: Path) -> None:
+    """With what mkdtemp and ssh add, the longest folder makes a path of 107 bytes (unix(7))."""
+    longest = Path("/tmp", "x" * (vm._LONGEST - len("/tmp/")))
+    made = Path(tempfile.mkdtemp(prefix="vm-", dir=tmp_path)).name
+    assert len(f"{longest}/{made}/ssh.{'x' * 16}") == 107
+    assert vm._short(longest) == longest
+    longer = Path("/somewhere/else", "ü" * (vm._LONGEST // 2 - 4))
+    assert vm._short(longer) == Path("/tmp", longer.name)

@@ -8,11 +8,18 @@ import subprocess
 import sys
 
 
+def words(*arguments: str) -> list[str]:
+    """Return the command line as it is where somebody can press Ctrl-C.
+
+    A shell without job control, as CI has, lets its background jobs ignore that.
+    """
+    return ["env", "--default-signal=INT", sys.executable, "-m", "faultlab", *arguments]
+
+
 def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start the command line in a process group of its own, as a shell does."""
     return subprocess.Popen(
-        # A shell without job control, as CI has, lets its background jobs ignore Ctrl-C.
-        ["env", "--default-signal=INT", sys.executable, "-m", "faultlab", *arguments],
+        words(*arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

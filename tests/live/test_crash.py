@@ -169,7 +169,8 @@ class Relay:
     """A socket that passes everything on to Docker, until it is cut: Docker as it stops."""
 
     def __init__(self, target: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="faultlab-"))
+        # Not below a TMPDIR: a socket's path has at most 107 bytes.
+        self.folder = Path(tempfile.mkdtemp(prefix="faultlab-", dir="/tmp"))
         self.path = self.folder / "docker.sock"
         self.target = target
         self.open: list[socket.socket] = []

@@ -19,6 +19,7 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from commandline import words
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from faultlab import paths, stack
@@ -43,10 +44,10 @@ class Class:
         self.server: subprocess.Popen[str] | None = None
         self.told: dict[str, Any] = {}
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One `faultlab class` command."""
         return subprocess.run(
-            [sys.executable, "-m", "faultlab", "class", *words],
+            [sys.executable, "-m", "faultlab", "class", *arguments],
             capture_output=True,
             text=True,
             cwd=self.root,
@@ -58,10 +59,7 @@ class Class:
     def start(self) -> None:
         """Serve it, until `stop` or `kill`."""
         self.server = subprocess.Popen(
-            [
-                *("env", "--default-signal=INT", sys.executable, "-m", "faultlab"),
-                *("class", "start", f"{NAME}.toml", "--port", "0", "--json"),
-            ],
+            words("class", "start", f"{NAME}.toml", "--port", "0", "--json"),
             stdout=subprocess.PIPE,
             text=True,
             cwd=self.root,
