@@ -82,7 +82,7 @@ vm-ssh: ready ## log in to the lab VM
 vm-down: ready ## remove the lab VM
 	@$(FAULTLAB) vm down
 
-lint: export FAULTLAB_TESTS = 1
+lint unit: export FAULTLAB_TESTS = 1
 lint: ready ## ruff, mypy, shellcheck
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@shellcheck $$(git ls-files "*.sh" "tools/*/look") .ci/run images/memcached/health images/mysql/fill \
