@@ -19,12 +19,12 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from commandline import words
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from faultlab import paths, stack
 from faultlab.engine import Engine
 from faultlab.stack import Stack
+from tests.live.commandline import words
 
 CLASS = """
 title = "A class of three"
