@@ -202,3 +202,28 @@ def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
     moved = reading(record, [50.0] * 3)
     with pytest.raises(CannotRun, match="not what it was when the walk began"):
         moved.healthy_still()
+
+
+@pytest.mark.parametrize(("idle", "turns"), [(False, [False, False]), (True, [])])
+def test_a_look_that_makes_no_load_waits_for_nobody(
+    record: Record,
+    shares: list[float],
+    idle: bool,
+    turns: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor do others spoil it: its quota sets the pace, not this machine."""
+    shares += [0.5] * (2 if idle else 0)
+    had: list[bool] = []
+
+    @contextmanager
+    def turn(alone: bool) -> Iterator[None]:
+        had.append(alone)
+        yield
+
+    monkeypatch.setattr("faultlab.run.lock.turn", turn)
+    run = reading(record, [100.0, 99.0])
+    run.check = replace(run.check, idle=lambda _stack: idle)
+    run.measure("healthy")
+    run.measure("fixed")
+    assert had == turns and events(record) == ["measured", "measured"]
