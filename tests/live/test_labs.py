@@ -1,4 +1,4 @@
-"""Every lab, walked and judged by `faultlab verify`: two side by side, a line each as they end."""
+"""Every lab, walked and judged by `faultlab verify`: four side by side, a line each as they end."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     chosen = [lab_id for lab_id in labs.ids() if lab_id not in out]
     file = tmp_path_factory.mktemp("labs") / "result.json"
     quick = ["--quick"] if rotation.quick() else []
-    process = spawn("verify", *chosen, *quick, "--jobs", "2", "--json", str(file))
+    process = spawn("verify", *chosen, *quick, "--jobs", "4", "--json", str(file))
     assert process.stdout is not None
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
