@@ -7,13 +7,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from faultlab import command, engines, inject, learner, several, vm
+from faultlab import lab as labs
 from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Step
+from faultlab.terminal import Terminal
 from tests.conftest import REPO, Run
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")
@@ -85,7 +88,7 @@ class TestSeveral:
             "esac\n"
         )
         stub.chmod(0o755)
-        monkeypatch.setattr(several.sys, "executable", str(stub))
+        monkeypatch.setattr(sys, "executable", str(stub))
         return stub
 
     def test_each_gets_a_line_with_what_to_type(self, faultlab: Run) -> None:
@@ -133,8 +136,6 @@ class TestSeveral:
 def test_the_order_of_badness(
     codes: tuple[int, ...], kind: type[Problem], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from faultlab.terminal import Terminal
-
     commands = [several.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
     with pytest.raises(kind):
         several._tell(Terminal(), commands, 1.0)
@@ -193,3 +194,42 @@ class TestAskedBeside:
         answer = engines.ask_vm("mtu", 0)
         with pytest.raises(CannotRun, match="does not answer"):
             answer()
+
+
+class TestUpInTheVm:
+    """The VM says that it has the lab while the lab starts here."""
+
+    @pytest.mark.parametrize(("kernel", "removed"), [(None, ["faultlab-mtu"]), ("the VM's", [])])
+    def test_what_was_begun_here_goes_and_the_vm_keeps_its_own(
+        self, kernel: str | None, removed: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone: list[str] = []
+        chosen = SimpleNamespace(kernel=kernel)
+        monkeypatch.setattr(engines, "choose", lambda *_words: chosen)
+        monkeypatch.setattr(learner.Run, "begin", lambda *_words: None)
+        monkeypatch.setattr(learner, "take_down", lambda _engine, name: gone.append(name))
+        monkeypatch.setattr(learner, "_ready_in_vm", lambda _lab, in_vm: in_vm())
+        with pytest.raises(learner._InVm):
+            learner.begin(Terminal(), labs.load("mtu"), "auto", lambda: True)
+        assert gone == removed
+
+    def test_it_is_handed_over_from_there(
+        self, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def begin(*_words: Any) -> None:
+            raise learner._InVm
+
+        nowhere, inside = SimpleNamespace(), {"in": "the VM"}
+        monkeypatch.setattr(engines, "here", lambda _lab: {})
+        monkeypatch.setattr(engines, "ask_vm", lambda *_words: lambda: True)
+        monkeypatch.setattr(learner, "begin", begin)
+        monkeypatch.setattr(learner, "_found_in_vm", lambda _lab: inside)
+        asked: list[Any] = []
+
+        def up(_term: Any, _lab: Any, _wanted: Any, place: Any) -> bool:
+            asked.append(place or nowhere)
+            return bool(place)
+
+        monkeypatch.setattr(learner, "_up_already", up)
+        assert faultlab("start", "mtu").code == 0
+        assert asked == [nowhere, inside]
