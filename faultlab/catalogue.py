@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from faultlab import lab as labs
+from faultlab import paths
 from faultlab.terminal import Terminal
 
 
@@ -24,14 +25,16 @@ def show(term: Terminal, markdown: bool) -> None:
         term.console.width = 200
         term.say(table().rstrip())
         return
-    found = [labs.load(lab_id) for lab_id in labs.ids()]
+    found = [labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()]
+    if term.as_json:
+        term.json([lab.model_dump(mode="json", exclude={"folder"}) for lab in found])
+        return
     term.table(
         ("lab", "what its users report", "tier", "min", "level"),
         [(lab.id, lab.title, lab.tier, str(lab.minutes), str(lab.difficulty)) for lab in found],
     )
     term.say()
     term.say("Start one: make lab-ID")
-    term.json([lab.model_dump(mode="json", exclude={"folder"}) for lab in found])
 
 
 def words() -> dict[str, list[str]]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         origins,
         plot,
         reliability_page,
+        several,
         status,
         story,
         transcript,
@@ -59,6 +60,7 @@ else:  # a verb imports what it needs when it is typed
     origins = Later("faultlab.origins")
     plot = Later("faultlab.plot")
     reliability_page = Later("faultlab.reliability_page")
+    several = Later("faultlab.several")
     status = Later("faultlab.status")
     story = Later("faultlab.story")
     transcript = Later("faultlab.transcript")
@@ -131,6 +133,13 @@ def _class(term: Terminal, a: argparse.Namespace) -> None:
             workshop.write(term, a.file, a.to)
 
 
+def _start(term: Terminal, a: argparse.Namespace) -> None:
+    if len(set(a.lab)) > 1:
+        several.start(term, a.lab, a.engine, a.blind)
+    else:
+        learner.start(term, a.lab[0], a.engine, a.blind)
+
+
 def _vm(term: Terminal, a: argparse.Namespace) -> None:
     match a.action:
         case "up":
@@ -147,11 +156,16 @@ def _vm(term: Terminal, a: argparse.Namespace) -> None:
 
 VERBS: dict[str, Verb] = {
     "start": Verb(
-        "bring a lab up, prove its symptom, print the ticket",
-        lambda term, a: learner.start(term, a.lab, a.engine, a.blind),
-        ("faultlab start mtu", "faultlab start mtu --engine vm", "faultlab start mtu --blind"),
-        lab=True,
+        "bring a lab up, prove its symptom, print the ticket; or several side by side",
+        _start,
+        (
+            "faultlab start mtu",
+            "faultlab start mtu somaxconn gzip",
+            "faultlab start mtu --engine vm",
+            "faultlab start mtu --blind",
+        ),
         options=(
+            _option("lab", nargs="+", metavar="LAB", help="a lab of `faultlab list`, or several"),
             _option("--blind", action="store_true", help="as a mystery, for somebody else"),
             _ENGINE,
         ),

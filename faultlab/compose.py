@@ -181,11 +181,25 @@ def program() -> tuple[str, ...]:
     raise CannotRun("Docker Compose is not installed.", "make setup")
 
 
+@cache
+def _quicker() -> dict[str, str]:
+    """Debian's Compose v1 asks for distutils, and that of setuptools takes 0.2 s to import."""
+    python = Path("/usr/bin/python3").resolve()
+    script = shutil.which("docker-compose")
+    if program() != ("docker-compose",) or not script:
+        return {}
+    with Path(script).open("rb") as file:
+        own = file.readline().strip() == b"#!/usr/bin/python3"
+    if own and Path("/usr/lib", python.name, "distutils/spawn.py").is_file():
+        return {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}
+    return {}
+
+
 def up(stack: str, files: list[Path], env: dict[str, str]) -> None:
     """Start the services. Raises PoolOverlap, or CannotRun with what Compose said."""
     chosen = [word for file in files for word in ("-f", str(file))]
     command = [*program(), "-p", stack, *chosen, "up", "-d", "--no-build"]
-    done = run(command, timeout=180, env={**env, "COMPOSE_IGNORE_ORPHANS": "1"})
+    done = run(command, timeout=180, env={**env, **_quicker(), "COMPOSE_IGNORE_ORPHANS": "1"})
     if done.returncode == 0:
         return
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
 
 from faultlab import abilities, compose, images, stack, vm
 from faultlab import lab as labs
@@ -93,9 +95,34 @@ def having(lab_id: str, patience: float = 0) -> Engine:
 
     `patience`: seconds for a running VM to answer, which may just be booting.
     """
-    found = Engine()
-    if not Stack(found, stack_name(lab_id)) and vm.state() == "running":
+    place = here(lab_id)
+    if not place and vm.state() == "running":
         inside = vm.connect(patience)
         if Stack(inside, stack_name(lab_id)):
             return inside
-    return found
+    return place.engine
+
+
+def here(lab_id: str) -> Stack:
+    """This lab's stack on the local engine; empty when it is not up there."""
+    return Stack(Engine(), stack_name(lab_id))
+
+
+def ask_vm(lab_id: str, patience: float) -> Callable[[], bool]:
+    """Ask beside what we do whether a running VM has this lab; the caller gets the answer later.
+
+    The answer raises CannotRun when the VM does not answer. The connection ends with the thread,
+    so who wants to use the VM makes one of their own.
+    """
+    answer: Future[bool] = Future()
+
+    def ask() -> None:
+        try:
+            running = vm.state() == "running"
+            found = running and bool(Stack(vm.connect(patience), stack_name(lab_id)))
+            answer.set_result(found)
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer.result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
@@ -31,24 +31,52 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
     when it cannot run.
     """
     lab = labs.load(lab_id).called(MYSTERY) if blind else engines.named(lab_id)
-    name = stack_name(lab.id)
-    with lock.hold(name, f"start {lab.id}"):
+    with lock.hold(stack_name(lab.id), f"start {lab.id}"):
+        in_vm = engines.ask_vm(lab.id, vm.BOOT_SECONDS)
         with term.alive("start", "looking whether it is up"):
-            place = Stack(engines.having(lab.id, vm.BOOT_SECONDS), name)
-        record = Record.open(place.run_id) if place else None
-        whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
-        if record and record.happened(READY) and whole and not place.stopped():
-            if record.facts["lab"] != lab.name:
-                raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
-            if wanted not in ("auto", place.engine.name):
-                raise CannotRun(
-                    f"{lab.id} is up already, on the engine {place.engine.name}.",
-                    f"make down-{lab.id}",
-                )
-            term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
-            _hand_over(term, lab, place, record.id, [])
+            place = engines.here(lab.id)
+            if not place and (lab.scope == "kernel" or wanted == "vm") and in_vm():
+                place = _found_in_vm(lab)
+        if _up_already(term, lab, wanted, place):
             return
-        begin(term, lab, wanted)
+        try:
+            begin(term, lab, wanted, None if place else in_vm)
+        except _InVm:
+            _up_already(term, lab, wanted, _found_in_vm(lab))
+
+
+class _InVm(Exception):
+    """The VM has this lab already, and said so while it was started."""
+
+
+def _found_in_vm(lab: Lab) -> Stack:
+    return Stack(engines.having(lab.id, vm.BOOT_SECONDS), stack_name(lab.id))
+
+
+def _up_already(term: Terminal, lab: Lab, wanted: Wanted, place: Stack) -> bool:
+    """Hand over a lab that is up as a whole; False where it is not. Raises CannotRun."""
+    if not _ready(lab, place):
+        return False
+    record = Record.read(place.run_id)
+    if record.facts["lab"] != lab.name:
+        raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
+    if wanted not in ("auto", place.engine.name):
+        raise CannotRun(
+            f"{lab.id} is up already, on the engine {place.engine.name}.", f"make down-{lab.id}"
+        )
+    term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
+    _hand_over(term, lab, place, record.id, [])
+    return True
+
+
+def _ready_in_vm(lab: Lab, in_vm: Callable[[], bool]) -> bool:
+    return in_vm() and _ready(lab, _found_in_vm(lab))
+
+
+def _ready(lab: Lab, place: Stack) -> bool:
+    record = Record.open(place.run_id) if place else None
+    whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
+    return bool(record and record.happened(READY) and whole and not place.stopped())
 
 
 def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
@@ -62,17 +90,26 @@ def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
         begin(term, lab, wanted)
 
 
-def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
+def begin(
+    term: Terminal, lab: Lab, wanted: Wanted, in_vm: Callable[[], bool] | None = None
+) -> None:
     """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
 
-    The caller holds its stack.
+    The caller holds its stack. `in_vm`: says whether the VM has this lab already; it is waited for
+    when the stack is up here, which takes as long.
     """
     name = stack_name(lab.id)
     term.heading(f"{lab.id}: {lab.title}")
     engine = engines.choose(term, lab, wanted)
+    if in_vm and engine.kernel is not None and _ready_in_vm(lab, in_vm):
+        raise _InVm
     try:
         with term.step("stack", "starting its containers") as step:
             run = Run.begin(engine, lab, name)
+            if in_vm and engine.kernel is None:
+                step.note("asking the lab VM whether it has this lab")
+                if _ready_in_vm(lab, in_vm):
+                    raise _InVm
             step.done(f"up: {', '.join(run.stack)}")
         with term.step("healthy", "measuring the stack before anything is wrong") as step:
             run.healthy()

@@ -1,0 +1,224 @@
+"""Several: labs that are started side by side by one command.
+
+Each lab is a command of its own, `faultlab start LAB`; what makes load takes turns (lock.turn).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from faultlab import lab as labs
+from faultlab.command import uninterrupted
+from faultlab.defaults import MYSTERY, Wanted
+from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.terminal import Terminal
+
+# On SIGTERM each removes what it has begun, also when we are killed.
+_STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
+_SIDE_BY_SIDE = 2  # for each processor
+_POLL = 0.2  # seconds between two pictures of the progress
+_WORST_FIRST: tuple[type[Problem], ...] = (SaidNo, CannotRun, BadInput)
+
+
+@dataclass
+class Command:
+    """One lab's `start`: what it is at, and what came of it."""
+
+    lab: str
+    doing: str = "waiting for its turn"
+    process: subprocess.Popen[str] | None = None
+    began: float = 0.0
+    seconds: float = 0.0
+    code: int | None = None
+    out: list[str] = field(default_factory=list)
+    err: list[str] = field(default_factory=list)
+
+    @property
+    def problem(self) -> tuple[str, str]:
+        """What went wrong and what to type next; empty where all went well."""
+        if not self.code:
+            return "", ""
+        said = [line for line in self.err if line.startswith("faultlab: ")]
+        after = [line for line in self.err if line.startswith("  next: ")]
+        what = said[-1].removeprefix("faultlab: ") if said else f"it ended with {self.code}"
+        return what, after[-1].removeprefix("  next: ") if after else ""
+
+    def facts(self) -> dict[str, Any]:
+        """Its own JSON object, with its name, exit code and seconds."""
+        try:
+            own = json.loads("\n".join(self.out))
+        except ValueError:
+            own = {}
+        return {**own, "lab": self.lab, "exit_code": self.code, "seconds": round(self.seconds, 1)}
+
+
+def start(term: Terminal, lab_ids: Sequence[str], wanted: Wanted, blind: bool) -> None:
+    """Start these labs side by side and say of each what came of it. Raises the worst of theirs."""
+    if blind or MYSTERY in lab_ids:
+        raise BadInput("A mystery is started alone.", "faultlab start --help")
+    names = list(dict.fromkeys(lab_ids))
+    loads = {name: labs.load(name).load for name in names}  # raises before anything starts
+    # Those that have to take turns begin first.
+    commands = [Command(name) for name in sorted(names, key=lambda name: not loads[name])]
+    began = time.monotonic()
+    with _shown(term, commands) as show:
+        _run(commands, wanted, term.as_json, show)
+    commands.sort(key=lambda command: names.index(command.lab))
+    _tell(term, commands, time.monotonic() - began)
+
+
+def _run(commands: list[Command], wanted: Wanted, as_json: bool, show: Any) -> None:
+    most = _SIDE_BY_SIDE * (os.cpu_count() or 1)
+    said: queue.Queue[tuple[Command, str | None]] = queue.Queue()
+    waiting, running = list(commands), list[Command]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                running.append(waiting.pop(0))
+                _launch(running[-1], wanted, as_json, said)
+            show()
+            try:
+                command, line = said.get(timeout=_POLL)
+            except queue.Empty:
+                continue
+            if line is not None:
+                command.doing = line.strip() or command.doing
+                continue
+            _ended(command)
+            running.remove(command)
+    except BaseException:
+        with uninterrupted():
+            for command in running:
+                assert command.process is not None
+                command.process.terminate()
+            for command in running:
+                _ended(command)
+        raise
+
+
+def _launch(
+    command: Command, wanted: Wanted, as_json: bool, said: queue.Queue[tuple[Command, str | None]]
+) -> None:
+    words = ["start", command.lab, "--engine", wanted, *(["--json"] if as_json else [])]
+    command.began = time.monotonic()
+    command.doing = "beginning"
+    # In a process group of its own: Ctrl-C reaches it once, by way of us.
+    command.process = subprocess.Popen(
+        [*_STOP_WITH_US, sys.executable, "-m", "faultlab", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "80"},
+        process_group=0,
+    )
+    out, err = command.process.stdout, command.process.stderr
+    assert out is not None and err is not None
+    complaints = threading.Thread(target=_keep, args=(err, command.err), daemon=True)
+    complaints.start()
+    threading.Thread(target=_hear, args=(command, out, complaints, said), daemon=True).start()
+
+
+def _keep(stream: IO[str], lines: list[str]) -> None:
+    lines.extend(line.rstrip() for line in stream)
+
+
+def _hear(
+    command: Command,
+    out: IO[str],
+    complaints: threading.Thread,
+    said: queue.Queue[tuple[Command, str | None]],
+) -> None:
+    for line in out:
+        command.out.append(line.rstrip())
+        said.put((command, line))
+    complaints.join()
+    said.put((command, None))
+
+
+def _ended(command: Command) -> None:
+    assert command.process is not None
+    command.code = command.process.wait()
+    command.seconds = time.monotonic() - command.began
+
+
+def _state(command: Command) -> str:
+    if command.code is None:
+        return command.doing.partition(" ")[0] if command.process else "waits"
+    return "up" if command.code == 0 else "not up"
+
+
+@contextmanager
+def _shown(term: Terminal, commands: list[Command]) -> Iterator[Any]:
+    """Where lines can be written over, a line a lab; elsewhere one line about all of them."""
+    if term.as_json:
+        yield lambda: None
+        return
+    if not term.console.is_terminal:
+        with term.step("labs", "beginning") as step:
+            yield lambda: step.note(_summary(commands))
+            step.done(_summary(commands))
+        return
+    from rich.live import Live
+
+    with Live(console=term.console, auto_refresh=False, transient=True) as live:
+        yield lambda: live.update(_picture(commands, term.console.width), refresh=True)
+
+
+def _summary(commands: list[Command]) -> str:
+    """`4 of 10 up; healthy 2, stack 1, waits 3`."""
+    states = [_state(command) for command in commands]
+    rest = sorted({state for state in states if state != "up"})
+    counted = ", ".join(f"{state} {states.count(state)}" for state in rest)
+    return f"{states.count('up')} of {len(states)} up{'; ' if counted else ''}{counted}"
+
+
+def _picture(commands: list[Command], width: int) -> str:
+    now = time.monotonic()
+    lines = []
+    for command in commands:
+        ended = command.code is not None
+        since = command.seconds if ended else now - command.began if command.process else 0.0
+        what = _state(command) if ended else command.doing
+        lines.append(f"{command.lab:<16}{since:4.0f} s  {what}"[: width - 1])
+    from rich.markup import escape
+
+    return escape("\n".join(lines))
+
+
+def _tell(term: Terminal, commands: list[Command], seconds: float) -> None:
+    for command in commands:
+        what, after = command.problem
+        if not command.code:
+            again = f"make lab-{command.lab}"
+            term.say(f"{command.lab:<15} up      {command.seconds:5.1f} s   its ticket: {again}")
+            continue
+        term.say(f"{command.lab:<15} not up  {command.seconds:5.1f} s   {what}")
+        if after:
+            term.command(f"{'':<29}next: {after}")
+    term.json({"labs": [c.facts() for c in commands], "seconds": round(seconds, 1)})
+    failed = [command for command in commands if command.code]
+    for kind in _WORST_FIRST:
+        if any(command.code == kind.exit_code for command in failed):
+            raise kind(_count(failed, commands), _again(failed))
+    if failed:
+        raise CannotRun(_count(failed, commands), _again(failed))
+
+
+def _count(failed: list[Command], commands: list[Command]) -> str:
+    return f"{len(failed)} of {len(commands)} labs are not up."
+
+
+def _again(failed: list[Command]) -> str:
+    return f"faultlab start {' '.join(command.lab for command in failed)}"

@@ -1,0 +1,235 @@
+"""The command line: what it imports, and how several labs are started by it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from faultlab import command, engines, inject, learner, several, vm
+from faultlab import lab as labs
+from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.lab import Step
+from faultlab.terminal import Terminal
+from tests.conftest import REPO, Run
+
+HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")
+
+
+def imported_after(code: str) -> set[str]:
+    """Which of the heavy packages a new Python has imported after it ran this."""
+    asked = f"{code}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", asked], cwd=REPO, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_help_imports_no_heavy_package() -> None:
+    code = "from faultlab import cli\ntry: cli.main(['start', '--help'])\nexcept SystemExit: pass"
+    assert imported_after(code) == set()
+
+
+def test_the_catalogue_needs_neither_docker_nor_markdown() -> None:
+    assert imported_after("from faultlab import cli\ncli.main(['list'])") == {"pydantic", "rich"}
+
+
+def test_a_hint_imports_no_docker() -> None:
+    assert not imported_after("from faultlab import hints, peek") & {"docker", "requests", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("start gzip nope mtu", "There is no lab called 'nope'."),
+        ("start gzip mtu --blind", "A mystery is started alone."),
+        ("start mystery mtu", "A mystery is started alone."),
+    ],
+)
+def test_several_are_refused_before_any_starts(
+    line: str, problem: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(several, "_launch", lambda *words: started.append(words))
+    got = faultlab(*line.split())
+    assert (got.code, got.out, started) == (2, "", [])
+    assert got.err.startswith(f"faultlab: {problem}\n  next: ")
+
+
+def test_a_lab_that_is_named_twice_is_one(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(learner, "start", lambda _term, *words: seen.append(words))
+    assert faultlab("start", "mtu", "mtu").code == 0
+    assert seen == [("mtu", "auto", False)]
+
+
+class TestSeveral:
+    """Several labs, each by a stub in place of our own command line."""
+
+    @pytest.fixture(autouse=True)
+    def ours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        stub = tmp_path / "faultlab"
+        stub.write_text(
+            "#!/bin/sh\n"
+            'case "$4 $*" in\n'
+            '*--json*) echo "{\\"run\\": \\"of-$4\\"}" ;;\n'
+            '*) echo "stack     up: client, web" ;;\n'
+            "esac\n"
+            'case "$4" in\n'
+            'gzip) echo "faultlab: no effect." >&2; echo "  next: look" >&2; exit 1 ;;\n'
+            'busy) echo "faultlab: no Docker." >&2; exit 3 ;;\n'
+            'mtu) sleep "${SLOW:-0}" ;;\n'
+            "esac\n"
+        )
+        stub.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(stub))
+        return stub
+
+    def test_each_gets_a_line_with_what_to_type(self, faultlab: Run) -> None:
+        got = faultlab("start", "mtu", "somaxconn")
+        assert (got.code, got.err) == (0, "")
+        rows = got.out.splitlines()
+        assert [row.split()[:2] for row in rows[-2:]] == [["mtu", "up"], ["somaxconn", "up"]]
+        assert rows[-1].endswith("its ticket: make lab-somaxconn")
+        assert max(map(len, rows)) <= 80
+
+    def test_the_worst_exit_code_wins(self, faultlab: Run) -> None:
+        got = faultlab("start", "busy", "mtu", "gzip")
+        assert got.code == 1
+        assert got.err.endswith("faultlab start busy gzip\n")
+        assert "2 of 3 labs are not up." in got.err
+        assert "no effect." in got.out and "next: look" in got.out and "no Docker." in got.out
+        assert faultlab("start", "busy", "mtu").code == 3
+
+    def test_one_json_object_holds_all(self, faultlab: Run) -> None:
+        told = json.loads(faultlab("start", "mtu", "gzip", "--json").out)
+        assert [(lab["lab"], lab["run"], lab["exit_code"]) for lab in told["labs"]] == [
+            ("mtu", "of-mtu", 0),
+            ("gzip", "of-gzip", 1),
+        ]
+
+    def test_an_interruption_ends_all(self, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SLOW", "60")
+        launched: list[several.Command] = []
+        launch = several._launch
+
+        def then_interrupt(one: several.Command, *more: Any) -> None:
+            launch(one, *more)
+            launched.append(one)
+            if len(launched) == 2:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(several, "_launch", then_interrupt)
+        assert faultlab("start", "mtu", "somaxconn").code == 3
+        assert all(one.process and one.process.returncode is not None for one in launched)
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind"), [((0, 1, 3), SaidNo), ((2, 3), CannotRun), ((0, 2), BadInput)]
+)
+def test_the_order_of_badness(
+    codes: tuple[int, ...], kind: type[Problem], capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = [several.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
+    with pytest.raises(kind):
+        several._tell(Terminal(), commands, 1.0)
+    assert capsys.readouterr().out.count("up") == len(codes)
+
+
+@pytest.mark.parametrize(
+    ("step", "later"),
+    [
+        (Step(at="web", run="ip link set dev eth0 mtu 100"), False),
+        (Step(at="web", run="sysctl -w net.core.somaxconn=10 net.ipv4.tcp_tw_reuse=0"), False),
+        (Step(at="web", run="sysctl -w a=1; kill -HUP 1"), True),
+        (Step(at="web", run="kill -HUP $(pgrep -o -x nginx)"), True),
+        (Step(at="nginx", restart=True), True),
+    ],
+)
+def test_what_takes_effect_at_once(step: Step, later: bool) -> None:
+    assert inject.takes_effect_later([step]) is later
+    assert not inject.takes_effect_later([])
+
+
+class TestMeanwhile:
+    """A job beside the body."""
+
+    def test_both_are_done(self) -> None:
+        gate = threading.Event()
+        with command.meanwhile(lambda: gate.wait(10)):
+            gate.set()
+        assert gate.is_set()
+
+    def test_what_the_job_raises_comes_after_the_body(self) -> None:
+        def fail() -> None:
+            raise CannotRun("no")
+
+        body = []
+        with pytest.raises(CannotRun), command.meanwhile(fail):
+            body.append(1)
+        assert body == [1]
+
+
+class TestAskedBeside:
+    """The VM is asked in a thread."""
+
+    def test_a_vm_that_does_not_run_has_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(vm, "state", lambda: "off")
+        assert engines.ask_vm("mtu", 0)() is False
+
+    def test_its_problem_is_raised_where_the_answer_is_wanted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def silent(_patience: float) -> None:
+            raise CannotRun("The lab VM does not answer.")
+
+        monkeypatch.setattr(vm, "state", lambda: "running")
+        monkeypatch.setattr(vm, "connect", silent)
+        answer = engines.ask_vm("mtu", 0)
+        with pytest.raises(CannotRun, match="does not answer"):
+            answer()
+
+
+class TestUpInTheVm:
+    """The VM says that it has the lab while the lab starts here."""
+
+    @pytest.mark.parametrize(("kernel", "removed"), [(None, ["faultlab-mtu"]), ("the VM's", [])])
+    def test_what_was_begun_here_goes_and_the_vm_keeps_its_own(
+        self, kernel: str | None, removed: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone: list[str] = []
+        chosen = SimpleNamespace(kernel=kernel)
+        monkeypatch.setattr(engines, "choose", lambda *_words: chosen)
+        monkeypatch.setattr(learner.Run, "begin", lambda *_words: None)
+        monkeypatch.setattr(learner, "take_down", lambda _engine, name: gone.append(name))
+        monkeypatch.setattr(learner, "_ready_in_vm", lambda _lab, in_vm: in_vm())
+        with pytest.raises(learner._InVm):
+            learner.begin(Terminal(), labs.load("mtu"), "auto", lambda: True)
+        assert gone == removed
+
+    def test_it_is_handed_over_from_there(
+        self, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def begin(*_words: Any) -> None:
+            raise learner._InVm
+
+        nowhere, inside = SimpleNamespace(), {"in": "the VM"}
+        monkeypatch.setattr(engines, "here", lambda _lab: {})
+        monkeypatch.setattr(engines, "ask_vm", lambda *_words: lambda: True)
+        monkeypatch.setattr(learner, "begin", begin)
+        monkeypatch.setattr(learner, "_found_in_vm", lambda _lab: inside)
+        asked: list[Any] = []
+
+        def up(_term: Any, _lab: Any, _wanted: Any, place: Any) -> bool:
+            asked.append(place or nowhere)
+            return bool(place)
+
+        monkeypatch.setattr(learner, "_up_already", up)
+        assert faultlab("start", "mtu").code == 0
+        assert asked == [nowhere, inside]
