@@ -472,7 +472,7 @@ VERBS: dict[str, Verb] = {
                 "files",
                 nargs="*",
                 metavar="FILE",
-                help=f"what `faultlab verify --json` or --collect wrote ({reliability_page.FILE})",
+                help=f"what `faultlab verify --json` or --collect wrote ({defaults.RELIABILITY})",
             ),
             _option("--markdown", action="store_true", help="as it stands in docs/reliability.md"),
             _option("--collect", metavar="INTO", help="add their walks to this file"),

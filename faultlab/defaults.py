@@ -10,6 +10,7 @@ from typing import Literal
 Wanted = Literal["local", "vm", "auto"]
 WANTED: tuple[Wanted, ...] = ("local", "vm", "auto")  # `--engine`
 MYSTERY = "mystery"  # a lab under a name that says nothing
+RELIABILITY = "docs/reliability.json"  # what docs/reliability.md is made from
 BUNDLE = "faultlab.bundle.tar"  # `bundle --out`
 CLASS_FILE = "class.toml"
 CLASS_PORT = 8420

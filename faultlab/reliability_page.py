@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from faultlab import paths, reliability, walks
+from faultlab.defaults import RELIABILITY
 from faultlab.errors import BadInput, CannotRun
 from faultlab.reliability import ENOUGH, Distance, Row, smallest
 from faultlab.terminal import Terminal
 from faultlab.walks import Walk, Walks
-
-FILE = "docs/reliability.json"  # what docs/reliability.md is made from
 
 _ABOUT = """\
 # How reliable the labs are
@@ -46,7 +45,7 @@ def show(term: Terminal, files: Sequence[str], *, markdown: bool, collect: str |
 
 
 def _files(names: Sequence[str]) -> list[Path]:
-    return [Path(name) for name in names] or [paths.root() / FILE]
+    return [Path(name) for name in names] or [paths.root() / RELIABILITY]
 
 
 def _collected(files: Sequence[str], into: str) -> Walks:

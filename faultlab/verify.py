@@ -139,12 +139,19 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     guards = {lab.id: threading.Lock() for lab in chosen}  # its cases share the name of a stack
 
     now: list[str] = []  # the labs that are walked at the moment
+    over = threading.Event()
 
     def one(lab: Lab, number: int, step: Step) -> None:
         with guards[lab.id]:
+            if over.is_set():
+                return
             now.append(lab.id)
             step.note(" and ".join(now))
-            result.add(runner.run(lab, number))
+            try:
+                result.add(runner.run(lab, number))
+            except BaseException:
+                over.set()  # before this thread takes the next one
+                raise
             now.remove(lab.id)
             step.note(" and ".join(now))
 
@@ -158,4 +165,5 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
             for future in [pool.submit(one, lab, number, step) for lab, number in todo]:
                 future.result()
     finally:
+        over.set()
         pool.shutdown(wait=False, cancel_futures=True)

@@ -79,7 +79,8 @@ def test_cut_off_at_each_point(
     assert again("--repeat", "2", "--jobs", jobs).code == 3
     assert not told(tmp_path)["campaign"]["finished"]
     there = len(told(tmp_path)["cases"])
-    assert there == point
+    # A walk that waits for another one of its lab does not begin any more.
+    assert there == point or (jobs == "2" and there == point - 1)
     walks.cut_at = 99
     done = again("--repeat", "2", "--jobs", jobs)
     assert done.code == 0

@@ -206,7 +206,7 @@ class TestUpInTheVm:
         gone: list[str] = []
         chosen = SimpleNamespace(kernel=kernel)
         monkeypatch.setattr(engines, "choose", lambda *_words: chosen)
-        monkeypatch.setattr(learner.Run, "begin", lambda *_words: None)
+        monkeypatch.setattr("faultlab.learner.Run.begin", lambda *_words: None)
         monkeypatch.setattr(learner, "take_down", lambda _engine, name: gone.append(name))
         monkeypatch.setattr(learner, "_ready_in_vm", lambda _lab, in_vm: in_vm())
         with pytest.raises(learner._InVm):

@@ -53,7 +53,12 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
     result(tmp_path).add(case("fail", reason="loss: measured 3 %, wanted at most 0 %"))
     facts = told(tmp_path)
     assert facts["schema"] == 1
-    assert facts["campaign"] == {"labs": ["mtu"], "repeat": 1, "finished": True}
+    assert facts["campaign"] == {
+        "labs": ["mtu"],
+        "repeat": 1,
+        "quick": False,
+        "finished": True,
+    }
     (one,) = facts["cases"]
     assert one == {
         "began": "",
