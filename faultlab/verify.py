@@ -65,7 +65,6 @@ def verify(
         _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)
     except BaseException:
         with uninterrupted():
-            runner.stop()
             os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
             for lab_id, engine in places.items():
                 take_down(engine, stack_name(lab_id))
@@ -164,6 +163,9 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
         with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
             for future in [pool.submit(one, lab, number, step) for lab, number in todo]:
                 future.result()
-    finally:
+    except BaseException:
         over.set()
-        pool.shutdown(wait=False, cancel_futures=True)
+        with uninterrupted():
+            runner.stop()
+            pool.shutdown(cancel_futures=True)
+        raise
