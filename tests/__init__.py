@@ -1,1 +1,1 @@
-"""Unit tests of the engine: no Docker, and what is printed was recorded from real machines."""
+"""Tests: `unit` needs no Docker, `live` runs on real engines; `recorded` is what programs print."""

@@ -53,11 +53,14 @@ def walked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     process = spawn("verify", *chosen, *quick, "--jobs", "4", "--json", str(file))
     assert process.stdout is not None
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print()
-        for line in process.stdout:
-            print(f"  {line}", end="", flush=True)
-    process.wait()
+    try:
+        with capture.global_and_fixture_disabled():
+            print()
+            for line in process.stdout:
+                print(f"  {line}", end="", flush=True)
+    finally:
+        process.terminate()  # unless it has ended; it takes its stacks down
+        process.wait()
     told = json.loads(file.read_text())["cases"]
     return Walked({case["lab"]: case for case in told}, out)
 

@@ -16,7 +16,7 @@ import pytest
 
 from faultlab import engines, lock, stack, status
 from faultlab.errors import CannotRun
-from tests.conftest import Result, Run
+from tests.unit.conftest import Result, Run
 
 HOLD = """
 import sys

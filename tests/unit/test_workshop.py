@@ -38,7 +38,7 @@ from faultlab.workshop.plan import Plan
 from faultlab.workshop.room import Room, Said, Slots, _step
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.server import Site
-from tests.conftest import Project, Run
+from tests.unit.conftest import Project, Run
 
 CLASS = """
 title = "Tuesday"

@@ -9,7 +9,7 @@ import yaml
 
 from faultlab import compose, images
 from faultlab.compose import Plan
-from tests.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Result, Run
 
 OVERLAY = "labs/mtu/compose.yaml"
 LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab": "mtu", "faultlab.run": "r1"}

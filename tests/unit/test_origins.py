@@ -15,9 +15,9 @@ from faultlab import check
 from faultlab import lab as labs
 from faultlab.ladder import ladders, svg
 from faultlab.origins import Compared, Limited
-from tests.conftest import Project, Run
+from tests.unit.conftest import Project, Run
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[2]
 
 
 def compared(origin: tuple[float | None, float | None], ours: tuple[float, float]) -> Compared:

@@ -10,7 +10,7 @@ import pytest
 
 from faultlab import offline
 from faultlab.errors import CannotRun
-from tests.conftest import Run
+from tests.unit.conftest import Run
 
 
 def test_the_archive_can_be_checked(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from faultlab.probes import perf
 from faultlab.probes.perf import Share, Stacks
 from faultlab.sampler import Recording
 
-RECORDED = Path(__file__).parent / "recorded/perf"
+RECORDED = Path(__file__).parents[1] / "recorded/perf"
 
 
 def recorded(name: str, mode: perf.Mode = "on") -> Stacks:

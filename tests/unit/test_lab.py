@@ -8,7 +8,7 @@ import pytest
 
 from faultlab import cli, compose
 from faultlab import lab as labs
-from tests.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Result, Run
 
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"

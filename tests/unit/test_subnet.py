@@ -12,7 +12,7 @@ import pytest
 
 from faultlab import subnet
 
-ROUTES = Path(__file__).parent / "recorded/route"
+ROUTES = Path(__file__).parents[1] / "recorded/route"
 
 
 @dataclass

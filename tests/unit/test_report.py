@@ -14,7 +14,7 @@ import pytest
 from faultlab.rate import wilson
 from faultlab.record import Record
 from faultlab.report import page, series
-from tests.conftest import REPO, Project, Run
+from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20261121-211714-mtu-779c"
 NETWORK = {

@@ -12,7 +12,7 @@ import pytest
 from faultlab import verify
 from faultlab.case import Ended, Runner
 from faultlab.lab import Lab
-from tests.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Result, Run
 
 TEST = {"test": "test_fix", "verdict": "pass", "text": ""}
 LABS = ["gzip", "mtu"]  # mtu can share the machine, gzip loads it

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPO
+from tests.unit.conftest import REPO
 
 FOLDERS = ("faultlab/report", "faultlab/workshop/assets", "docs")  # where copies lie beside ours
 OURS = {

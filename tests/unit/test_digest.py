@@ -6,7 +6,7 @@ import pytest
 
 from faultlab import digest
 from faultlab import lab as labs
-from tests.conftest import Project
+from tests.unit.conftest import Project
 
 
 @pytest.mark.parametrize(

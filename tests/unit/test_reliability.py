@@ -14,7 +14,7 @@ from faultlab import reliability, reliability_page, walks
 from faultlab.check import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.margin import sigmas
 from faultlab.walks import Limit, Walk, Walks
-from tests.conftest import REPO, Project, Run
+from tests.unit.conftest import REPO, Project, Run
 
 E = math.e
 

@@ -18,7 +18,7 @@ import pytest
 
 from faultlab import cli, compose, images
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[2]
 
 
 def recorded(name: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultlab import images
-from tests.conftest import forget
+from tests.unit.conftest import forget
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from faultlab import catalogue, check, cli, transcript
 from faultlab import lab as labs
-from tests.conftest import REPO, Run
+from tests.unit.conftest import REPO, Run
 
 WEB = """
     mtu netem-loss iptables-drop packet-loss conntrack php-workers somaxconn port-range time-wait

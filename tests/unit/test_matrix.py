@@ -17,7 +17,7 @@ from faultlab.errors import CannotRun
 from faultlab.matrix import Cell, Mark
 from faultlab.stack import Stack
 from faultlab.terminal import Terminal
-from tests.conftest import Project, Run
+from tests.unit.conftest import Project, Run
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from faultlab.use import limits, namespace, rows, sections
 from faultlab.use import table as use
 from faultlab.use.cells import Row, Value, blank, in_bytes, short
 from faultlab.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
-from tests.conftest import REPO, Result, Run, recorded
+from tests.unit.conftest import REPO, Result, Run, recorded
 
 IMAGES = {"php-fpm": "php-fpm"}
 

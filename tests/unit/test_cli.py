@@ -17,7 +17,7 @@ from faultlab import lab as labs
 from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Step
 from faultlab.terminal import Terminal
-from tests.conftest import REPO, Run
+from tests.unit.conftest import REPO, Run
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")
 

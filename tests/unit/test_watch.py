@@ -11,8 +11,8 @@ import pytest
 from faultlab import watch
 from faultlab.record import Record
 from faultlab.report.series import Samples
-from tests.conftest import REPO, Project, Run
-from tests.test_report import nginx, sample
+from tests.unit.conftest import REPO, Project, Run
+from tests.unit.test_report import nginx, sample
 
 RUN = "20261121-211714-mtu-779c"
 

@@ -47,7 +47,7 @@ from faultlab.probes.qdisc import Qdisc
 from faultlab.probes.ss import Listener, Summary
 from faultlab.probes.vmstat import Memory
 from faultlab.probes.wrk import Load
-from tests.conftest import recorded
+from tests.unit.conftest import recorded
 
 
 def test_ab_counts_those_who_got_in_before_nobody_did() -> None:

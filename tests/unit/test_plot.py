@@ -13,7 +13,7 @@ import pytest
 from faultlab import lab as labs
 from faultlab import plot, transcript
 from faultlab.errors import BadInput
-from tests.conftest import REPO, Project, Run
+from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20260101-000000-bandwidth-0001"
 SVG = "{http://www.w3.org/2000/svg}"

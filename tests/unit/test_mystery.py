@@ -13,7 +13,7 @@ from faultlab import catalogue, hints, learner, mystery
 from faultlab import lab as labs
 from faultlab.lab import NO_FAULT
 from faultlab.record import Record
-from tests.conftest import Run
+from tests.unit.conftest import Run
 
 EVERY = [labs.load(lab_id) for lab_id in labs.ids()]
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}

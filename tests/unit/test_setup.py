@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[2]
 # The real tools a machine has: coreutils, grep, sed, util-linux, a shell.
 TOOLS = """
     bash cat chmod cp cut date dirname env flock fold grep mkdir mktemp mv nproc readlink rm sed

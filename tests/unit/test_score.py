@@ -22,7 +22,7 @@ from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
 from faultlab.score.verdict import Broken, Ended, Said, Verdict
-from tests.conftest import REPO, Project, Run
+from tests.unit.conftest import REPO, Project, Run
 
 TOOL = """\
 title   = "A tool"

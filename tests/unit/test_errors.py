@@ -17,7 +17,7 @@ from docker.context import ContextAPI
 
 from faultlab import catalogue, check, cli, engines, paths
 from faultlab.record import Record
-from tests.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Result, Run
 
 VERBS = ", ".join(repr(name) for name in cli.VERBS)
 CHECK = "checks/test_port_range.py"

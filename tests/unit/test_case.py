@@ -13,7 +13,7 @@ from faultlab import lab as labs
 from faultlab.case import Case, Ended, Runner, _judged
 from faultlab.lab import Lab
 from faultlab.record import Record
-from tests.conftest import Project
+from tests.unit.conftest import Project
 
 CHECK = "checks/test_mtu.py"
 MIXED = """

@@ -11,7 +11,7 @@ import pytest
 from faultlab.engine import Machine
 from faultlab.errors import CannotRun
 from faultlab.probes import container, curl, jvm, mysql, slowlog, startup
-from tests.conftest import recorded
+from tests.unit.conftest import recorded
 
 
 def test_jvm() -> None:

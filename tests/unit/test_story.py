@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faultlab.record import Record
-from tests.conftest import REPO, Project, Run
+from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20261121-221004-mtu-4f1e"
 DOCUMENT = REPO / "docs/run-record.md"

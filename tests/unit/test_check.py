@@ -32,7 +32,7 @@ from faultlab.check import (
 from faultlab.errors import BadInput, CannotRun
 from faultlab.probes import curl, hping3, mysqlslap, startup, wrk
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parents[1] / "recorded"
 DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens any more
     hping3.Handshakes: lambda: hping3.parse((RECORDED / "hping3/closed.txt").read_text()),
     curl.Page: lambda: curl.parse((RECORDED / "curl/refused.txt").read_text()),

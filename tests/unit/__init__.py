@@ -1,0 +1,1 @@
+"""Unit tests: without Docker, in seconds, on recorded outputs."""
