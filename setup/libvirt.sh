@@ -19,7 +19,7 @@ PATH=$PATH:/usr/sbin:/sbin
 
 LOG=$(mktemp)
 trap 'rm -f "$LOG"' EXIT
-virsh_() { timeout 5 virsh --connect qemu:///system "$@"; }
+virsh_() { timeout 20 virsh --connect qemu:///system "$@"; }
 
 missing() {
     has dpkg-query || die "this is no Debian or Ubuntu" "install by hand: ${PACKAGES[*]}"
@@ -65,8 +65,11 @@ start_daemons() {
     die "libvirtd does not answer" "libvirtd --verbose   (as root: it prints why)"
 }
 
+# Not by a pipe: grep ends at the first match, and virsh would then fail for want of a reader.
+has_pool() { [[ " $(virsh_ pool-list --name 2>/dev/null | xargs) " == *" default "* ]]; }
+
 make_pool() {
-    ! virsh_ pool-list --name 2>/dev/null | grep -qx 'default *' || return 0
+    ! has_pool || return 0
     say "Making libvirt's storage pool 'default' in $POOL"
     {
         virsh_ pool-info default || virsh_ pool-define-as default dir --target "$POOL"
@@ -74,7 +77,7 @@ make_pool() {
         virsh_ pool-start default
         virsh_ pool-autostart default
     } >>"$LOG" 2>&1 || true
-    virsh_ pool-list --name | grep -qx 'default *' ||
+    has_pool ||
         { show_end "$LOG"; die "the storage pool does not start" "virsh -c qemu:///system pool-start default"; }
 }
 
