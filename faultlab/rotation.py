@@ -44,6 +44,20 @@ def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
     return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
 
 
+def shared_out(minutes: Sequence[float], every: int = EVERY) -> list[int]:
+    """Return for each thing, by the minutes it takes, the run of `every` that takes it, from 0.
+
+    The longest are dealt first, each to the run that has least to do, so that all take about as
+    long.
+    """
+    load = [0.0] * every
+    found = [0] * len(minutes)
+    for i in sorted(range(len(minutes)), key=lambda i: -minutes[i]):
+        found[i] = load.index(min(load))
+        load[found[i]] += minutes[i]
+    return found
+
+
 def remedies(lab: Lab) -> tuple[list[int], list[int], bool]:
     """Return the alternatives and the cheats of a walk, counted from 1.
 

@@ -1,7 +1,8 @@
 """How pytest runs the live tests: in a namespace of their own, on a host that they do not change.
 
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
-when it is its turn: faultlab/rotation.py.
+when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
+it takes, so that no run gets too much: faultlab/rotation.py.
 """
 
 from __future__ import annotations
@@ -33,12 +34,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not next, in a quick run."""
-    turning = [item for item in items if item.get_closest_marker("rotates")]
-    now = rotation.next_of(turning, rotation.commit()) if rotation.quick() else turning
-    out = [item for item in turning if item not in now]
+    turning = {item: _turn(item) for item in items if item.get_closest_marker("rotates")}
+    minutes = dict(turning.values())
+    runs = dict(zip(minutes, rotation.shared_out(list(minutes.values())), strict=True))
+    now = rotation.commit() % rotation.EVERY
+    out = [item for item, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
     config.stash[OUT] = [item.nodeid.split("[")[0] for item in out]
+
+
+def _turn(item: pytest.Item) -> tuple[str, float]:
+    """Return what has its turn together with this test, its file or it alone, and its minutes."""
+    marker = item.get_closest_marker("rotates")
+    facts = marker.kwargs if marker else {}
+    name = item.nodeid.split("::")[0] if facts.get("together") else item.nodeid
+    return name, facts.get("minutes", 0.2)
 
 
 def pytest_terminal_summary(

@@ -9,6 +9,8 @@ import pytest
 from faultlab.stack import Stack
 from tests.live.stacks import untouched
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
+
 ORDER = {
     "token": "token-01",
     "restaurant": "6",

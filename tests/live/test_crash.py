@@ -27,6 +27,7 @@ from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 from tests.live.stacks import untouched
 
+pytestmark = pytest.mark.rotates
 KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
 SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
 LAB = "mtu"
@@ -52,7 +53,6 @@ def swept() -> Iterator[None]:
     assert finish(spawn("sweep"))[0] == 0
 
 
-@pytest.mark.rotates
 @pytest.mark.parametrize("number", range(KILLS))
 def test_kill_9(number: int) -> None:
     """Killed at a random moment; a sweep removes all that is ours and touches nothing else."""
@@ -95,7 +95,6 @@ def test_told_to_stop(number: signal.Signals) -> None:
     assert stack.names(engine) == []
 
 
-@pytest.mark.rotates
 @pytest.mark.parametrize("later", [0.0, 0.7, 6.0])
 def test_told_to_stop_while_verifying(later: float) -> None:
     """SIGTERM to verify takes its walk down too, whatever the walk is doing."""

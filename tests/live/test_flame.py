@@ -21,6 +21,8 @@ from faultlab.probes.perf import PREEMPTED
 from faultlab.run import ensure_images, stack_name
 from tests.live.commandline import finish, kill_9, spawn
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
+
 LAB = "port-range"
 _SVG = "{http://www.w3.org/2000/svg}"
 _CALLS = re.compile(r"\bsrc=|href=|url\((?!#)|@import|fetch\(|XMLHttpRequest|import\(")
@@ -173,7 +175,6 @@ def test_of_a_lab_that_is_not_up() -> None:
     assert code == 3 and "make lab-healthy" in said
 
 
-@pytest.mark.rotates
 def test_in_the_vm(up_in_the_vm: None) -> None:
     """One clock for the whole kernel: its threads are in the picture, Docker and the load not."""
     told = flame()

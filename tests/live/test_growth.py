@@ -10,6 +10,8 @@ from faultlab.probes import wrk
 from faultlab.stack import Stack
 from tests.live.stacks import untouched
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
+
 CHECK = check.load("missing-index")
 examined, watch = CHECK.evidence[0].of, CHECK.watch
 
@@ -61,7 +63,6 @@ def growth() -> Iterator[dict[str, list[Cost]]]:
         yield sweeps
 
 
-@pytest.mark.rotates
 class TestGrowth:
     """Ten times the orders: what a booking costs with the document's index, and with the day's."""
 

@@ -72,7 +72,7 @@ def inside(machine: Path, command: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates(minutes=6)
 def test_a_bare_machine_without_a_network(machine: Path) -> None:
     """Set up from the bundle, then a lab here and one in the VM, and no packet leaves."""
     code, said = inside(

@@ -21,6 +21,8 @@ from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
 from tests.live.sweep import make, sweeper, swept
 
+pytestmark = pytest.mark.rotates
+
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
@@ -36,7 +38,6 @@ def local(lab_id: str) -> bool:
     return lab.scope == "machine" and "netem" not in lab.requires
 
 
-@pytest.mark.rotates
 @pytest.mark.parametrize("lab_id", [lab_id for lab_id in labs.ids() if local(lab_id)])
 def test_nothing_in_reach_names_the_lab(lab_id: str, engine: Engine, tmp_path: Path) -> None:
     """Whatever a tool greps: with the fault in, it finds no trace of the lab's name."""

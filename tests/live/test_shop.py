@@ -10,6 +10,8 @@ from faultlab.probes import jvm
 from faultlab.stack import Stack
 from tests.live.stacks import untouched
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
+
 
 @pytest.fixture(scope="module")
 def at() -> Iterator[Stack]:

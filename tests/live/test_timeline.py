@@ -18,6 +18,8 @@ from faultlab.timeline import FILE
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import untouched
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
+
 HELPED = "com.docker.compose.service"  # the label that helpers do not have
 
 

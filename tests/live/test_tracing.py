@@ -28,7 +28,7 @@ def test_each_block_has_shown_what_it_promises() -> None:
             assert word in body, f"not in the record: {word}"
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates(minutes=3)
 def test_every_command_of_the_page_shows_it_again() -> None:
     """What a block promises is in the output of a new run."""
     if vm.state() != "running":

@@ -123,7 +123,7 @@ PAIRS = [(blow, lab_id) for lab_id in LABS for blow in BLOWS]
     ("blow", "lab_id"),
     PAIRS if os.environ.get("FAULTLAB_VM_BLOWS") == "all" else [DICE.choice(PAIRS)],
 )
-@pytest.mark.rotates
+@pytest.mark.rotates(minutes=4)
 def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     """Whatever hits a lab in the VM, the next start works, and down leaves nothing."""
     before = kernel.read(of_the_vm())
@@ -133,7 +133,7 @@ def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     nothing_left(lab_id, before)
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates(minutes=0.7)
 @pytest.mark.parametrize("how", ["hung", "cut off"])
 def test_a_vm_that_does_not_answer(how: str) -> None:
     """Status and start say so, with the command that helps; and it helps."""
@@ -162,7 +162,7 @@ def test_reset_is_the_boot_state() -> None:
     assert abs(float(shell.must("date +%s")) - time.time()) < 10
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates(minutes=4)
 def test_vagrant_by_hand() -> None:
     """halt, up, ssh and destroy do what a Vagrant user expects, and we notice each."""
     assert "running" in vagrant("status")

@@ -26,6 +26,8 @@ from faultlab.engine import Engine
 from faultlab.stack import Stack
 from tests.live.commandline import words
 
+pytestmark = pytest.mark.rotates(together=True, minutes=2)
+
 CLASS = """
 title = "A class of three"
 seats = ["Ada", "Grace", "Linus"]

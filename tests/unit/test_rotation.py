@@ -56,3 +56,12 @@ def test_everything_is_next_once_in_so_many_commits() -> None:
 
 def test_this_checkout_has_a_number() -> None:
     assert rotation.commit() > 0
+
+
+def test_long_things_are_dealt_out_evenly() -> None:
+    minutes = [0.2] * 120 + [6.0, 4.0, 4.0, 3.0] + [0.7] * 9
+    runs = rotation.shared_out(minutes)
+    load = [sum(m for m, run in zip(minutes, runs, strict=True) if run == i) for i in range(10)]
+    assert max(load) == 6.0 and min(load) > 3
+    assert rotation.shared_out(minutes) == runs
+    assert set(rotation.shared_out([1.0] * 30)) == set(range(10))
