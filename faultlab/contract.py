@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from faultlab import rotation, stack
 from faultlab.check import Finding
-from faultlab.lab import Lab
+from faultlab.lab import Lab, Remedy
 from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured, showing
 from faultlab.run import Run
 
@@ -33,40 +33,54 @@ def cheat(number: int) -> str:
 def walk(run: Run) -> None:
     """Take the readings of all phases; stop early when the gate stays shut, for the tests to say.
 
-    A quick walk leaves out what is not next. The last stack is measured before its fault, too: what
-    is healthy must not have changed since the walk began.
+    A quick walk tries one cheat before the fix, and leaves out what is not next. The last stack is
+    measured before its fault, too: what is healthy must not have changed since the walk began.
 
     Raises CannotRun when the stack or the machine breaks.
     """
-    lab = run.lab
-    alternatives, cheats, late = rotation.remedies(lab)
-    run.record.facts["remedies"] = [*map(alternative, alternatives), *map(cheat, cheats)]
+    lab, chosen = run.lab, rotation.remedies(run.lab)
+    first = [chosen.before_fix] if chosen.before_fix else []
+    fresh = [i for i in chosen.cheats if i not in first]
+    run.record.facts["remedies"] = [
+        *map(alternative, chosen.alternatives),
+        *map(cheat, [*first, *fresh]),
+    ]
     run.traces = True
     run.healthy()
     run.inject()
     run.measure(FAULTY)
     if not _all(run.expected(FAULTY)):
         return
+    for i in first:
+        _try(run, cheat(i), lab.cheat[i - 1])
     if lab.stages:
         _peel(run)
     else:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
     run.traces = False
-    for i in alternatives:
-        phase = alternative(i)
+    for i in chosen.alternatives:
         run.again()
         run.inject()
-        run.measure(before(phase))
-        run.apply(phase, lab.alternative[i - 1].steps)
-        run.measure(phase)
-    for i in cheats:
+        run.measure(before(alternative(i)))
+        _try(run, alternative(i), lab.alternative[i - 1])
+    if chosen.late and not fresh:
         run.again()
-        if late and i == cheats[-1]:
+        run.healthy_still()
+    for i in fresh:
+        run.again()
+        if chosen.late and i == fresh[-1]:
             run.healthy_still()
         run.inject()
-        run.apply(cheat(i), lab.cheat[i - 1].steps)
-        run.measure(cheat(i))
+        _try(run, cheat(i), lab.cheat[i - 1])
+
+
+def _try(run: Run, phase: str, remedy: Remedy) -> None:
+    """Carry out an alternative or a cheat, and measure what it has brought."""
+    traces, run.traces = run.traces, False
+    run.apply(phase, remedy.steps)
+    run.measure(phase)
+    run.traces = traces
 
 
 def _peel(run: Run) -> None:

@@ -1,14 +1,15 @@
 """Rotation: which slow parts of the proof a quick run takes, so that ten commits take them all.
 
-A quick walk of a lab takes its fix and one cheat. Alternatives, further cheats, the late look at a
-healthy stack and the slow tests of the system take turns: the number of the commit says which
-are next.
+A quick walk of a lab takes one cheat and then its fix, on one stack. Alternatives, further cheats,
+the late look at a healthy stack and the slow tests of the system take turns: the number of the
+commit says which are next.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
@@ -22,6 +23,20 @@ EVERY = 10  # commits
 QUICK = "FAULTLAB_QUICK"  # set in the environment of a quick run
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
+
+    `before_fix`: the cheat that is tried before the fix, on the same stack, as learners do.
+    `late`: a fresh stack is measured late in the walk, before its fault.
+    """
+
+    alternatives: list[int]
+    cheats: list[int]
+    before_fix: int | None = None
+    late: bool = False
 
 
 @cache
@@ -58,18 +73,19 @@ def shared_out(minutes: Sequence[float], every: int = EVERY) -> list[int]:
     return found
 
 
-def remedies(lab: Lab) -> tuple[list[int], list[int], bool]:
-    """Return the alternatives and the cheats of a walk, counted from 1.
-
-    And whether a fresh stack is measured late in it, before its fault.
-    """
+def remedies(lab: Lab) -> Remedies:
+    """Return what a walk takes beside the fix: all, or if quick one cheat and what is next."""
     alternatives = list(range(1, len(lab.alternative) + 1))
     cheats = list(range(1, len(lab.cheat) + 1))
     if not quick():
-        return alternatives, cheats, True
+        return Remedies(alternatives, cheats, late=True)
     # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
     number = commit() + 3 * labs.ids().index(lab.name)
     both = [*alternatives, *(-cheat for cheat in cheats)]
-    chosen = {*next_of(both, number), -cheats[number % len(cheats)]}
-    late = number % EVERY == 1
-    return [a for a in alternatives if a in chosen], [c for c in cheats if -c in chosen], late
+    chosen = next_of(both, number)
+    return Remedies(
+        alternatives=[a for a in alternatives if a in chosen],
+        cheats=[c for c in cheats if -c in chosen],
+        before_fix=cheats[number % len(cheats)],
+        late=number % EVERY == 1,
+    )

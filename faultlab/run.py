@@ -308,9 +308,10 @@ class Run(Measured):
 
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and note it."""
-        inject.apply(self.stack, steps)
-        if inject.takes_effect_later(steps):
-            time.sleep(_TAKES_EFFECT)
+        with lock.turn(alone=False):  # a daemon that starts again would disturb a load
+            inject.apply(self.stack, steps)
+            if inject.takes_effect_later(steps):
+                time.sleep(_TAKES_EFFECT)
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
 
     def gate(self, phase: str = FAULTY) -> list[Finding]:

@@ -133,7 +133,8 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     """Run `jobs` labs side by side; the cases of one lab follow each other.
 
     Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
-    and go, and looks that wait. Those that only wait come first, so that they wait together.
+    and go, and looks that wait. Those that only wait come first, so that they wait together. Labs
+    in the VM come before all others, one by one: without KVM the VM is busy also between its looks.
     """
     guards = {lab.id: threading.Lock() for lab in chosen}  # its cases share the name of a stack
 
@@ -158,10 +159,14 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     chosen = sorted(chosen, key=lambda lab: lab.load)
     missing = result.campaign.missing
     todo = [(lab, n) for n in numbers for lab in chosen if (lab.id, n) in missing]
+    in_vm = [(lab, n) for lab, n in todo if runner.engines[lab.id] == "vm"]
+    here = [(lab, n) for lab, n in todo if runner.engines[lab.id] != "vm"]
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:
         with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
-            for future in [pool.submit(one, lab, number, step) for lab, number in todo]:
+            for lab, number in in_vm:
+                pool.submit(one, lab, number, step).result()
+            for future in [pool.submit(one, lab, number, step) for lab, number in here]:
                 future.result()
     except BaseException:
         over.set()

@@ -6,6 +6,7 @@ import pytest
 
 from faultlab import lab as labs
 from faultlab import rotation
+from faultlab.rotation import Remedies
 
 LABS = [labs.load(lab_id) for lab_id in labs.ids()]
 
@@ -16,7 +17,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, tuple[list[int], list[int], bool]]:
+def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, Remedies]:
     at.setattr(rotation, "commit", lambda: commit)
     return {lab.id: rotation.remedies(lab) for lab in LABS}
 
@@ -25,26 +26,28 @@ def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, tuple[list[int], lis
 def test_within_ten_commits_every_remedy_was_walked(at: pytest.MonkeyPatch, first: int) -> None:
     walks = [taken(at, first + i) for i in range(rotation.EVERY)]
     for lab in LABS:
-        alternatives = {a for walk in walks for a in walk[lab.id][0]}
-        cheats = {c for walk in walks for c in walk[lab.id][1]}
+        alternatives = {a for walk in walks for a in walk[lab.id].alternatives}
+        cheats = {c for walk in walks for c in walk[lab.id].cheats}
         assert len(alternatives) == len(lab.alternative), lab.id
         assert len(cheats) == len(lab.cheat), lab.id
-        assert sum(walk[lab.id][2] for walk in walks) == 1, lab.id
+        assert sum(walk[lab.id].late for walk in walks) == 1, lab.id
 
 
 def test_each_quick_walk_has_a_cheat_and_few_have_more(at: pytest.MonkeyPatch) -> None:
     for commit in range(rotation.EVERY):
         walks = taken(at, commit)
-        assert all(cheats for _, cheats, _ in walks.values())
-        extra = sum(len(a) + len(c) - 1 for a, c, _ in walks.values())
-        assert 1 <= extra <= 6, f"commit {commit}"
+        assert all(walk.before_fix for walk in walks.values())
+        extra = sum(len(walk.alternatives) + len(walk.cheats) for walk in walks.values())
+        assert 3 <= extra <= 10, f"commit {commit}"
 
 
 def test_a_whole_walk_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(rotation.QUICK, raising=False)
     for lab in LABS:
-        alternatives, cheats, late = rotation.remedies(lab)
-        assert len(alternatives) == len(lab.alternative) and len(cheats) == len(lab.cheat) and late
+        walk = rotation.remedies(lab)
+        assert len(walk.alternatives) == len(lab.alternative)
+        assert len(walk.cheats) == len(lab.cheat)
+        assert walk.late and walk.before_fix is None
 
 
 def test_everything_is_next_once_in_so_many_commits() -> None:
