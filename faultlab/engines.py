@@ -96,10 +96,8 @@ def having(lab_id: str, patience: float = 0) -> Engine:
     `patience`: seconds for a running VM to answer, which may just be booting.
     """
     place = here(lab_id)
-    if not place and vm.state() == "running":
-        inside = vm.connect(patience)
-        if Stack(inside, stack_name(lab_id)):
-            return inside
+    if not place and (inside := vm.if_running(patience)) and Stack(inside, stack_name(lab_id)):
+        return inside
     return place.engine
 
 
@@ -118,9 +116,8 @@ def ask_vm(lab_id: str, patience: float) -> Callable[[], bool]:
 
     def ask() -> None:
         try:
-            running = vm.state() == "running"
-            found = running and bool(Stack(vm.connect(patience), stack_name(lab_id)))
-            answer.set_result(found)
+            inside = vm.if_running(patience)
+            answer.set_result(bool(inside and Stack(inside, stack_name(lab_id))))
         except BaseException as error:
             answer.set_exception(error)
 

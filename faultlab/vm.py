@@ -195,6 +195,11 @@ def connect(patience: float = 0) -> VmEngine:
     return VmEngine(patience)
 
 
+def if_running(patience: float = 0) -> VmEngine | None:
+    """The engine in the VM; None when it does not run. Raises CannotRun when it does not answer."""
+    return VmEngine(patience) if state() == "running" else None
+
+
 def up(term: Terminal) -> None:
     """Bring the VM up, and say where."""
     bring_up(term)

@@ -190,7 +190,7 @@ class TestAskedBeside:
             raise CannotRun("The lab VM does not answer.")
 
         monkeypatch.setattr(vm, "state", lambda: "running")
-        monkeypatch.setattr(vm, "connect", silent)
+        monkeypatch.setattr(vm, "VmEngine", silent)
         answer = engines.ask_vm("mtu", 0)
         with pytest.raises(CannotRun, match="does not answer"):
             answer()
