@@ -51,14 +51,16 @@ def walk(run: Run) -> None:
     run.measure(FAULTY)
     if not _all(run.expected(FAULTY)):
         return
-    for i in first:
-        _try(run, cheat(i), lab.cheat[i - 1])
+    if not lab.control:
+        _cheat(run, first)
     if lab.stages:
         _peel(run)
     else:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
     run.traces = False
+    if lab.control:  # a control has nothing to fix, and its cheat breaks something
+        _cheat(run, first)
     for i in chosen.alternatives:
         run.again()
         run.inject()
@@ -72,7 +74,12 @@ def walk(run: Run) -> None:
         if chosen.late and i == fresh[-1]:
             run.healthy_still()
         run.inject()
-        _try(run, cheat(i), lab.cheat[i - 1])
+        _cheat(run, [i])
+
+
+def _cheat(run: Run, numbers: list[int]) -> None:
+    for i in numbers:
+        _try(run, cheat(i), run.lab.cheat[i - 1])
 
 
 def _try(run: Run, phase: str, remedy: Remedy) -> None:

@@ -29,7 +29,8 @@ T = TypeVar("T")
 class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
-    `before_fix`: the cheat that is tried before the fix, on the same stack, as learners do.
+    `before_fix`: the cheat that is tried before the fix, on the same stack, as learners do; of a
+    control, after it.
     `late`: a fresh stack is measured late in the walk, before its fault.
     """
 
