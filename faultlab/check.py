@@ -24,6 +24,8 @@ from faultlab.errors import BadInput
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+_STEADY = 1.25  # the factor by which looks at one healthy stack differ on a busy day
+
 L = TypeVar("L")
 W = TypeVar("W")
 
@@ -110,13 +112,19 @@ class Measure(Generic[L]):
 
     @property
     def tolerance(self) -> float:
-        """How many times as large two looks at the same healthy stack may be: half of the gap.
+        """How far apart two looks at the same healthy stack may be, as a factor.
 
-        Of a measure without two limits, half of what is left to its only one.
+        Half of the gap between the two limits, or of what is left to the only one; but not less
+        than machines vary by themselves.
         """
+        return max(_STEADY, math.sqrt(self.gap))
+
+    @property
+    def gap(self) -> float:
+        """The factor between the two limits; of one limit alone, between it and 1."""
         other = self.bad.limit if self.bad else 1.0
-        gap = self.good.limit / other if other else math.inf
-        return math.sqrt(max(gap, 1 / gap))
+        ratio = self.good.limit / other if other else math.inf
+        return max(ratio, 1 / ratio)
 
     def expected(self, healthy: float, speed: float) -> float:
         """Return the healthy value on a machine that is `speed` times as fast as it was then."""

@@ -31,8 +31,8 @@ from faultlab.timeline import Timeline
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds
 
-_LOOKS = 3  # at a phase, while they lie between the limits, or at a baseline that moves
-_TRIES = 6  # looks at a phase, while others spoil them
+_LOOKS = 3  # at a phase, while they lie between the limits
+_TRIES = 6  # looks at a phase, while others spoil them, or at a baseline that moves
 _PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machine
 
 Say = Callable[[str], None]
@@ -257,8 +257,8 @@ class Run(Measured):
     def healthy(self) -> None:
         """Measure the untouched stack. Raises CannotRun when it is not well before any fault.
 
-        Where speed is judged by that of the healthy stack, two looks in a row must agree: a load
-        that passes by would make a slow stack the measure of all that follows.
+        Where speed is judged by that of the healthy stack, two looks must agree: a load that passes
+        by would make a slow stack the measure of all that follows.
         """
         if self.check.relative:
             self._agree()
@@ -272,16 +272,18 @@ class Run(Measured):
             )
 
     def _agree(self) -> None:
-        """Look until two looks in a row agree. Raises CannotRun when they never do."""
+        """Look until a look agrees with an earlier one. Raises CannotRun when none does."""
         traces, self.traces = self.traces, False
         self.measure(HEALTHY)
         self.traces = traces
-        for _ in range(_LOOKS):
-            before = self.reading(HEALTHY)
+        before = [self.reading(HEALTHY)]
+        for _ in range(_TRIES):
             self.measure(HEALTHY)
-            apart = self.check.apart(before, self.reading(HEALTHY))
-            if not apart:
+            now = self.reading(HEALTHY)
+            apart = self.check.apart(before[-1], now)
+            if not all(self.check.apart(earlier, now) for earlier in before):
                 return
+            before.append(now)
             self.record.event("unsteady", phase=HEALTHY, text="; ".join(apart))
         raise CannotRun(
             f"The healthy stack is not steady: {'; '.join(apart)}.", f"make lab-{self.lab.id}"
@@ -291,7 +293,7 @@ class Run(Measured):
         """Measure a fresh stack late in a walk. Raises CannotRun when the baseline has moved."""
         if not self.check.relative:
             return
-        for _ in range(_LOOKS):
+        for _ in range(_TRIES):
             self.measure(STILL)
             apart = self.check.apart(self.reading(HEALTHY), self.reading(STILL))
             if not apart:

@@ -184,8 +184,7 @@ def test_a_program_that_burns_is_found() -> None:
 def test_a_look_that_counts_was_slowed_down_too_little_to_cross_a_gap(lab_id: str) -> None:
     for measure in check.load(lab_id).symptom:
         if measure.relative and measure.bad is not None:
-            gap = measure.tolerance**2
-            assert gap >= 1 / (1 - contention.MOST_OTHERS), measure.name
+            assert measure.gap >= 1 / (1 - contention.MOST_OTHERS), measure.name
 
 
 def calm_after(*shares: float) -> Iterator[Contention]:

@@ -192,9 +192,13 @@ def test_a_first_look_that_was_slowed_down_is_no_baseline(record: Record) -> Non
     assert "speed: 50, then 100" in record.facts["events"][2]["text"]
 
 
+def test_any_two_looks_that_agree_are_a_baseline(record: Record) -> None:
+    assert baseline(record, 100, 50, 99)[-2:] == ["unsteady", "measured"]
+
+
 def test_a_stack_that_is_never_steady_is_no_baseline(record: Record) -> None:
     with pytest.raises(CannotRun, match="not steady"):
-        baseline(record, 100, 50, 100, 50)
+        baseline(record, 100, 50, 200, 25, 400, 12, 800)
 
 
 def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
@@ -202,7 +206,7 @@ def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
     run = reading(record, [100.0, 98.0, 50.0, 97.0])
     run.healthy()
     run.healthy_still()
-    moved = reading(record, [50.0] * 3)
+    moved = reading(record, [50.0] * 6)
     with pytest.raises(CannotRun, match="not what it was when the walk began"):
         moved.healthy_still()
 
