@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faultlab import check, digest, paths, rotation
+from faultlab import check, digest, lock, paths, rotation
 from faultlab.command import DIE_WITH_US
 from faultlab.errors import BadInput
 from faultlab.lab import Lab
@@ -27,6 +27,7 @@ _JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict:
 _INTERRUPTED = 2  # also when a check file cannot be imported: then no test was collected
 _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 _PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
+_START_SECONDS = 20  # after which others need not wait for it any more
 _CASE_SECONDS = {"local": 900, "vm": 1800}  # without KVM everything takes many times as long
 
 
@@ -82,7 +83,8 @@ class Runner:
     def run(self, lab: Lab, number: int) -> Case:
         """Run one case to its end."""
         began = datetime.now(UTC).isoformat(timespec="milliseconds")
-        made_of = digests(lab.id)
+        with lock.turn(alone=False):
+            made_of = digests(lab.id)
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="faultlab-") as folder:
             file = Path(folder, "verdicts.json")
@@ -118,12 +120,13 @@ class Runner:
 
     def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> Ended:
         """Run pytest on the lab's check to its end."""
-        if self._stopped:
-            return Ended(_TOLD_TO_STOP[0], "stopped")
         seconds = _CASE_SECONDS[self.engines[lab.id]]
         file = check.file_of(lab.id)
         pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
-        with said.open("w") as out:
+        # To start pytest takes a second of CPU time or two, which would disturb a load.
+        with lock.turn(alone=False), said.open("w") as out:
+            if self._stopped:
+                return Ended(_TOLD_TO_STOP[0], "stopped")
             process = subprocess.Popen(
                 [*DIE_WITH_US, *pytest, f"--verdicts={verdicts}", str(file)],
                 cwd=paths.root(),
@@ -138,7 +141,12 @@ class Runner:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
-        self._live.add(process)
+            self._live.add(process)
+            begun = time.monotonic()
+            while not verdicts.exists() and process.poll() is None:
+                if time.monotonic() > begun + _START_SECONDS:
+                    break
+                time.sleep(0.05)
         try:
             code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:

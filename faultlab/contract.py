@@ -51,16 +51,13 @@ def walk(run: Run) -> None:
     run.measure(FAULTY)
     if not _all(run.expected(FAULTY)):
         return
-    if not lab.control:
-        _cheat(run, first)
+    _cheat(run, first)
     if lab.stages:
         _peel(run)
     else:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
     run.traces = False
-    if lab.control:  # a control has nothing to fix, and its cheat breaks something
-        _cheat(run, first)
     for i in chosen.alternatives:
         run.again()
         run.inject()

@@ -29,8 +29,7 @@ T = TypeVar("T")
 class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
-    `before_fix`: the cheat that is tried before the fix, on the same stack, as learners do; of a
-    control, after it.
+    `before_fix`: the cheat that is tried before the fix, on the same stack, as learners do.
     `late`: a fresh stack is measured late in the walk, before its fault.
     """
 
@@ -83,10 +82,18 @@ def remedies(lab: Lab) -> Remedies:
     # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
     number = commit() + 3 * labs.ids().index(lab.name)
     both = [*alternatives, *(-cheat for cheat in cheats)]
-    chosen = next_of(both, number)
+    chosen, one = next_of(both, number), cheats[number % len(cheats)]
+    # The cheat of a control breaks something, and there is no fix that could follow it.
+    fresh = [one] if lab.control or _half_of_the_fix(lab, one) else []
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
-        cheats=[c for c in cheats if -c in chosen],
-        before_fix=cheats[number % len(cheats)],
+        cheats=[c for c in cheats if -c in chosen or c in fresh],
+        before_fix=None if fresh else one,
         late=number % EVERY == 1,
     )
+
+
+def _half_of_the_fix(lab: Lab, number: int) -> bool:
+    """Tell whether a cheat types what the fix types too, and cannot be typed twice."""
+    typed = {step.run for step in lab.cheat[number - 1].steps if step.run}
+    return bool(typed & {step.run for step in lab.fix})

@@ -27,6 +27,18 @@ from faultlab.terminal import Terminal
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 _SIDE_BY_SIDE = 2  # for each processor
 _POLL = 0.2  # seconds between two pictures of the progress
+# A step's line comes when it has ended; one with "…" while it goes on.
+_NEXT = {
+    "images": "stack",
+    "engine": "vm",
+    "libvirt": "vm",
+    "box": "vm",
+    "vm": "stack",
+    "stack": "healthy",
+    "healthy": "inject",
+    "inject": "symptom",
+    "symptom": "ticket",
+}
 _WORST_FIRST: tuple[type[Problem], ...] = (SaidNo, CannotRun, BadInput)
 
 
@@ -92,18 +104,26 @@ def _run(commands: list[Command], wanted: Wanted, as_json: bool, show: Any) -> N
             except queue.Empty:
                 continue
             if line is not None:
-                command.doing = line.strip() or command.doing
+                command.doing = _doing(line) or command.doing
                 continue
             _ended(command)
             running.remove(command)
     except BaseException:
         with uninterrupted():
-            for command in running:
-                assert command.process is not None
-                command.process.terminate()
-            for command in running:
+            begun = [command for command in running if command.process]
+            for command in begun:
+                command.process.terminate()  # type: ignore[union-attr]
+            for command in begun:
                 _ended(command)
         raise
+
+
+def _doing(line: str) -> str:
+    """What a lab is at after this line of its `start`; empty where the line does not say."""
+    step = line.partition(" ")[0]
+    if "…" in line and step in _NEXT:
+        return line.strip()
+    return _NEXT.get(step, "")
 
 
 def _launch(

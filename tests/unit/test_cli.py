@@ -131,6 +131,19 @@ class TestSeveral:
 
 
 @pytest.mark.parametrize(
+    ("line", "doing"),
+    [
+        ("stack     up: client, web                       2.1 s", "healthy"),
+        ("healthy   … measuring, 5 s so far", "healthy   … measuring, 5 s so far"),
+        ("The shop … is slow today", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_lab_is_at(line: str, doing: str) -> None:
+    assert several._doing(line) == doing
+
+
+@pytest.mark.parametrize(
     ("codes", "kind"), [((0, 1, 3), SaidNo), ((2, 3), CannotRun), ((0, 2), BadInput)]
 )
 def test_the_order_of_badness(
