@@ -1,6 +1,5 @@
 """bandwidth: the way out of memcached's machine is shaped to 200 Mbit/s."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
@@ -17,7 +16,8 @@ CROWDS = (16, 768)
 class Point:
     """What so many connections achieved, and how busy the link out of cache and memcached were.
 
-    In percent of the link's rate, and of all processors of cache.
+    In percent of what the link, and all processors of cache, can do in the seconds of the load.
+    What waits in the queue at the end is sent too, so a full link can have sent a little more.
     """
 
     connections: int
@@ -53,24 +53,17 @@ class Watch:
 
 
 def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
-    """Let a crowd come for two seconds, and read link and CPU twice while it is there."""
-    client, cache, daemon = at["client"], at["cache"], at["memcached"]
-    seconds = at.pace.seconds(2)
-    with ThreadPoolExecutor(1) as pool:
-        crowd = pool.submit(
-            memcaslap.load, client, "cache", connections=connections, seconds=seconds
-        )
-        link.wait(cache)  # memcaslap makes its values first, and connects
-        cache.must(f"sleep {0.2 * seconds}")
-        link_before, cpu_before = link.read(cache), cpu.read(daemon)
-        cache.must(f"sleep {0.3 * seconds}")
-        link_after, cpu_after = link.read(cache), cpu.read(daemon)
-        load = crowd.result()
+    """Let a crowd come for a second, and read before and after what link and CPU have done."""
+    cache, daemon = at["cache"], at["memcached"]
+    seconds = at.pace.seconds(1)
+    link_before, cpu_before = link.read(cache), cpu.read(daemon)
+    load = memcaslap.load(at["client"], "cache", connections=connections, seconds=seconds)
+    link_after, cpu_after = link.read(cache), cpu.read(daemon)
     point = Point(
         connections=connections,
         operations_per_second=load.operations_per_second,
-        link_used_percent=link_after.used_percent_since(link_before),
-        cpu_used_percent=cpu_after.busy_percent_since(cpu_before),
+        link_used_percent=link_after.used_percent_since(link_before, seconds),
+        cpu_used_percent=cpu_after.busy_percent_since(cpu_before, seconds),
     )
     return point, load
 

@@ -31,10 +31,10 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """As many as a second and more are filled with, after some that fetch the rows into memory."""
+    """As many as nearly a second is filled with, after some that fetch the rows into memory."""
     reports(at, 8)
     loads: list[mysqlslap.Load] = []
-    recording = sampler.during(at, lambda: loads.append(reports(at, 120)))
+    recording = sampler.during(at, lambda: loads.append(reports(at, 80)))
     return Look(loads[0], 100 * recording.stacks.share("vfs_write"))
 
 

@@ -31,10 +31,10 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of load, after as many as it takes to use up the ports."""
+    """Two seconds of load, after as many as it takes to use up the ports."""
     client, users = at["client"], at.pace.connections(200)
     wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(6))
-    return Look(wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(3)))
+    return Look(wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(2)))
 
 
 def watch(at: Stack) -> Watch:

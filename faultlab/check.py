@@ -197,8 +197,8 @@ def number(value: float, unit: str = "") -> str:
 class Check(Generic[L, W]):
     """What a lab's check file declares.
 
-    `may_stop`: daemons whose end is part of the fault. `idle`: tells that a look at the stack as it
-    is now makes no load, although others of the lab do, and that no other load can disturb it.
+    `may_stop`: daemons whose end is part of the fault. `idle`, in a lab that mostly waits: tells
+    that a look at the stack as it is now makes no load, and that no other load can disturb it.
     """
 
     look: Callable[[Any], L]
@@ -206,7 +206,7 @@ class Check(Generic[L, W]):
     symptom: tuple[Measure[L], ...]
     evidence: tuple[Sign[W], ...]
     may_stop: tuple[str, ...] = ()
-    idle: Callable[[Any], bool] = lambda _machines: False
+    idle: Callable[[Any], bool] | None = None
 
     @property
     def relative(self) -> bool:

@@ -33,17 +33,15 @@ def cheat(number: int) -> str:
 def walk(run: Run) -> None:
     """Take the readings of all phases; stop early when the gate stays shut, for the tests to say.
 
-    A quick walk tries one cheat before the fix, and leaves out what is not next. The last stack is
-    measured before its fault, too: what is healthy must not have changed since the walk began.
+    A quick walk tries one cheat before the fix, and leaves out what is not next. The last look is
+    at a healthy stack again: it must not have changed since the walk began.
 
     Raises CannotRun when the stack or the machine breaks.
     """
     lab, chosen = run.lab, rotation.remedies(run.lab)
-    first = [chosen.before_fix] if chosen.before_fix else []
-    fresh = [i for i in chosen.cheats if i not in first]
     run.record.facts["remedies"] = [
         *map(alternative, chosen.alternatives),
-        *map(cheat, [*first, *fresh]),
+        *map(cheat, chosen.all_cheats),
     ]
     run.traces = True
     run.healthy()
@@ -51,7 +49,8 @@ def walk(run: Run) -> None:
     run.measure(FAULTY)
     if not _all(run.expected(FAULTY)):
         return
-    _cheat(run, first)
+    if chosen.before_fix:
+        _try(run, cheat(chosen.before_fix), lab.cheat[chosen.before_fix - 1])
     if lab.stages:
         _peel(run)
     else:
@@ -59,24 +58,20 @@ def walk(run: Run) -> None:
         run.measure(FIXED)
     run.traces = False
     for i in chosen.alternatives:
-        run.again()
-        run.inject()
+        _inject_again(run)
         run.measure(before(alternative(i)))
         _try(run, alternative(i), lab.alternative[i - 1])
-    if chosen.late and not fresh:
+    for i in chosen.cheats:
+        _inject_again(run)
+        _try(run, cheat(i), lab.cheat[i - 1])
+    if chosen.late:
         run.again()
         run.healthy_still()
-    for i in fresh:
-        run.again()
-        if chosen.late and i == fresh[-1]:
-            run.healthy_still()
-        run.inject()
-        _cheat(run, [i])
 
 
-def _cheat(run: Run, numbers: list[int]) -> None:
-    for i in numbers:
-        _try(run, cheat(i), run.lab.cheat[i - 1])
+def _inject_again(run: Run) -> None:
+    run.again()
+    run.inject()
 
 
 def _try(run: Run, phase: str, remedy: Remedy) -> None:
@@ -92,8 +87,7 @@ def _peel(run: Run) -> None:
     first = run.lab.stages
     for order in run.lab.orders:
         if order != first:
-            run.again()
-            run.inject()
+            _inject_again(run)
         # Where every order ends is measured in the first one.
         for count, stage in enumerate(order if order == first else order[:-1], 1):
             run.apply("fix", run.lab.fix_of(stage))

@@ -29,14 +29,19 @@ T = TypeVar("T")
 class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
-    `before_fix`: the cheat that is tried before the fix, on the same stack, as learners do.
-    `late`: a fresh stack is measured late in the walk, before its fault.
+    `before_fix`: one more cheat, which is tried before the fix on the same stack, as learners do.
+    `late`: the walk ends with a look at a healthy stack.
     """
 
     alternatives: list[int]
     cheats: list[int]
     before_fix: int | None = None
     late: bool = False
+
+    @property
+    def all_cheats(self) -> list[int]:
+        """Return the numbers of all cheats that the walk takes."""
+        return [*([self.before_fix] if self.before_fix else []), *self.cheats]
 
 
 @cache
@@ -84,10 +89,10 @@ def remedies(lab: Lab) -> Remedies:
     both = [*alternatives, *(-cheat for cheat in cheats)]
     chosen, one = next_of(both, number), cheats[number % len(cheats)]
     # The cheat of a control breaks something, and there is no fix that could follow it.
-    fresh = [one] if lab.control or _half_of_the_fix(lab, one) else []
+    fresh = lab.control or _half_of_the_fix(lab, one)
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
-        cheats=[c for c in cheats if -c in chosen or c in fresh],
+        cheats=[c for c in cheats if (c == one and fresh) or (c != one and -c in chosen)],
         before_fix=None if fresh else one,
         late=number % EVERY == 1,
     )

@@ -173,8 +173,10 @@ class Run(Measured):
         have spoiled until it is calm, one between its limits three times at most.
         """
         for attempt in itertools.count(1):
-            idle = self.check.idle(self.stack)
-            with nullcontext() if idle else lock.turn(alone=self.lab.load):
+            idle = self.check.idle is not None and self.check.idle(self.stack)
+            # What is not judged by its speed can have stacks that start beside it.
+            alone = self.lab.load and self.check.relative
+            with nullcontext() if idle else lock.turn(alone):
                 took, seen = self._look(phase)
             facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
             spoiled = seen.words if self.check.relative and not idle else ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from faultlab import campaign, case, doctor, paths, vm
+from faultlab import campaign, case, check, doctor, paths, vm
 from faultlab import lab as labs
 from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
@@ -133,8 +133,9 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
     """Run `jobs` labs side by side; the cases of one lab follow each other.
 
     Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
-    and go, and looks that wait. Those that only wait come first, so that they wait together. Labs
-    in the VM come before all others, one by one: without KVM the VM is busy also between its looks.
+    and go, and looks that wait. Labs without load come first, and a lab that mostly waits does so
+    beside all others. Labs in the VM come before them, one by one: without KVM the VM is busy also
+    between its looks.
     """
     guards = {lab.id: threading.Lock() for lab in chosen}  # its cases share the name of a stack
 
@@ -155,22 +156,28 @@ def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, resul
             now.remove(lab.id)
             step.note(" and ".join(now))
 
+    def in_vm(lab: Lab) -> bool:
+        return runner.engines[lab.id] == "vm"
+
     numbers = range(1, result.campaign.repeat + 1)
-    chosen = sorted(chosen, key=lambda lab: lab.load)
     missing = result.campaign.missing
     todo = [(lab, n) for n in numbers for lab in chosen if (lab.id, n) in missing]
-    in_vm = [(lab, n) for lab, n in todo if runner.engines[lab.id] == "vm"]
-    here = [(lab, n) for lab, n in todo if runner.engines[lab.id] != "vm"]
-    pool = ThreadPoolExecutor(max_workers=jobs)
+    todo.sort(key=lambda walk: (not in_vm(walk[0]), walk[1], walk[0].load))
+    pool, waiting = ThreadPoolExecutor(jobs), ThreadPoolExecutor(1)
     try:
         with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
-            for lab, number in in_vm:
-                pool.submit(one, lab, number, step).result()
-            for future in [pool.submit(one, lab, number, step) for lab, number in here]:
-                future.result()
+            walks = []
+            for lab, number in todo:
+                waits = check.load(lab.name).idle and not in_vm(lab)
+                walks.append((waiting if waits else pool).submit(one, lab, number, step))
+                if in_vm(lab):
+                    walks[-1].result()
+            for walk in walks:
+                walk.result()
     except BaseException:
         over.set()
         with uninterrupted():
             runner.stop()
-            pool.shutdown(cancel_futures=True)
+            for each in (pool, waiting):
+                each.shutdown(cancel_futures=True)
         raise

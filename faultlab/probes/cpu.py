@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from faultlab.engine import Shell
 
 _READ = (
-    "cd /sys/fs/cgroup; date +%s.%N; nproc; "
+    "cd /sys/fs/cgroup; nproc; "
     "sed 's/^/nanoseconds /' cpuacct/cpuacct.usage 2>/dev/null; grep usage_usec cpu.stat; true"
 )
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """`at`: seconds of the clock; `used`: seconds since the container started; processors there."""
+    """`used`: seconds since the container started; processors there."""
 
-    at: float
     used: float
     processors: int
 
-    def busy_percent_since(self, before: Cpu) -> float:
-        """Of all processors, what the daemon used since then."""
-        return 100 * (self.used - before.used) / (self.at - before.at) / self.processors
+    def busy_percent_since(self, before: Cpu, seconds: float) -> float:
+        """Return what the daemon used since then, in percent of all processors for `seconds`."""
+        return 100 * (self.used - before.used) / seconds / self.processors
 
 
 def read(daemon: Shell) -> Cpu:
@@ -35,8 +34,8 @@ def read(daemon: Shell) -> Cpu:
 
 
 def parse(out: str) -> Cpu:
-    """Read the clock, the processors, and `nanoseconds N` (version 1) or `usage_usec N` (2)."""
-    at, processors, counter = out.splitlines()[:3]
+    """Read the processors, and `nanoseconds N` (version 1) or `usage_usec N` (2)."""
+    processors, counter = out.splitlines()[:2]
     unit, value = counter.split()
     used = int(value) / (1e9 if unit == "nanoseconds" else 1e6)
-    return Cpu(float(at), used, int(processors))
+    return Cpu(used, int(processors))

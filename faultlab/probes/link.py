@@ -11,27 +11,21 @@ from faultlab.engine import Shell
 from faultlab.probes import qdisc
 
 _READ = (
-    "date +%s.%N; cat /sys/class/net/{0}/speed /sys/class/net/{0}/statistics/tx_bytes; "
+    "cat /sys/class/net/{0}/speed /sys/class/net/{0}/statistics/tx_bytes; "
     "tc -json -s qdisc show dev {0}"
-)
-_FLOWING = 200_000  # bytes: more than the handshakes of a thousand connections
-_WAIT = (
-    "cd /sys/class/net/{0}/statistics; was=$(cat tx_bytes); for _ in $(seq 100); do"
-    " [ $(($(cat tx_bytes) - was)) -gt {1} ] && break; sleep 0.05; done"
 )
 
 
 @dataclass(frozen=True)
 class Link:
-    """`at`: seconds of the clock; bytes sent since it is there; `rate`: bits a second."""
+    """Bytes sent since it is there; `rate`: bits a second."""
 
-    at: float
     sent: int
     rate: float
 
-    def used_percent_since(self, before: Link) -> float:
-        """Of its rate, what was sent since then."""
-        return 100 * 8 * (self.sent - before.sent) / (self.at - before.at) / self.rate
+    def used_percent_since(self, before: Link, seconds: float) -> float:
+        """Return what was sent since then, in percent of what it can send in so many seconds."""
+        return 100 * 8 * (self.sent - before.sent) / seconds / self.rate
 
 
 def read(machine: Shell, device: str = "eth0") -> Link:
@@ -39,19 +33,14 @@ def read(machine: Shell, device: str = "eth0") -> Link:
     return parse(machine.must(_READ.format(device)))
 
 
-def wait(machine: Shell, device: str = "eth0") -> None:
-    """Wait until a load that was started is there, for five seconds at most."""
-    machine.must(_WAIT.format(device, _FLOWING))
-
-
 def parse(out: str) -> Link:
-    """Read the clock, the speed in Mbit/s, the bytes sent, and tc's JSON.
+    """Read the speed in Mbit/s, the bytes sent, and tc's JSON.
 
     Where a qdisc shapes, it counts the bytes as it charges for them: with the headers of each
     packet that a large one is cut into.
     """
-    at, speed, sent, rest = out.split("\n", 3)
+    speed, sent, rest = out.split("\n", 2)
     root = qdisc.parse(rest)
     if root.rate:
-        return Link(float(at), root.bytes, root.rate)
-    return Link(float(at), int(sent), float(speed) * 1e6)
+        return Link(root.bytes, root.rate)
+    return Link(int(sent), float(speed) * 1e6)

@@ -46,7 +46,7 @@ class Load:
 
 
 def load(machine: Shell, server: str, *, connections: int, seconds: int) -> Load:
-    """Set and get over `connections` (one, or an even number) for so many seconds, two at least.
+    """Set and get over `connections` (one, or an even number) for so many seconds.
 
     Lengths and shares are in the machine's own file `CONFIG`.
     """
