@@ -24,9 +24,9 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Three seconds of load, for the pool complains late; a guest waits for one second."""
+    """Four seconds of load, for the pool complains late; a guest waits for one second."""
     return Look(
-        wrk.load(at["client"], "http://web/availability.php", connections=200, seconds=3, timeout=1)
+        wrk.load(at["client"], "http://web/availability.php", connections=200, seconds=4, timeout=1)
     )
 
 
