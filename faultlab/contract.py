@@ -43,6 +43,7 @@ def walk(run: Run) -> None:
         *map(alternative, chosen.alternatives),
         *map(cheat, chosen.all_cheats),
     ]
+    run.record.facts["orders"] = chosen.orders
     run.traces = True
     run.healthy()
     run.inject()
@@ -52,7 +53,7 @@ def walk(run: Run) -> None:
     if chosen.before_fix:
         _try(run, cheat(chosen.before_fix), lab.cheat[chosen.before_fix - 1])
     if lab.stages:
-        _peel(run)
+        _peel(run, chosen.orders)
     else:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
@@ -82,14 +83,14 @@ def _try(run: Run, phase: str, remedy: Remedy) -> None:
     run.traces = traces
 
 
-def _peel(run: Run) -> None:
-    """Fix stage by stage in each order, and measure after each stage."""
-    first = run.lab.stages
-    for order in run.lab.orders:
-        if order != first:
+def _peel(run: Run, orders: list[list[int]]) -> None:
+    """Fix stage by stage in each of these orders, and measure after each stage."""
+    for order in orders:
+        first = order == orders[0]
+        if not first:
             _inject_again(run)
         # Where every order ends is measured in the first one.
-        for count, stage in enumerate(order if order == first else order[:-1], 1):
+        for count, stage in enumerate(order if first else order[:-1], 1):
             run.apply("fix", run.lab.fix_of(stage))
             run.measure(fixed_only(run.lab, order[:count]))
 
@@ -150,7 +151,7 @@ class Contract:
 
     def test_stages(self, run: Measured) -> None:
         """Of several faults each goes with its own fix and no other, and leaves the next to see."""
-        for order in run.lab.orders:
+        for order in run.record.facts.get("orders", run.lab.orders):
             for count in range(1, len(order)):
                 phase = fixed_only(run.lab, order[:count])
                 gone = set(order[:count])

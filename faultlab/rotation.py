@@ -1,8 +1,8 @@
 """Rotation: which slow parts of the proof a quick run takes, so that ten commits take them all.
 
 A quick walk of a lab takes one cheat and then its fix, on one stack. Alternatives, further cheats,
-the late look at a healthy stack and the slow tests of the system take turns: the number of the
-commit says which are next.
+further orders of a fix, the late look at a healthy stack and the slow tests of the system take
+turns: the number of the commit says which are next.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ T = TypeVar("T")
 class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
+    `orders`: in which the faults of a lab that has several are fixed, on a fresh stack each.
     `before_fix`: one more cheat, which is tried before the fix on the same stack, as learners do.
     `late`: the walk ends with a look at a healthy stack.
     """
 
     alternatives: list[int]
     cheats: list[int]
+    orders: list[list[int]]
     before_fix: int | None = None
     late: bool = False
 
@@ -83,7 +85,7 @@ def remedies(lab: Lab) -> Remedies:
     alternatives = list(range(1, len(lab.alternative) + 1))
     cheats = list(range(1, len(lab.cheat) + 1))
     if not quick():
-        return Remedies(alternatives, cheats, late=True)
+        return Remedies(alternatives, cheats, lab.orders, late=True)
     # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
     number = commit() + 3 * labs.ids().index(lab.name)
     both = [*alternatives, *(-cheat for cheat in cheats)]
@@ -93,6 +95,7 @@ def remedies(lab: Lab) -> Remedies:
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
         cheats=[c for c in cheats if (c == one and fresh) or (c != one and -c in chosen)],
+        orders=[lab.orders[number % len(lab.orders)]] if lab.orders else [],
         before_fix=None if fresh else one,
         late=number % EVERY == 1,
     )

@@ -30,6 +30,8 @@ def test_within_ten_commits_every_remedy_was_walked(at: pytest.MonkeyPatch, firs
         cheats = {c for walk in walks for c in walk[lab.id].all_cheats}
         assert len(alternatives) == len(lab.alternative), lab.id
         assert len(cheats) == len(lab.cheat), lab.id
+        orders = {tuple(order) for walk in walks for order in walk[lab.id].orders}
+        assert orders == {*map(tuple, lab.orders)}
         assert sum(walk[lab.id].late for walk in walks) == 1, lab.id
 
 
@@ -48,6 +50,7 @@ def test_a_whole_walk_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         walk = rotation.remedies(lab)
         assert len(walk.alternatives) == len(lab.alternative)
         assert len(walk.cheats) == len(lab.cheat)
+        assert walk.orders == lab.orders
         assert walk.late and walk.before_fix is None
 
 
