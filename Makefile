@@ -88,7 +88,7 @@ lint: ready ## ruff, mypy, shellcheck
 	@shellcheck $$(git ls-files "*.sh" "tools/*/look") .ci/run images/memcached/health images/mysql/fill \
 	  images/machine/java-tool images/php-fpm/health images/tomcat/warm
 unit: ready ## unit tests, without Docker
-	@.venv/bin/pytest -q tests/unit
+	@.venv/bin/pytest -q -n auto tests/unit
 test: export FAULTLAB_QUICK = 1
 test: export FAULTLAB_TESTS = 1
 test: ready ## all tests, each lab walked; what is slow takes turns

@@ -8,11 +8,16 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from faultlab.errors import CannotRun
+
+_GIVES_WAY = 15.0  # seconds: longer than any look that shares its turn
+_PAUSE = 0.02  # seconds
 
 
 class Held(CannotRun):
@@ -50,14 +55,29 @@ def turn(alone: bool) -> Iterator[None]:
     """Wait for a turn on this machine and keep it while the body runs.
 
     A look that makes load is `alone`: nothing else of this user has a turn meanwhile. What must not
-    disturb such a look (a stack that starts or goes) shares its turn with others of its kind.
+    disturb such a look (a stack that starts or goes) shares its turn with others of its kind. A
+    load lets these go first for a while, so that they are done side by side, and then queues up, so
+    that many of them keep no load waiting for good.
     """
     with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
-        # Those who wait stand in a queue, so that many short turns keep no load waiting for good.
-        fcntl.flock(queue, fcntl.LOCK_EX)
-        fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        fcntl.flock(queue, fcntl.LOCK_UN)
+        if not (alone and _taken_when_free(machine)):
+            fcntl.flock(queue, fcntl.LOCK_EX)
+            fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            fcntl.flock(queue, fcntl.LOCK_UN)
         yield
+
+
+def _taken_when_free(machine: IO[str]) -> bool:
+    """Take the machine at a moment at which nobody has it; give up after a while."""
+    until = time.monotonic() + _GIVES_WAY
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(machine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+        else:
+            return True
+    return False
 
 
 def _open(name: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, rotation, vm
+from faultlab import engines, paths, rotation, vm
 from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.run import ensure_images
@@ -44,11 +44,16 @@ def left_out() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Walked:
-    """Let verify walk the labs; its lines go to the terminal as they come."""
+def walked(request: pytest.FixtureRequest) -> Walked:
+    """Let verify walk the labs; its lines go to the terminal as they come.
+
+    Their walks stay in a file, which `faultlab reliability` reads.
+    """
     out = left_out()
     chosen = [lab_id for lab_id in labs.ids() if lab_id not in out]
-    file = tmp_path_factory.mktemp("labs") / "result.json"
+    file = paths.runs() / "tested.json"
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)  # these are the walks of this run, and of no earlier one
     quick = ["--quick"] if rotation.quick() else []
     process = spawn("verify", *chosen, *quick, "--jobs", "4", "--json", str(file))
     assert process.stdout is not None

@@ -136,6 +136,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
 TURN = """
 import sys
 from faultlab import lock
+lock._GIVES_WAY = float(sys.argv[2])
 with lock.turn(alone=bool(int(sys.argv[1]))):
     print("mine", flush=True)
     sys.stdin.read()
@@ -149,9 +150,9 @@ class Turns:
         self.env = {**os.environ, "TMPDIR": str(folder)}
         self.live: list[subprocess.Popen[str]] = []
 
-    def want(self, alone: bool) -> subprocess.Popen[str]:
+    def want(self, alone: bool, gives_way: float = 0.1) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", TURN, str(int(alone))],
+            [sys.executable, "-c", TURN, str(int(alone)), str(gives_way)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -181,7 +182,20 @@ def test_short_turns_are_shared(turns: Turns) -> None:
     assert has_it(turns.want(alone=False), 10)
 
 
-def test_a_load_is_alone_and_is_not_overtaken(turns: Turns) -> None:
+def test_a_load_gives_way_for_a_while(turns: Turns) -> None:
+    first = turns.want(alone=False)
+    assert has_it(first, 10)
+    load = turns.want(alone=True, gives_way=30)
+    assert not has_it(load, 0.5)
+    later = turns.want(alone=False)
+    assert has_it(later, 10) and not has_it(load, 0.1)
+    first.kill()
+    assert not has_it(load, 0.3)
+    later.kill()
+    assert has_it(load, 10)
+
+
+def test_a_load_is_alone_and_is_not_overtaken_for_ever(turns: Turns) -> None:
     """What comes after a load that waits has to wait for it, or a load might never have a turn."""
     first = turns.want(alone=False)
     assert has_it(first, 10)
