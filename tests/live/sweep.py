@@ -23,6 +23,9 @@ for p in /proc/[0-9]*; do
   tr '\0' '\n' < $p/environ 2>/dev/null | grep -F -- "$id" | say "$p/environ"
   tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
   grep -F -- "$id" $p/mountinfo 2>/dev/null | say "$p/mountinfo"
+  root=$(stat -Lc %d:%i $p/root/)
+  case " $seen " in *" $root "*) continue ;; esac  # once for all processes of a container
+  seen="$seen $root"
   find $p/root/ -xdev \
     \( -path '*/usr' -o -path '*/var/lib/dpkg' -o -path '*/var/cache/apt' \) -prune \
     -o -name "*$id*" -print 2>/dev/null | say "$p/root"
