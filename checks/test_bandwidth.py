@@ -1,5 +1,6 @@
 """bandwidth: the way out of memcached's machine is shaped to 200 Mbit/s."""
 
+import time
 from dataclasses import dataclass
 
 from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
@@ -41,15 +42,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """An engineer beside one crowd, who then reads what the queue has counted so far."""
+    """What link, processors and queue have counted so far; `at`: seconds of the clock."""
 
-    point: Point
+    at: float
+    link: link.Link
+    cpu: cpu.Cpu
     root: qdisc.Qdisc
-
-    @property
-    def link_per_cpu(self) -> float:
-        """How many times as busy as the processors the link is."""
-        return self.point.link_used_percent / max(self.point.cpu_used_percent, 0.01)
 
 
 def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
@@ -75,8 +73,20 @@ def look(at: Stack) -> Look:
 
 
 def watch(at: Stack) -> Watch:
-    """Stand beside a crowd of 64."""
-    return Watch(come(at, 64)[0], qdisc.read(at["cache"]))
+    """Read the counters."""
+    cache = at["cache"]
+    return Watch(time.time(), link.read(cache), cpu.read(at["memcached"]), qdisc.read(cache))
+
+
+def link_used(before: Watch, after: Watch) -> float:
+    """Return percent of the link's rate; half of a look goes by before its crowds have come."""
+    return after.link.used_percent_since(before.link, after.at - before.at)
+
+
+def link_per_cpu(before: Watch, after: Watch) -> float:
+    """Return how many times as busy as the processors the link was."""
+    busy = after.cpu.busy_percent_since(before.cpu, after.at - before.at)
+    return link_used(before, after) / max(busy, 0.01)
 
 
 FEW = at_most(1)  # whoever is served is served well
@@ -102,16 +112,16 @@ CHECK = Check(
     ),
     evidence=(
         Sign(
-            "link out of cache, of its rate",
-            lambda before, after: after.point.link_used_percent,
-            at_least(90),
+            "link out of cache, of its rate, over the whole look",
+            link_used,
+            at_least(25),
             at="cache",
             command="sar -n DEV 1 1; tc qdisc show dev eth0",
             unit="%",
         ),
         Sign(
             "the link is busier than memcached's processors",
-            lambda before, after: after.link_per_cpu,
+            link_per_cpu,
             at_least(2),
             at="cache",
             command="pidstat -C memcached 1 1",

@@ -10,7 +10,7 @@ from faultlab.stack import Stack
 
 @dataclass(frozen=True)
 class Look:
-    """A partner that books tables, eight orders at a time; of three times the middle one.
+    """A partner that books tables, eight orders at a time; of two times the better one.
 
     A worker that its quota stops in the middle of an order holds locks, and everybody waits for it:
     seconds side by side differ.
@@ -28,13 +28,13 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Orders for a second, three times: eight at a time keep both machines full, on any host.
+    """Orders for a second, two times: eight at a time keep both machines full, on any host.
 
     A second before warms the workers up: with its first order each connects to the database.
     """
     _orders(at, 1)
-    loads = sorted((_orders(at, 1) for _ in range(3)), key=lambda load: load.good_per_second)
-    return Look(loads[1])
+    loads = [_orders(at, 1) for _ in range(2)]
+    return Look(max(loads, key=lambda load: load.good_per_second))
 
 
 def _orders(at: Stack, seconds: int) -> wrk.Load:

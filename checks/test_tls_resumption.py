@@ -44,13 +44,13 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Two rounds of visitors with TLS 1.2, then some with TLS 1.3."""
+    """A round of visitors with TLS 1.2, then some with TLS 1.3."""
 
     def visits(version: tls.Version, seconds: int) -> tls.Visits:
         seconds = at.pace.seconds(seconds)
         return tls.visits(at["client"], "web", version, visitors=8, seconds=seconds)
 
-    older = [visits("tls1_2", 1) for _ in range(2)]
+    older = [visits("tls1_2", 1)]
     before = cgroup.read(at["nginx"]).cpu
     newer = visits("tls1_3", 1)
     return Look(older, newer, cgroup.read(at["nginx"]).cpu - before)

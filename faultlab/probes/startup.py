@@ -24,7 +24,7 @@ def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
     """Restart the daemon, and let a visitor knock until it answers or `most` seconds are over."""
     daemon.restart()
     # Often at first, for a quick start is to be measured well; then at leisure, for that is a load.
-    wait = "n=$((n + 1)); [ $n -lt 100 ] && sleep 0.02 || sleep 0.4"
+    wait = "n=$((n + 1)); [ $n -lt 40 ] && sleep 0.1 || sleep 1"
     knock = f"n=0; until curl -fsS -m 1 -o /dev/null {url}; do {wait}; done"
     done = visitor.run(
         f"timeout {most} sh -c '{knock}' 2>/dev/null; echo $?; date +%s.%N", most + 10

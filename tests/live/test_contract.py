@@ -32,6 +32,8 @@ FAULTS = [
 ]
 KERNEL_FAULT = "conntrack"  # one is enough: a minute in the VM, and the same code
 # Of every lab `test_opposite` says at each run that no symptom shows while all is well.
+# Where it takes longer than elsewhere.
+MINUTES = {KERNEL_FAULT: 2, "cpu-quota": 0.9, "slow-log": 0.6, "time-wait": 0.6, "bandwidth": 0.6}
 ALLOWED_CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 
 
@@ -62,8 +64,13 @@ def faultlab(*arguments: str, root: Path | None = None) -> subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
 
 
-@pytest.mark.rotates
-@pytest.mark.parametrize("lab_id", [*FAULTS, KERNEL_FAULT])
+@pytest.mark.parametrize(
+    "lab_id",
+    [
+        pytest.param(lab_id, marks=pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.2)))
+        for lab_id in [*FAULTS, KERNEL_FAULT]
+    ],
+)
 def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
     """With a no-op instead of the fault, the gate stays shut and the symptom test fails."""
     lab = labs.load(lab_id).model_copy(update={"inject": [NOOP]})
@@ -84,6 +91,7 @@ def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
             run.down()
 
 
+@pytest.mark.rotates(minutes=0.25)
 def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
     """`start` and `verify` of a lab whose fault does nothing: exit 1, and nothing is left."""
     for folder in ("labs", "checks", "images"):
@@ -102,6 +110,7 @@ def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
     assert "fail" in verified.stdout
 
 
+@pytest.mark.rotates(minutes=0.25)
 def test_several_labs_at_once() -> None:
     """Two learners' labs come up side by side, each on its own subnet."""
     chosen = ["mtu", "iptables-drop"]
@@ -123,6 +132,7 @@ def test_several_labs_at_once() -> None:
             assert faultlab("down", lab_id).returncode == 0
 
 
+@pytest.mark.rotates
 def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
     """net.* can be set, kernel.* and vm.* not; there is no way out; no container has much power."""
     assert doctor.sysctls(quiet_stack["web"]).ok
@@ -137,6 +147,7 @@ def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
     assert quiet_stack["web"].run("pgrep -x nginx && pgrep -x php-fpm8.2").code == 0
 
 
+@pytest.mark.rotates
 def test_a_daemon_restarts_and_its_machine_keeps_its_settings(quiet_stack: Stack) -> None:
     """Interface, sysctls and rules belong to the machine, not to the daemon."""
     web = quiet_stack["web"]
@@ -149,6 +160,7 @@ def test_a_daemon_restarts_and_its_machine_keeps_its_settings(quiet_stack: Stack
     assert before == after
 
 
+@pytest.mark.rotates(minutes=0.25)
 def test_the_host_is_as_it_was_after_a_lab(engine: Engine) -> None:
     """Sysctls, rules, interfaces, qdiscs, mounts and foreign Docker objects before and after."""
     before = snapshot()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import engines, mystery, rotation, stack
 from faultlab import lab as labs
+from faultlab import mystery, stack
 from faultlab.engine import Engine
 from faultlab.run import stack_name
 from faultlab.score import trial
@@ -17,6 +17,7 @@ from faultlab.stack import Stack
 from tests.live.commandline import finish, spawn
 from tests.live.sweep import sweeper, swept
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.9)
 LAB = "mtu"
 RIGHT = ("--component", "web", "--resource", "network", "--cause", "mtu")
 
@@ -35,8 +36,8 @@ def up() -> Iterator[str]:
         assert stack.leftovers(Engine(), stack_name("mystery")) == []
 
 
-def test_from_the_ticket_to_the_debrief(up: str) -> None:
-    """No word says which lab it is before the debrief, which opens after an answer and a repair."""
+def test_from_the_ticket_to_the_debrief(up: str, tmp_path: Path) -> None:
+    """Nothing says which lab it is before the debrief, which opens after an answer and a repair."""
     said = [up]
 
     def run(*words: str) -> int:
@@ -53,6 +54,8 @@ def test_from_the_ticket_to_the_debrief(up: str) -> None:
     assert run("diagnose", *RIGHT) == 0
     assert run("debrief", "mystery") == 3  # not repaired
     place = Stack(Engine(), stack_name("mystery"))
+    sweep = sweeper(tmp_path, LAB)
+    assert swept(trial.examine(place, labs.load(LAB), [sweep])[sweep.id]) == []
     labels = json.dumps([machine.container.attrs["Config"]["Labels"] for machine in place.values()])
     place["web"].must("ip link set dev eth0 mtu 1500")
     assert run("check", "mystery") == 0
@@ -81,26 +84,6 @@ def test_without_one_every_command_says_what_to_type() -> None:
         code, said = finish(spawn(*words))
         assert code == 3
         assert "No mystery is up." in said and "make mystery" in said
-
-
-@pytest.mark.rotates
-@pytest.mark.parametrize("lab_id", labs.ids())
-def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
-    """A script that searches everything, inside each machine, after a check and every hint."""
-    if rotation.quick() and lab_id in ("swap", "throughput"):
-        pytest.skip("it takes ten minutes in the VM: make test-all")
-    code, said = finish(spawn("start", lab_id, "--blind"))
-    try:
-        assert code == 0, said
-        finish(spawn("check", "mystery"))
-        for _ in labs.load(lab_id).hint:
-            said += finish(spawn("hint", "mystery"))[1]
-        assert f"-{lab_id}" not in said
-        place = Stack(engines.having("mystery"), stack_name("mystery"))
-        sweep = sweeper(tmp_path, lab_id)
-        assert swept(trial.examine(place, labs.load(lab_id), [sweep])[sweep.id]) == []
-    finally:
-        finish(spawn("down", "mystery"))
 
 
 def test_start_blind_says_what_is_up(up: str) -> None:

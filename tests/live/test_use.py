@@ -19,6 +19,7 @@ from faultlab.use import table as use
 from faultlab.use.cells import Row
 from tests.live.commandline import finish, spawn
 
+pytestmark = pytest.mark.rotates
 USERS = "wrk -t1 -c{} -d60s http://web/index.php"
 # What each lab is put under, from where, the row of web that must be marked, those that may be.
 LOADS = {
@@ -64,7 +65,6 @@ def _marked(rows: tuple[Row, ...]) -> set[str]:
     return {row.kind for row in rows if limits.crossed(row)}
 
 
-@pytest.mark.rotates
 @pytest.mark.parametrize("lab_id", [lab_id for lab_id in LOADS if lab_id != "healthy"])
 def test_the_fault_is_marked(lab_id: str) -> None:
     """On web the row of the fault, and no row that has nothing to do with it."""

@@ -149,6 +149,7 @@ def test_a_vm_that_does_not_answer(how: str) -> None:
     assert of_the_vm().run("true").code == 0
 
 
+@pytest.mark.rotates(minutes=0.3)
 def test_reset_is_the_boot_state() -> None:
     """Settings, swap, files and containers are as they were after boot."""
     shell = of_the_vm()
