@@ -94,7 +94,7 @@ def remedies(lab: Lab) -> Remedies:
     fresh = lab.control or _half_of_the_fix(lab, one)
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
-        cheats=[c for c in cheats if (c == one and fresh) or (c != one and -c in chosen)],
+        cheats=[c for c in cheats if (fresh if c == one else -c in chosen)],
         orders=[lab.orders[number % len(lab.orders)]] if lab.orders else [],
         before_fix=None if fresh else one,
         late=number % EVERY == 1,

@@ -12,6 +12,7 @@ import pytest
 
 from faultlab import catalogue, check, cli, transcript
 from faultlab import lab as labs
+from faultlab.hints import told
 from tests.unit.conftest import REPO, Run
 
 WEB = """
@@ -85,6 +86,14 @@ def test_a_ticket_spoils_nothing(lab_id: str) -> None:
         words |= {lab.truth.cause, lab.truth.cause.replace("-", " ")}
     assert len(lab.ticket.split()) >= 10, "no ticket yet"
     assert sorted(word for word in words if re.search(rf"\b{re.escape(word)}\b", text)) == []
+
+
+@each_lab
+def test_what_is_said_of_a_mystery_does_not_name_it(lab_id: str) -> None:
+    """The name of a stack would, and so would that of a command to type."""
+    lab = labs.load(lab_id).called("mystery")
+    said = [lab.ticket, *(told(lab, hint.text) for hint in lab.hint)]
+    assert [text for text in said if f"-{lab_id}" in text] == []
 
 
 @each_lab
