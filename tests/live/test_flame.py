@@ -177,11 +177,12 @@ def test_of_a_lab_that_is_not_up() -> None:
 
 def test_in_the_vm(up_in_the_vm: None) -> None:
     """One clock for the whole kernel: its threads are in the picture, Docker and the load not."""
-    told = flame()
+    told = flame("--seconds", "12")  # without KVM one look is 200 samples
     folded = Path(told["folded"]).read_text()
     towers = {";".join(line.split(";")[:2]) for line in folded.splitlines()}
     assert told["engine"] == "vm" and told["samples"] >= 100
     assert share(folded, "nginx") + share(folded, "php-fpm8.2") >= 0.8
-    assert share(folded, "__inet_hash_connect_[k]") >= 0.01
+    # The search for a port is below it: 5% to 8% of 200 samples, the search itself 1% to 5%.
+    assert share(folded, "tcp_v4_connect_[k]") >= 0.01
     assert {tower.split(";")[0] for tower in towers} == {"web", "kernel"}
-    assert not [tower for tower in towers if re.search("docker|containerd|wrk|perf|sshd", tower)]
+    assert not [tower for tower in towers if re.search("dockerd|-proxy|containerd|wrk|perf|sshd", tower)]
