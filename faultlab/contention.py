@@ -121,13 +121,16 @@ class Observer:
         """Return what others took between an earlier moment and now."""
         return between(before, self.read())
 
-    def wait_for_calm(self, seconds: float) -> None:
-        """Return when others took little for a second, or after so many seconds."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
+    def wait_for_calm(self, seconds: float, least: float = 0.0) -> None:
+        """Return when others took little for a second, and after `seconds` in any case.
+
+        `least`: seconds that it waits at least.
+        """
+        began = time.monotonic()
+        while (left := began + seconds - time.monotonic()) > 0:
             before = self.read()
             time.sleep(min(_STEP, left))
-            if not self.since(before).words:
+            if time.monotonic() - began >= least and not self.since(before).words:
                 return
 
     def _processes(self) -> Iterator[tuple[int, Process]]:

@@ -5,7 +5,6 @@ Every reading goes into the run's record before anything judges it.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -32,7 +31,7 @@ from faultlab.timeline import Timeline
 _TAKES_EFFECT = 0.3  # seconds
 
 _LOOKS = 3  # at a phase, while they lie between the limits
-_TRIES = 6  # looks at a phase, while others spoil them, or at a baseline that moves
+_TRIES = 6  # looks at a baseline that moves
 _PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machine
 
 Say = Callable[[str], None]
@@ -172,20 +171,26 @@ class Run(Measured):
         A reading that proves nothing is noted and taken again: one that others on this machine
         have spoiled until it is calm, one between its limits three times at most.
         """
-        for attempt in itertools.count(1):
+        looks, wait = 0, 1.0
+        while True:
             idle = self.check.idle is not None and self.check.idle(self.stack)
             # What is not judged by its speed can have stacks that start beside it.
             alone = self.lab.load and self.check.relative
-            with nullcontext() if idle else lock.turn(alone):
+            with nullcontext() if idle else lock.turn(alone):  # to judge it takes CPU time, too
                 took, seen = self._look(phase)
-            facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
-            spoiled = seen.words if self.check.relative and not idle else ""
-            unclear = self._unclear(phase)
-            if not spoiled and (not unclear or attempt >= _LOOKS):
-                break
-            self.record.event("undecided", **facts, text=spoiled or unclear)
+                facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
+                spoiled = seen.words if self.check.relative and not idle else ""
+                unclear = self._unclear(phase)
+                looks += not spoiled
+                if not spoiled and (not unclear or looks == _LOOKS):
+                    return self._keep(phase, facts)
+                self.record.event("undecided", **facts, text=spoiled or unclear)
             if spoiled:
-                self._wait_for_calm(phase, spoiled, last=attempt == _TRIES)
+                self._wait_for_calm(phase, spoiled, wait)
+                wait *= 2
+
+    def _keep(self, phase: str, facts: dict[str, Any]) -> None:
+        """Note the look that counts, and judge it."""
         self.record.event("measured", **facts)
         if HEALTHY in self.phases:
             self.record.facts["judged"][phase] = self.findings(phase)
@@ -216,18 +221,18 @@ class Run(Measured):
             return Observer(guest=self.engine.guest)
         return Observer([str(c.id) for c in self.engine.containers(stack=self.stack.name)])
 
-    def _wait_for_calm(self, phase: str, spoiled: str, last: bool) -> None:
+    def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
         """Wait until the machine is calm. Raises CannotRun when the run has waited long enough.
 
-        A reading that others have spoiled is not kept: it is no proof of anything.
+        It waits `least` seconds, for a machine that does nothing is given all the time that it asks
+        for. A reading that others have spoiled is not kept: it is no proof of anything.
         """
         del self.record.facts["readings"][phase]
-        if not last:
-            with lock.turn(alone=True):  # our own labs are no reason to wait
-                waiting = time.monotonic()
-                self._observer().wait_for_calm(self._patience)
-                self._patience -= time.monotonic() - waiting
-        if last or self._patience <= 0:
+        with lock.turn(alone=True):  # our own labs are no reason to wait
+            waiting = time.monotonic()
+            self._observer().wait_for_calm(self._patience, least)
+            self._patience -= time.monotonic() - waiting
+        if self._patience <= 0:
             again = f"make check-{self.lab.id}" if phase == "check" else f"make lab-{self.lab.id}"
             raise CannotRun(
                 f"This machine is too busy to judge {self.lab.id}: {spoiled}.",

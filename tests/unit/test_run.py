@@ -132,7 +132,7 @@ BUSY = "other programs used 50% of the CPU time (stress 1.0 CPUs)"
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long a run was ready to wait for a calm machine, each time."""
     seconds: list[float] = []
-    monkeypatch.setattr(Observer, "wait_for_calm", lambda _self, most: seconds.append(most))
+    monkeypatch.setattr(Observer, "wait_for_calm", lambda _self, most, _least: seconds.append(most))
     return seconds
 
 
@@ -163,16 +163,24 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     assert set(events(record)[1:]) == {"undecided"} and len(waited) > 1
 
 
-def test_six_spoiled_looks_are_enough(
-    record: Record, shares: list[float], waited: list[float]
+def test_each_wait_is_twice_as_long_until_the_patience_ends(
+    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A machine that does nothing seems calm although its hypervisor is busy."""
+    now, waits = [0.0], list[float]()
+
+    def wait(_observer: Observer, most: float, least: float) -> None:
+        waits.append(least)
+        now[0] += min(most, least)
+
+    monkeypatch.setattr("faultlab.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Observer, "wait_for_calm", wait)
     shares += [0.0, *[0.5] * 99]
-    left = [100.0] * 9
-    run = reading(record, left)
+    run = reading(record, [100.0] * 9)
     run.measure("healthy")
     with pytest.raises(CannotRun, match="too busy"):
         run.measure("fixed")
-    assert len(left) == 2 and len(waited) == 5
+    assert waits == [1, 2, 4, 8, 16, 32, 64] and now[0] == 120
 
 
 def baseline(record: Record, *values: float) -> list[str]:
