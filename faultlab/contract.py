@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from faultlab import rotation, stack
 from faultlab.check import Finding
 from faultlab.lab import Lab, Remedy
-from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured, showing
+from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured, showing
 from faultlab.run import Run
 
 
@@ -183,10 +183,10 @@ class Contract:
         assert names, "no measure tells the phases apart"
         phases = {ill_in(run.lab, measure.stage) for measure in run.check.symptom}
         while_ill = [f for p in phases for f in run.good(p) if ill_in(run.lab, f.stage) == p]
+        without = [phase for phase in (HEALTHY, STILL, FIXED) if phase in run.phases]
         for found, phase in (
             (while_ill, "well in the faulty phase"),
-            (run.bad(HEALTHY), "ill in the healthy phase"),
-            (run.bad(FIXED), "ill in the fixed phase"),
+            *((run.bad(phase), f"ill, {phase}") for phase in without),
         ):
             always = [f.words for f in found if f.name in names and f.holds]
             assert not always, f"{phase}: " + "; ".join(always)

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from faultlab import campaign, case, check, doctor, paths, vm
@@ -129,55 +130,80 @@ def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
     return engine, lacking
 
 
-def _run_all(term: Terminal, chosen: list[Lab], jobs: int, runner: Runner, result: Result) -> None:
-    """Run `jobs` labs side by side; the cases of one lab follow each other.
+@dataclass(frozen=True)
+class _Walk:
+    """One lab, once; whether it runs in the VM, mostly waits, and has the machine for its looks."""
 
-    Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
-    and go, and looks that wait. Labs without load come first, and a lab that mostly waits does so
-    beside all others. Labs in the VM come before them, one by one: without KVM the VM is busy also
-    between its looks.
+    lab: Lab
+    number: int
+    in_vm: bool
+    waits: bool
+    alone: bool
+
+
+def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Walk]:
+    """Return the walks to make, in their order.
+
+    Those in the VM come first: without KVM it is busy also between their looks. Those that have no
+    need of the machine for themselves follow, to be beside each other and the first of the others.
     """
-    guards = {lab.id: threading.Lock() for lab in chosen}  # its cases share the name of a stack
+    missing = asked.missing
+    walks = []
+    for lab in chosen:
+        judge = check.load(lab.name)
+        in_vm = runner.engines[lab.id] == "vm"
+        waits = judge.idle is not None and not in_vm
+        alone = lab.load and judge.relative
+        walks += [
+            _Walk(lab, n, in_vm, waits, alone)
+            for n in range(1, asked.repeat + 1)
+            if (lab.id, n) in missing
+        ]
+    return sorted(walks, key=lambda walk: (not walk.in_vm, walk.number, walk.alone))
 
+
+def _run_all(
+    term: Terminal, chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result
+) -> None:
+    """Run `jobs` labs side by side, those in the VM one by one, and one that mostly waits beside.
+
+    The walks of one lab follow each other, for they share the name of a stack. Looks that make load
+    take turns (`lock.turn`), so side by side is all the rest: stacks that come and go, and looks
+    that wait.
+    """
+    guards = {lab.id: threading.Lock() for lab in chosen}
     now: list[str] = []  # the labs that are walked at the moment
     over = threading.Event()
 
-    def one(lab: Lab, number: int, step: Step) -> None:
-        with guards[lab.id]:
+    def one(walk: _Walk, step: Step) -> None:
+        with guards[walk.lab.id]:
             if over.is_set():
                 return
-            now.append(lab.id)
+            now.append(walk.lab.id)
             step.note(" and ".join(now))
             try:
-                result.add(runner.run(lab, number))
+                result.add(runner.run(walk.lab, walk.number))
             except BaseException:
                 over.set()  # before this thread takes the next one
                 raise
-            now.remove(lab.id)
+            now.remove(walk.lab.id)
             step.note(" and ".join(now))
 
-    def in_vm(lab: Lab) -> bool:
-        return runner.engines[lab.id] == "vm"
-
-    numbers = range(1, result.campaign.repeat + 1)
-    missing = result.campaign.missing
-    todo = [(lab, n) for n in numbers for lab in chosen if (lab.id, n) in missing]
-    todo.sort(key=lambda walk: (not in_vm(walk[0]), walk[1], walk[0].load))
+    todo = _missing(chosen, runner, result.campaign)
     pool, waiting = ThreadPoolExecutor(jobs), ThreadPoolExecutor(1)
     try:
         with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
-            walks = []
-            for lab, number in todo:
-                waits = check.load(lab.name).idle and not in_vm(lab)
-                walks.append((waiting if waits else pool).submit(one, lab, number, step))
-                if in_vm(lab):
-                    walks[-1].result()
-            for walk in walks:
-                walk.result()
+            begun = []
+            for walk in todo:
+                begun.append((waiting if walk.waits else pool).submit(one, walk, step))
+                if walk.in_vm:
+                    begun[-1].result()
+            for each in begun:
+                each.result()
     except BaseException:
         over.set()
         with uninterrupted():
             runner.stop()
-            for each in (pool, waiting):
-                each.shutdown(cancel_futures=True)
+            for workers in (pool, waiting):
+                workers.shutdown(cancel_futures=True)
         raise

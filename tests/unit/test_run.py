@@ -15,7 +15,9 @@ from faultlab import lab as labs
 from faultlab import speed
 from faultlab.check import Check, Measure, at_least, at_least_times, at_most_times
 from faultlab.contention import Contention, Moment, Observer
+from faultlab.contract import Contract
 from faultlab.errors import CannotRun
+from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.record import Record
 from faultlab.run import Run
 from faultlab.stack import Stack
@@ -217,6 +219,17 @@ def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
     moved = reading(record, [50.0] * 6)
     with pytest.raises(CannotRun, match="not what it was when the walk began"):
         moved.healthy_still()
+
+
+def test_no_healthy_stack_of_a_walk_shows_the_symptom(record: Record) -> None:
+    """What is ill on a fresh stack without the fault would be ill with a fault that is none."""
+    walked = reading(record, [100.0, 50.0, 90.0, 90.0, 55.0])
+    for phase in (HEALTHY, FAULTY, FIXED, STILL):
+        walked.measure(phase)
+    Contract().test_opposite(walked)
+    walked.measure(STILL)
+    with pytest.raises(AssertionError, match="ill, healthy, late: speed: measured 55"):
+        Contract().test_opposite(walked)
 
 
 @pytest.mark.parametrize(("idle", "turns"), [(False, [False, False]), (True, [])])
