@@ -38,6 +38,11 @@ def runs() -> Path:
     return root() / "runs"
 
 
+def cache() -> Path:
+    """What the copies of the project that this user has share, and can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "faultlab"
+
+
 def show(file: Path) -> str:
     """The path as a user types it from the project's folder."""
     try:

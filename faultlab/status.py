@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 
-from faultlab import engines, images, lock, stack
+from faultlab import engines, images, lock, paths, stack
 from faultlab.engine import Engine, Machine
 from faultlab.errors import CannotRun
 from faultlab.lock import Held
@@ -123,7 +124,7 @@ def sweep(term: Terminal, images_too: bool) -> None:
                 except CannotRun as problem:
                     failed.append(problem.message)
         if images_too:
-            removed += _sweep_images(reached[0])
+            removed += [*_sweep_images(reached[0]), *_sweep_box()]
         step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")
     for thing in removed:
         term.say(f"  {thing}")
@@ -143,3 +144,12 @@ def _sweep_images(engine: Engine) -> list[str]:
         for tag in have:
             engine.client.images.remove(tag, force=True)
     return [f"image {tag}" for tag in have]
+
+
+def _sweep_box() -> list[str]:
+    """Remove the box of the lab VM that is kept for other checkouts: images/vm/keep.sh."""
+    kept = paths.cache() / "box"
+    if not kept.is_dir():
+        return []
+    shutil.rmtree(kept)
+    return [f"box of the lab VM {kept}"]

@@ -5,7 +5,8 @@
 # Usage:   images/vm/build.sh [--images "NAME:TAG ..."] [--size GIB] [DIR]
 #          DIR: .vm unless given. Needs root, and what setup/libvirt.sh installs.
 # Makes:   in DIR: disk.qcow2 vmlinuz initrd.img cmdline ssh_key ssh_key.pub
-#          faultlab.box box.json version digest
+#          faultlab.box box.json version digest. The newest is kept for other
+#          checkouts of the same user, in ~/.cache/faultlab/box.
 # Exit:    0 built or up to date, 1 the build failed, 2 wrong usage, 3 something
 #          it needs is missing
 set -euo pipefail
@@ -45,6 +46,13 @@ digest=$({ cd "$here"; find . -type f -print0 | sort -z | xargs -0 sha256sum; ec
     sha256sum | cut -c 1-64)
 [[ $digest != "$(cat "$out/digest" 2>/dev/null)" ]] || { say "vm image: up to date in $out"; exit 0; }
 
+# shellcheck source=keep.sh source-path=SCRIPTDIR
+. "$here/keep.sh"
+if [[ ! -e $out/ssh_key ]] && take_kept; then
+    say "vm image: taken from $kept, where another checkout has put it"
+    exit 0
+fi
+
 # shellcheck source=step.sh source-path=SCRIPTDIR
 . "$here/step.sh"
 rm -f "$out/digest" # from here on an interrupted build counts as none
@@ -70,8 +78,9 @@ mv "$work/box.img" "$work/disk.qcow2"
 cp "$tree"/boot/vmlinuz-* "$work/vmlinuz"
 cp "$tree"/boot/initrd.img-* "$work/initrd.img"
 cp "$here/cmdline" "$work/"
-for file in disk.qcow2 vmlinuz initrd.img cmdline ssh_key ssh_key.pub faultlab.box box.json version; do
+for file in "${files[@]}"; do
     mv -f "$work/$file" "$out/$file"
 done
 echo "$digest" >"$out/digest"
+keep || say "vm image: not kept for other checkouts: $kept cannot be written"
 say "vm image: built in $SECONDS s, $(du -h "$out/disk.qcow2" | cut -f 1), in $out"

@@ -1,0 +1,80 @@
+"""The VM's box is built once for all checkouts of a user: images/vm/keep.sh."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from faultlab import paths, status
+
+FILES = "disk.qcow2 vmlinuz initrd.img cmdline ssh_key ssh_key.pub faultlab.box version".split()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "faultlab" / "box"
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A folder as a build leaves it."""
+    folder = tmp_path / "one/.vm"
+    folder.mkdir(parents=True)
+    for name in FILES:
+        (folder / name).write_text(f"{name} of one\n")
+    (folder / "ssh_key").chmod(0o600)
+    url = {"url": f"file://{folder}/faultlab.box"}
+    (folder / "box.json").write_text(json.dumps(url) + "\n")
+    return folder
+
+
+def keep(verb: str, out: Path, digest: str = "abc") -> int:
+    """Do what build.sh does with these files: `keep` them, or `take_kept`."""
+    script = 'set -euo pipefail; out=$1 digest=$2; . "$3"; "$4"'
+    keep_sh = paths.images() / "vm/keep.sh"
+    words = ["bash", "-c", script, "-", str(out), digest, str(keep_sh), verb]
+    return subprocess.run(words, check=False).returncode
+
+
+def test_a_second_checkout_takes_what_the_first_has_built(built: Path, tmp_path: Path) -> None:
+    other = tmp_path / "two"
+    other.mkdir()
+    assert keep("keep", built) == 0
+    assert keep("take_kept", other) == 0
+    for name in FILES:
+        assert (other / name).read_text() == f"{name} of one\n"
+    assert (other / "ssh_key").stat().st_mode & 0o777 == 0o600
+    assert (other / "digest").read_text() == "abc\n"
+    assert json.loads((other / "box.json").read_text())["url"] == f"file://{other}/faultlab.box"
+    assert json.loads((built / "box.json").read_text())["url"] == f"file://{built}/faultlab.box"
+
+
+def test_nobody_else_can_read_its_key(built: Path, cache: Path) -> None:
+    assert keep("keep", built) == 0
+    assert cache.stat().st_mode & 0o777 == 0o700
+
+
+def test_nothing_is_taken_of_another_build(built: Path, tmp_path: Path) -> None:
+    assert keep("take_kept", tmp_path) == 1  # nothing is kept yet
+    assert keep("keep", built) == 0
+    assert keep("take_kept", tmp_path, "abd") == 1
+    assert not (tmp_path / "digest").exists()
+
+
+def test_what_was_kept_by_half_counts_as_nothing(built: Path, tmp_path: Path) -> None:
+    assert keep("keep", built) == 0
+    (built / "vmlinuz").unlink()
+    assert keep("keep", built, "abd") == 1
+    assert keep("take_kept", tmp_path, "abd") == 1
+    assert keep("take_kept", tmp_path) == 1
+
+
+def test_sweep_removes_it(built: Path, cache: Path) -> None:
+    assert keep("keep", built) == 0
+    assert status._sweep_box() == [f"box of the lab VM {cache}"]
+    assert not cache.exists() and status._sweep_box() == []
+    assert (built / "faultlab.box").exists()
