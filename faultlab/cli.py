@@ -541,7 +541,7 @@ VERBS: dict[str, Verb] = {
         "remove everything of ours",
         lambda term, a: status.sweep(term, images_too=a.images),
         ("faultlab sweep", "faultlab sweep --images"),
-        options=(_option("--images", action="store_true", help="the images and the kept box as well"),),
+        options=(_option("--images", action="store_true", help="the images and the box as well"),),
     ),
     "bundle": Verb(
         "write all that a machine without a network needs into one file",

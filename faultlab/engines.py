@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection
-from concurrent.futures import Future
+from collections.abc import Collection
 
 from faultlab import abilities, compose, images, stack, vm
 from faultlab import lab as labs
@@ -104,22 +102,3 @@ def having(lab_id: str, patience: float = 0) -> Engine:
 def here(lab_id: str) -> Stack:
     """This lab's stack on the local engine; empty when it is not up there."""
     return Stack(Engine(), stack_name(lab_id))
-
-
-def ask_vm(lab_id: str, patience: float) -> Callable[[], bool]:
-    """Ask beside what we do whether a running VM has this lab; the caller gets the answer later.
-
-    The answer raises CannotRun when the VM does not answer. The connection ends with the thread,
-    so who wants to use the VM makes one of their own.
-    """
-    answer: Future[bool] = Future()
-
-    def ask() -> None:
-        try:
-            inside = vm.if_running(patience)
-            answer.set_result(bool(inside and Stack(inside, stack_name(lab_id))))
-        except BaseException as error:
-            answer.set_exception(error)
-
-    threading.Thread(target=ask, daemon=True).start()
-    return answer.result

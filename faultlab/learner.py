@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
@@ -32,25 +32,18 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
     """
     lab = labs.load(lab_id).called(MYSTERY) if blind else engines.named(lab_id)
     with lock.hold(stack_name(lab.id), f"start {lab.id}"):
-        in_vm = engines.ask_vm(lab.id, vm.BOOT_SECONDS)
         with term.alive("start", "looking whether it is up"):
-            place = engines.here(lab.id)
-            if not place and (lab.scope == "kernel" or wanted == "vm") and in_vm():
-                place = _found_in_vm(lab)
-        if _up_already(term, lab, wanted, place):
-            return
-        try:
-            begin(term, lab, wanted, None if place else in_vm)
-        except _InVm:
-            _up_already(term, lab, wanted, _found_in_vm(lab))
+            place = _found(lab, wanted)
+        if not _up_already(term, lab, wanted, place):
+            begin(term, lab, wanted)
 
 
-class _InVm(Exception):
-    """The VM has this lab already, and said so while it was started."""
-
-
-def _found_in_vm(lab: Lab) -> Stack:
-    return Stack(engines.having(lab.id, vm.BOOT_SECONDS), stack_name(lab.id))
+def _found(lab: Lab, wanted: Wanted) -> Stack:
+    """Return the lab's stack, empty where it is not up; the VM is asked only if it may be there."""
+    name = stack_name(lab.id)
+    if lab.scope == "kernel" or wanted == "vm" or stack.may_be_in_vm(name):
+        return Stack(engines.having(lab.id, vm.BOOT_SECONDS), name)
+    return engines.here(lab.id)
 
 
 def _up_already(term: Terminal, lab: Lab, wanted: Wanted, place: Stack) -> bool:
@@ -67,10 +60,6 @@ def _up_already(term: Terminal, lab: Lab, wanted: Wanted, place: Stack) -> bool:
     term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
     _hand_over(term, lab, place, record.id, [])
     return True
-
-
-def _ready_in_vm(lab: Lab, in_vm: Callable[[], bool]) -> bool:
-    return in_vm() and _ready(lab, _found_in_vm(lab))
 
 
 def _ready(lab: Lab, place: Stack) -> bool:
@@ -90,26 +79,17 @@ def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
         begin(term, lab, wanted)
 
 
-def begin(
-    term: Terminal, lab: Lab, wanted: Wanted, in_vm: Callable[[], bool] | None = None
-) -> None:
+def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
     """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
 
-    The caller holds its stack. `in_vm`: says whether the VM has this lab already; it is waited for
-    when the stack is up here, which takes as long.
+    The caller holds its stack.
     """
     name = stack_name(lab.id)
     term.heading(f"{lab.id}: {lab.title}")
     engine = engines.choose(term, lab, wanted)
-    if in_vm and engine.kernel is not None and _ready_in_vm(lab, in_vm):
-        raise _InVm
     try:
         with term.step("stack", "starting its containers") as step:
             run = Run.begin(engine, lab, name)
-            if in_vm and engine.kernel is None:
-                step.note("asking the lab VM whether it has this lab")
-                if _ready_in_vm(lab, in_vm):
-                    raise _InVm
             step.done(f"up: {', '.join(run.stack)}")
         with term.step("healthy", "measuring the stack before anything is wrong") as step:
             run.healthy()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from faultlab import compose, images, naming, subnet
+from faultlab import compose, images, lock, naming, subnet
 from faultlab.command import meanwhile, uninterrupted
 from faultlab.engine import (
     LAB_LABEL,
@@ -171,6 +171,8 @@ def launch(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> St
     The compose files that were run stay in `folder`. Raises CannotRun.
     """
     plan = compose.read(lab.overlay)
+    if engine.kernel is not None:
+        _mark(name).touch(mode=0o600)
     labels = {STACK_LABEL: name, LAB_LABEL: lab.id, RUN_LABEL: run_id}
     with engine.errors():
         taken = subnet.of_networks(engine.client.networks.list()) + subnet.host_routes()
@@ -227,6 +229,20 @@ def down(engine: Engine, name: str) -> None:
     """Remove everything with this stack's label, then read back. Raises CannotRun for a rest."""
     with uninterrupted():
         _down(engine, name)
+    if engine.kernel is not None:
+        _mark(name).unlink(missing_ok=True)
+
+
+def may_be_in_vm(name: str) -> bool:
+    """Tell whether this user has started a stack of this name in the VM and not removed it.
+
+    To ask the VM itself takes more than a second of two CPUs without KVM.
+    """
+    return _mark(name).exists()
+
+
+def _mark(name: str) -> Path:
+    return lock.folder() / f"{name}.in-vm"
 
 
 def _down(engine: Engine, name: str) -> None:

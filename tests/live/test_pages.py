@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from faultlab import cli, paths
 
+pytestmark = pytest.mark.rotates(together=True, minutes=0.8)
+
 RECORDED = Path(__file__).parents[1] / "recorded/run"
 SCORE = paths.root() / "docs/score.json"
 RUN = "20261121-211714-mtu-779c"

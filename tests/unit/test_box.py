@@ -10,7 +10,16 @@ import pytest
 
 from faultlab import paths, status
 
-FILES = "disk.qcow2 vmlinuz initrd.img cmdline ssh_key ssh_key.pub faultlab.box version".split()
+FILES = [
+    "disk.qcow2",
+    "vmlinuz",
+    "initrd.img",
+    "cmdline",
+    "ssh_key",
+    "ssh_key.pub",
+    "faultlab.box",
+    "version",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from faultlab import command, engines, inject, learner, several, vm
+from faultlab import command, engines, inject, learner, lock, several
 from faultlab import lab as labs
+from faultlab.defaults import Wanted
 from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Step
 from faultlab.terminal import Terminal
@@ -189,60 +189,35 @@ class TestMeanwhile:
         assert body == [1]
 
 
-class TestAskedBeside:
-    """The VM is asked in a thread."""
-
-    def test_a_vm_that_does_not_run_has_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(vm, "state", lambda: "off")
-        assert engines.ask_vm("mtu", 0)() is False
-
-    def test_its_problem_is_raised_where_the_answer_is_wanted(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def silent(_patience: float) -> None:
-            raise CannotRun("The lab VM does not answer.")
-
-        monkeypatch.setattr(vm, "state", lambda: "running")
-        monkeypatch.setattr(vm, "VmEngine", silent)
-        answer = engines.ask_vm("mtu", 0)
-        with pytest.raises(CannotRun, match="does not answer"):
-            answer()
-
-
 class TestUpInTheVm:
-    """The VM says that it has the lab while the lab starts here."""
+    """A lab that may be up in the VM is looked for there; any other start does not ask."""
 
-    @pytest.mark.parametrize(("kernel", "removed"), [(None, ["faultlab-mtu"]), ("the VM's", [])])
-    def test_what_was_begun_here_goes_and_the_vm_keeps_its_own(
-        self, kernel: str | None, removed: list[str], monkeypatch: pytest.MonkeyPatch
+    @pytest.fixture
+    def asked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """What the VM was asked for."""
+        there: list[str] = []
+        monkeypatch.setattr(lock, "folder", lambda: tmp_path)
+        monkeypatch.setattr(engines, "here", lambda lab_id: f"{lab_id} here")
+        monkeypatch.setattr(engines, "having", lambda lab_id, _patience: there.append(lab_id))
+        monkeypatch.setattr(learner, "Stack", lambda _engine, name: name)
+        return there
+
+    @pytest.mark.parametrize(
+        ("lab_id", "wanted", "asks"),
+        [
+            ("mtu", "auto", False),
+            ("mtu", "local", False),
+            ("mtu", "vm", True),
+            ("conntrack", "auto", True),
+        ],
+    )
+    def test_a_lab_that_belongs_there(
+        self, lab_id: str, wanted: Wanted, asks: bool, asked: list[str]
     ) -> None:
-        gone: list[str] = []
-        chosen = SimpleNamespace(kernel=kernel)
-        monkeypatch.setattr(engines, "choose", lambda *_words: chosen)
-        monkeypatch.setattr("faultlab.learner.Run.begin", lambda *_words: None)
-        monkeypatch.setattr(learner, "take_down", lambda _engine, name: gone.append(name))
-        monkeypatch.setattr(learner, "_ready_in_vm", lambda _lab, in_vm: in_vm())
-        with pytest.raises(learner._InVm):
-            learner.begin(Terminal(), labs.load("mtu"), "auto", lambda: True)
-        assert gone == removed
+        learner._found(labs.load(lab_id), wanted)
+        assert asked == [lab_id] * asks
 
-    def test_it_is_handed_over_from_there(
-        self, faultlab: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def begin(*_words: Any) -> None:
-            raise learner._InVm
-
-        nowhere, inside = SimpleNamespace(), {"in": "the VM"}
-        monkeypatch.setattr(engines, "here", lambda _lab: {})
-        monkeypatch.setattr(engines, "ask_vm", lambda *_words: lambda: True)
-        monkeypatch.setattr(learner, "begin", begin)
-        monkeypatch.setattr(learner, "_found_in_vm", lambda _lab: inside)
-        asked: list[Any] = []
-
-        def up(_term: Any, _lab: Any, _wanted: Any, place: Any) -> bool:
-            asked.append(place or nowhere)
-            return bool(place)
-
-        monkeypatch.setattr(learner, "_up_already", up)
-        assert faultlab("start", "mtu").code == 0
-        assert asked == [nowhere, inside]
+    def test_a_stack_that_was_started_there(self, tmp_path: Path, asked: list[str]) -> None:
+        (tmp_path / "faultlab-mtu.in-vm").touch()
+        learner._found(labs.load("mtu"), "auto")
+        assert asked == ["mtu"]
