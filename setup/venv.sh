@@ -74,5 +74,7 @@ venv_ensure() {
 venv_make() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         "$PYTHON" -m venv --clear "$VENV" || return
-    "$VENV/bin/python" -m pip install --progress-bar off -e "$ROOT${EXTRA:+[$EXTRA]}"
+    # A path to import from, in place of a finder that takes 12 ms of each command.
+    "$VENV/bin/python" -m pip install --progress-bar off --config-settings editable_mode=compat \
+        -e "$ROOT${EXTRA:+[$EXTRA]}"
 }
