@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,7 @@ def main() -> int:
     wanted.add_argument("--repeat", default="1")
     wanted.add_argument("--engine", default="auto")
     asked = wanted.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     over, spent = threading.Event(), list[float]()
     burner = threading.Thread(
         target=come_and_go, args=(random.Random(asked.seed), asked.cpus, over, spent)
@@ -58,10 +60,13 @@ def main() -> int:
         verify += ["--repeat", asked.repeat, "--engine", asked.engine, "--json", str(file)]
         began = time.monotonic()
         burner.start()
+        walks = subprocess.Popen(verify)
         try:
-            status = subprocess.run(verify, check=False).returncode
+            status = walks.wait()
         finally:
             over.set()
+            walks.terminate()  # unless it has ended; it takes its stacks down
+            walks.wait()
             burner.join()
         took = time.monotonic() - began
         cases = json.loads(file.read_text())["cases"]
