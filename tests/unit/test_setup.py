@@ -159,7 +159,8 @@ def test_environment_is_made_again_only_when_pyproject_changes(machine: Machine)
     assert machine.run() == Result(0, "", MADE)
     venv, repo = machine.root / "repo/.venv", machine.root / "repo"
     assert machine.calls("python") == [
-        f"python -m pip install --progress-bar off -e {repo}",
+        "python -m pip install --progress-bar off"
+        f" --config-settings editable_mode=compat -e {repo}",
     ]
     (repo / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
     assert machine.run() == Result(0, "", MADE)
