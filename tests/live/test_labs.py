@@ -1,34 +1,22 @@
-"""Every lab, walked and judged by `faultlab verify`: two side by side, a line each as they end.
-
-`python -m tests.live.test_labs` walks those that others cannot disturb, because they judge no
-speed. tests/run.sh does that while the linters and the unit tests run.
-"""
+"""Every lab, walked and judged by `faultlab verify`: two side by side, a line each as they end."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faultlab import check, engines, paths, rotation, vm
+from faultlab import engines, paths, rotation, vm
 from faultlab import lab as labs
 from faultlab.engine import Engine
 from faultlab.run import ensure_images
 from tests.live.commandline import spawn
 
 # Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others
-# take five minutes and more.
-AFFORDED = ("conntrack", "netem-loss", "packet-loss")
-TESTED = paths.runs() / "tested.json"
-BESIDE = paths.runs() / "tested-beside.json"
+# take three minutes and more.
+AFFORDED = ("conntrack", "netem-loss")
 
 
 @dataclass(frozen=True)
@@ -55,42 +43,19 @@ def left_out() -> dict[str, str]:
     return {lab_id: reason for lab_id in in_vm if lab_id != now}
 
 
-def undisturbed(lab_ids: Iterable[str]) -> list[str]:
-    """Return those of these labs that run here and judge no speed, so that none disturbs them."""
-    local = Engine()
-    known = [(labs.load(lab_id), check.load(lab_id)) for lab_id in lab_ids]
-    return [
-        lab.id
-        for lab, judge in known
-        if not judge.relative and judge.idle is None and not engines.needs_vm(local, lab)
-    ]
+@pytest.fixture(scope="module")
+def walked(request: pytest.FixtureRequest) -> Walked:
+    """Let verify walk the labs; its lines go to the terminal as they come.
 
-
-def verify(lab_ids: list[str], file: Path) -> subprocess.Popen[str]:
-    """Begin to walk these labs, two at a time; what comes of it goes to the file.
-
-    The walks stay there, where `faultlab reliability` reads them.
+    Their walks stay in a file, which `faultlab reliability` reads.
     """
+    out = left_out()
+    chosen = [lab_id for lab_id in labs.ids() if lab_id not in out]
+    file = paths.runs() / "tested.json"
     file.parent.mkdir(exist_ok=True)
     file.unlink(missing_ok=True)  # these are the walks of this run, and of no earlier one
     quick = ["--quick"] if rotation.quick() else []
-    return spawn("verify", *lab_ids, *quick, "--jobs", "2", "--json", str(file))
-
-
-def cases(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the cases in the file by their labs; none where there is no file."""
-    if not file.is_file():
-        return {}
-    return {case["lab"]: case for case in json.loads(file.read_text())["cases"]}
-
-
-@pytest.fixture(scope="module")
-def walked(request: pytest.FixtureRequest) -> Walked:
-    """Let verify walk the labs; its lines go to the terminal as they come."""
-    out = left_out()
-    already = cases(BESIDE) if os.environ.get("FAULTLAB_WALKED") else {}
-    chosen = [lab_id for lab_id in labs.ids() if lab_id not in {**out, **already}]
-    process = verify(chosen, TESTED)
+    process = spawn("verify", *chosen, *quick, "--jobs", "2", "--json", str(file))
     assert process.stdout is not None
     capture = request.config.pluginmanager.getplugin("capturemanager")
     try:
@@ -101,7 +66,8 @@ def walked(request: pytest.FixtureRequest) -> Walked:
     finally:
         process.terminate()  # unless it has ended; it takes its stacks down
         process.wait()
-    return Walked({**already, **cases(TESTED)}, out)
+    told = json.loads(file.read_text())["cases"]
+    return Walked({case["lab"]: case for case in told}, out)
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
@@ -111,22 +77,3 @@ def test_the_contract_of_a_lab(lab_id: str, walked: Walked) -> None:
         pytest.skip(walked.left_out[lab_id])
     case = walked.cases[lab_id]
     assert case["verdict"] == "pass", f"{case['reason']} (less runs/{case['run']}/run.json)"
-
-
-def main() -> int:
-    """Walk the labs that nothing disturbs; say what verify says, and end as it does."""
-    ensure_images(Engine(), lambda _: None)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    process = verify(undisturbed(labs.ids()), BESIDE)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-    finally:
-        process.terminate()
-        process.wait()
-    return process.returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main())
