@@ -1,6 +1,7 @@
 """Digest: of all that a result depends on; an old one counts only while nothing of it has changed.
 
-A Python file counts by its meaning: comments, docstrings and line breaks change nothing.
+A Python file counts by its meaning: comments, docstrings, line breaks and where it imports from
+change nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _PROGRAM = Path(__file__).parent
 def fault(lab: Lab) -> str:
     """Of a lab's fault, its stack, and its check: what a tool is examined on."""
     digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
-    files = [paths.labs() / "stack.yaml", check.file_of(lab.id)]
-    for file in [*files, *([lab.overlay] if lab.overlay else [])]:
+    digest.update(_meaning(check.file_of(lab.id).read_text()).encode())
+    for file in [paths.labs() / "stack.yaml", *([lab.overlay] if lab.overlay else [])]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -92,13 +93,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _meaning(text: str) -> str:
-    """A digest of the file without its comments and docstrings."""
+    """Return a digest of the file without comments, docstrings and imports at its top level."""
     tree = _parsed(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
             node
         ):
             node.body = node.body[1:]
+    tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 

@@ -37,6 +37,13 @@ def test_what_a_check_imports_from_its_folder_makes_a_lab(project: Project) -> N
     assert digest.walk("mtu") != before
 
 
+def test_where_a_check_imports_from_makes_no_lab(project: Project) -> None:
+    before = digest.walk("mtu"), digest.fault(labs.load("mtu"))
+    text = (project.root / "checks/test_mtu.py").read_text()
+    project.write("checks/test_mtu.py", f"{text}\nfrom faultlab import paths\n")
+    assert (digest.walk("mtu"), digest.fault(labs.load("mtu"))) == before
+
+
 def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert project.root
     before = digest.walk("mtu")
