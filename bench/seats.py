@@ -23,7 +23,8 @@ from typing import Any
 
 import httpx
 
-from faultlab import paths, stack
+from faultlab import stack
+from faultlab.core import paths
 from faultlab.engine import Engine
 from faultlab.stack import Stack
 

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import engines, lock, vm
+from faultlab import engines, vm
 from faultlab import lab as labs
 from faultlab.case import namespace
 from faultlab.contract import walk
+from faultlab.core import lock
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Engine
-from faultlab.errors import CannotRun
 from faultlab.lab import Lab
 from faultlab.run import Run, stack_name
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import paths
 from faultlab.case import Case, digests
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
 from faultlab.record import VERDICTS
 
 SCHEMA = 1

@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faultlab import check, digest, lock, paths, rotation
-from faultlab.command import DIE_WITH_US
-from faultlab.errors import BadInput
+from faultlab import check, digest, rotation
+from faultlab.core import lock, paths
+from faultlab.core.command import DIE_WITH_US
+from faultlab.core.errors import BadInput
 from faultlab.lab import Lab
 from faultlab.record import Record, worst
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 
 from faultlab import lab as labs
-from faultlab import paths
-from faultlab.terminal import Terminal
+from faultlab.core import paths
+from faultlab.core.terminal import Terminal
 
 
 def table() -> str:

@@ -18,8 +18,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from faultlab import paths
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
+from faultlab.core.text import number
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -181,16 +182,14 @@ class Finding:
     stage: int | None = None
 
     @property
+    def cells(self) -> tuple[bool, str, str, str]:
+        """Return whether it holds, its name, its value and its limit in words."""
+        return self.holds, self.name, number(self.value, self.unit), self.wanted
+
+    @property
     def words(self) -> str:
         """`p99: measured 0.62 s, wanted at most 0.08 s (2 x healthy)`."""
         return f"{self.name}: measured {number(self.value, self.unit)}, wanted {self.wanted}"
-
-
-def number(value: float, unit: str = "") -> str:
-    """Three significant digits are more than these machines can repeat."""
-    whole = math.isfinite(value) and (abs(value) >= 100 or value == int(value))
-    text = f"{value:.0f}" if whole else f"{value:.3g}"
-    return f"{text} {unit}".strip()
 
 
 @dataclass(frozen=True)

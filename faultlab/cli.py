@@ -14,10 +14,11 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from faultlab import __version__, defaults
-from faultlab.errors import BadInput, CannotRun, Problem
-from faultlab.later import Later
-from faultlab.terminal import Terminal
+from faultlab import __version__
+from faultlab.core import defaults
+from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.later import Later
+from faultlab.core.terminal import Terminal
 
 if TYPE_CHECKING:
     from faultlab import (

@@ -18,9 +18,10 @@ from typing import Any
 
 import yaml
 
-from faultlab import images, paths, rules
-from faultlab.command import run
-from faultlab.errors import BadInput, CannotRun
+from faultlab import images, rules
+from faultlab.core import paths
+from faultlab.core.command import run
+from faultlab.core.errors import BadInput, CannotRun
 
 CLIENT = "client"
 LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from faultlab import check, compose, images, paths
+from faultlab import check, compose, images
 from faultlab import lab as labs
+from faultlab.core import paths
 from faultlab.lab import Lab
 
 _WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from faultlab import abilities, check, compose, engines, lock, paths, stack, vm
+from faultlab import abilities, check, compose, engines, stack, vm
 from faultlab import images as image_files
 from faultlab import lab as labs
+from faultlab.core import lock, paths
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine, Machine
-from faultlab.errors import CannotRun
 from faultlab.lab import Lab
 from faultlab.record import Record
 from faultlab.run import ensure_images, stack_name
-from faultlab.terminal import Terminal
 
 _TRIED_ON = "healthy"  # the lab whose stack is brought up for the trial
 _DISK_GB = 3

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any
 
-from faultlab.command import uninterrupted
-from faultlab.errors import BadInput, CannotRun
-from faultlab.later import Later
+from faultlab.core.command import uninterrupted
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.later import Later
 
 if TYPE_CHECKING:
     import docker

@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 from faultlab import abilities, compose, images, stack, vm
 from faultlab import lab as labs
-from faultlab.defaults import MYSTERY, Wanted
+from faultlab.core.defaults import MYSTERY, Wanted
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.errors import CannotRun
 from faultlab.lab import Lab
 from faultlab.record import Record
 from faultlab.run import ensure_images, stack_name
 from faultlab.stack import Stack
-from faultlab.terminal import Terminal
 
 
 def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from faultlab import engines, images, lock, paths, sampler
+from faultlab import engines, images, sampler
+from faultlab.core import lock, paths
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.errors import BadInput, CannotRun
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
 from faultlab.run import Run, ensure_images, stack_name
 from faultlab.sampler import LONGEST, Recording
-from faultlab.terminal import Terminal
 
 _ALONE = 10  # seconds that a user gets who makes the load
 _TOP = 10

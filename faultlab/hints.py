@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from faultlab import compose, lock, naming, peek
+from faultlab import compose, peek
 from faultlab import lab as labs
-from faultlab.defaults import MYSTERY
+from faultlab.core import lock, naming
+from faultlab.core.defaults import MYSTERY
+from faultlab.core.terminal import Terminal
 from faultlab.lab import Lab
 from faultlab.record import READY, Record
-from faultlab.terminal import Terminal
 
 
 def hint(term: Terminal, lab_id: str) -> None:

@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from faultlab import paths
+from faultlab.core import paths
+from faultlab.core.errors import CannotRun
+from faultlab.core.later import Later
 from faultlab.engine import Engine
-from faultlab.errors import CannotRun
-from faultlab.later import Later
 
 if TYPE_CHECKING:
     import docker

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 from faultlab.lab import Step
 from faultlab.stack import Stack
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from faultlab import check
 from faultlab import lab as labs
-from faultlab.check import number
 from faultlab.contract import Contract
-from faultlab.errors import CannotRun, Problem, SaidNo
+from faultlab.core.errors import CannotRun, Problem, SaidNo
+from faultlab.core.terminal import Terminal
+from faultlab.core.text import number
 from faultlab.measured import Measured
 from faultlab.record import Record, worst
-from faultlab.terminal import Terminal
 
 
 @dataclass(frozen=True)

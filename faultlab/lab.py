@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from faultlab import compose, paths
+from faultlab import compose
 from faultlab.abilities import ABILITIES
-from faultlab.defaults import MYSTERY
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.defaults import MYSTERY
+from faultlab.core.errors import BadInput
 
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
 NO_FAULT = "none"  # `truth.cause` of a control

@@ -13,7 +13,7 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 from faultlab import plot
-from faultlab.check import number
+from faultlab.core.text import number
 
 if TYPE_CHECKING:
     from faultlab.origins import Compared

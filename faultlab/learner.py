@@ -9,17 +9,18 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
 
-from faultlab import compose, engines, inject, lock, stack, vm
+from faultlab import compose, engines, inject, stack, vm
 from faultlab import lab as labs
 from faultlab.check import Finding
-from faultlab.command import meanwhile, uninterrupted
-from faultlab.defaults import MYSTERY, Wanted
-from faultlab.errors import BadInput, CannotRun, SaidNo
+from faultlab.core import lock
+from faultlab.core.command import meanwhile, uninterrupted
+from faultlab.core.defaults import MYSTERY, Wanted
+from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.terminal import Terminal
 from faultlab.lab import Lab
 from faultlab.record import READY, Record
 from faultlab.run import Run, stack_name, take_down
 from faultlab.stack import Stack
-from faultlab.terminal import Terminal
 
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
 
@@ -114,7 +115,7 @@ def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
 def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[Finding]) -> None:
     if found:
         term.say()
-        term.findings(found)
+        term.findings([finding.cells for finding in found])
     term.say()
     term.markdown(lab.ticket)
     term.say()
@@ -184,7 +185,7 @@ def check(term: Terminal, lab_id: str) -> None:
         fixed = all(finding.holds for finding in found)
         run.record.event("check", fixed=fixed)
     term.say()
-    term.findings(found)
+    term.findings([finding.cells for finding in found])
     term.say()
     verdict = "pass" if fixed else "fail"
     term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})

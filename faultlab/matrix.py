@@ -12,18 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from faultlab import case, check, lock, verify
+from faultlab import case, check, verify
 from faultlab import lab as labs
 from faultlab.check import Check, Finding, Reading
-from faultlab.defaults import Wanted
+from faultlab.core import lock
+from faultlab.core.defaults import Wanted
+from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.errors import BadInput, CannotRun, SaidNo
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, showing
 from faultlab.record import Record
 from faultlab.run import Run, stack_name
 from faultlab.stack import Stack
-from faultlab.terminal import Terminal
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
 LETTERS: dict[Mark, str] = {

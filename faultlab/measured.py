@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from faultlab.check import Check, Finding, Reading
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 from faultlab.lab import Lab
 from faultlab.record import Record
 

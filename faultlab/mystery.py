@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab import catalogue, defaults, engines, learner, lock, stack
+from faultlab import catalogue, engines, learner, stack
 from faultlab import lab as labs
-from faultlab.defaults import Wanted
+from faultlab.core import defaults, lock
+from faultlab.core.defaults import Wanted
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import NO_FAULT, Lab, Truth
 from faultlab.record import Record
 from faultlab.run import stack_name
-from faultlab.terminal import Terminal
 
 NAME = defaults.MYSTERY
 _CONTROLS = 0.2  # of the draws: somebody who looks for a fault every time finds one every time

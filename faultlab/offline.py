@@ -18,12 +18,13 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from faultlab import __version__, images, paths
-from faultlab.command import run, stream
+from faultlab import __version__, images
+from faultlab.core import paths
+from faultlab.core.command import run, stream
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.errors import CannotRun
 from faultlab.run import ensure_images
-from faultlab.terminal import Terminal
 
 SUMS = "SHA256SUMS"
 _FACTS = "bundle.json"

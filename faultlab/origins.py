@@ -14,14 +14,15 @@ from typing import Any
 
 from faultlab import check, plot
 from faultlab import lab as labs
-from faultlab.check import Check, Measure, number
+from faultlab.check import Check, Measure
 from faultlab.contract import ill_in
-from faultlab.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.core.text import number
 from faultlab.lab import Figure, Lab
 from faultlab.ladder import Ladder, ladders, svg
 from faultlab.measured import FIXED, HEALTHY, PHASES, Measured
 from faultlab.record import Record
-from faultlab.terminal import Terminal
 
 _ABOUT_FIGURES = """\
 # The documents of origin, and what is measured here

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from faultlab import lab as labs
-from faultlab import paths
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
+from faultlab.core.terminal import Terminal
 from faultlab.record import Record
-from faultlab.terminal import Terminal
 
 FILE = "sweep.svg"
 _BEFORE = ", before"  # the faulty phase once more, on the fresh stack of an alternative

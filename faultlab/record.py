@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from faultlab import paths
-from faultlab.errors import BadInput, CannotRun
+from faultlab.core import paths
+from faultlab.core.errors import BadInput, CannotRun
 
 SCHEMA = 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst on

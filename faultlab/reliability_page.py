@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from faultlab import paths, reliability, walks
-from faultlab.defaults import RELIABILITY
-from faultlab.errors import BadInput, CannotRun
+from faultlab import reliability, walks
+from faultlab.core import paths
+from faultlab.core.defaults import RELIABILITY
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.reliability import ENOUGH, Distance, Row, smallest
-from faultlab.terminal import Terminal
 from faultlab.walks import Walk, Walks
 
 _ABOUT = """\

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from faultlab.campaign import Campaign
 from faultlab.case import Case
-from faultlab.errors import CannotRun, SaidNo
+from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.terminal import Terminal
 from faultlab.record import VERDICTS, worst
-from faultlab.terminal import Terminal
 
 
 class Result:

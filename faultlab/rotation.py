@@ -14,9 +14,9 @@ from functools import cache
 from typing import TypeVar
 
 from faultlab import lab as labs
-from faultlab import paths
-from faultlab.command import run
-from faultlab.errors import CannotRun
+from faultlab.core import paths
+from faultlab.core.command import run
+from faultlab.core.errors import CannotRun
 from faultlab.lab import Lab
 
 EVERY = 10  # commits

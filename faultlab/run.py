@@ -11,18 +11,29 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
-from faultlab import __version__, check, compose, images, inject, kernel, lock, pace, speed, stack
+from faultlab import (
+    __version__,
+    check,
+    compose,
+    images,
+    inject,
+    kernel,
+    pace,
+    speed,
+    stack,
+)
 from faultlab import lab as labs
 from faultlab.check import Check, Finding
-from faultlab.command import meanwhile
-from faultlab.command import run as run_command
 from faultlab.contention import Contention, Observer
+from faultlab.core import lock
+from faultlab.core.command import meanwhile
+from faultlab.core.command import run as run_command
+from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.paths import root
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
-from faultlab.errors import CannotRun, SaidNo
 from faultlab.lab import Lab, Step
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
 from faultlab.pace import Pace
-from faultlab.paths import root
 from faultlab.record import READY, Record
 from faultlab.stack import Stack
 from faultlab.timeline import Timeline

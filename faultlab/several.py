@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from faultlab import lab as labs
-from faultlab.command import uninterrupted
-from faultlab.defaults import MYSTERY, Wanted
-from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
-from faultlab.terminal import Terminal
+from faultlab.core.command import uninterrupted
+from faultlab.core.defaults import MYSTERY, Wanted
+from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.terminal import Terminal
 
 # On SIGTERM each removes what it has begun, also when we are killed.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from faultlab import compose, images, lock, naming, subnet
-from faultlab.command import meanwhile, uninterrupted
+from faultlab import compose, images, subnet
+from faultlab.core import lock, naming
+from faultlab.core.command import meanwhile, uninterrupted
+from faultlab.core.errors import CannotRun
+from faultlab.core.later import Later
 from faultlab.engine import (
     LAB_LABEL,
     RUN_LABEL,
@@ -26,9 +29,7 @@ from faultlab.engine import (
     Machine,
     Shell,
 )
-from faultlab.errors import CannotRun
 from faultlab.lab import KERNEL, Lab
-from faultlab.later import Later
 from faultlab.pace import Pace
 
 if TYPE_CHECKING:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 
-from faultlab import engines, images, lock, paths, stack
+from faultlab import engines, images, stack
+from faultlab.core import lock, paths
+from faultlab.core.errors import CannotRun
+from faultlab.core.lock import Held
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine, Machine
-from faultlab.errors import CannotRun
-from faultlab.lock import Held
 from faultlab.probes import interface, iptables, qdisc
 from faultlab.run import take_down
 from faultlab.stack import Stack
-from faultlab.terminal import Terminal
 
 _PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from faultlab import judge
 from faultlab import lab as labs
-from faultlab.check import Finding, number
-from faultlab.errors import BadInput
+from faultlab.check import Finding
+from faultlab.core.errors import BadInput
+from faultlab.core.terminal import Terminal
+from faultlab.core.text import number
 from faultlab.lab import Limit
 from faultlab.measured import PHASES, Measured
 from faultlab.record import READY, Record
-from faultlab.terminal import Terminal
 
 _MOST = 20
 

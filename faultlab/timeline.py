@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from faultlab import images
-from faultlab.command import uninterrupted
+from faultlab.core.command import uninterrupted
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Machine
-from faultlab.errors import CannotRun
 from faultlab.record import Record
 from faultlab.stack import Stack, joins
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 
 
 @contextmanager

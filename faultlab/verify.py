@@ -12,18 +12,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import campaign, case, check, doctor, paths, vm
+from faultlab import campaign, case, check, doctor, vm
 from faultlab import lab as labs
 from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
-from faultlab.command import uninterrupted
-from faultlab.defaults import Wanted
+from faultlab.core import paths
+from faultlab.core.command import uninterrupted
+from faultlab.core.defaults import Wanted
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Step, Terminal
 from faultlab.engine import Engine
-from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import Lab
 from faultlab.result import Result
 from faultlab.run import ensure_images, stack_name, take_down
-from faultlab.terminal import Step, Terminal
 
 
 def verify(

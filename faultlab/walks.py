@@ -16,12 +16,13 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import campaign, check, paths
+from faultlab import campaign, check
 from faultlab import lab as labs
 from faultlab.case import Case
 from faultlab.check import Bound, Measure
 from faultlab.contract import alternative, before, cheat, fixed_only
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY
 from faultlab.record import Record

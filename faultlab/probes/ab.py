@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Shell
-from faultlab.errors import CannotRun
 
 _SLOW = 500  # milliseconds
 _SILENCE = 5  # seconds without any answer, after which ab gives up

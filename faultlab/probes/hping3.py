@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Shell
-from faultlab.errors import CannotRun
 
 _ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Shell
-from faultlab.errors import CannotRun
 
 COMMAND = (
     "pid=$(jcmd | awk '/catalina/ { print $1; exit }') && jcmd $pid VM.flags && jstat -gc $pid"

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile
 from typing import Literal
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Shell
-from faultlab.errors import CannotRun
 
 KERNEL = "_[k]"
 COMPILED = "[compiled]"  # by a just-in-time compiler

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Shell
-from faultlab.errors import CannotRun
 from faultlab.probes.mysql import Statement
 
 FILE = "/var/log/mysql/slow.log"

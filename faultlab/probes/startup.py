@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Machine
-from faultlab.errors import CannotRun
 
 
 @dataclass(frozen=True)

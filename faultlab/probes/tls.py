@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Shell
-from faultlab.errors import CannotRun
 
 Version = Literal["tls1_2", "tls1_3"]
 

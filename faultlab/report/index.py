@@ -7,17 +7,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab import check, judge, matrix, origins, paths, story
+from faultlab import check, judge, matrix, origins, story
 from faultlab import lab as labs
-from faultlab.check import Check, Finding, number
-from faultlab.errors import BadInput, CannotRun
+from faultlab.check import Check, Finding
+from faultlab.core import paths
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.statistics import wilson
+from faultlab.core.terminal import Terminal
+from faultlab.core.text import number
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, FIXED, Measured
-from faultlab.rate import wilson
 from faultlab.record import Record
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment, lead
-from faultlab.terminal import Terminal
 
 FILE = "index.html"
 _LAST = 30  # runs in a spark line

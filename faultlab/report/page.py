@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultlab import judge, paths, plot, story
+from faultlab import judge, plot, story
 from faultlab import lab as labs
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
+from faultlab.core.terminal import Terminal
 from faultlab.measured import FIXED, PHASES, Measured
 from faultlab.record import READY, Record, span
 from faultlab.report import series
 from faultlab.report.series import Chart
 from faultlab.story import Line
-from faultlab.terminal import Terminal
 from faultlab.timeline import FILE as TIMELINE
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import paths
+from faultlab.core import paths
+from faultlab.core.terminal import Terminal
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment
 from faultlab.score import figures
 from faultlab.score.figures import Cell
 from faultlab.score.results import Results, Trial
 from faultlab.score.scorecard import HEADINGS
-from faultlab.terminal import Terminal
 
 _GROUPS = (
     ("Caught", "caught"),

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultlab import engines, lock, paths
+from faultlab import engines
 from faultlab import lab as labs
-from faultlab.defaults import Wanted
+from faultlab.core import lock, paths
+from faultlab.core.defaults import Wanted
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Machine
-from faultlab.errors import BadInput, CannotRun
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, stack_name
 from faultlab.stack import Stack, joins
-from faultlab.terminal import Terminal
 
 SCHEMA = 1
 _MANIFEST = "manifest.json"

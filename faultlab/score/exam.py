@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import digest, lock, paths, verify
+from faultlab import digest, verify
 from faultlab import lab as labs
+from faultlab.core import lock, paths
+from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, ensure_images, stack_name
@@ -24,7 +26,6 @@ from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
-from faultlab.terminal import Terminal
 from faultlab.traffic import traffic
 
 _STACK = "exam"  # of every lab: a tool can read the names of containers

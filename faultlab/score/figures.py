@@ -10,9 +10,9 @@ from typing import Literal
 
 from faultlab import compose
 from faultlab import lab as labs
+from faultlab.core.statistics import Share
 from faultlab.lab import Lab
 from faultlab.measured import FAULTY
-from faultlab.rate import Share
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Detects

@@ -14,8 +14,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import digest, paths
-from faultlab.errors import BadInput
+from faultlab import digest
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
 from faultlab.lab import Lab
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Kind

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from faultlab.rate import Share
+from faultlab.core.statistics import Share
+from faultlab.core.terminal import Terminal
 from faultlab.score import figures, results
 from faultlab.score.figures import Cell, Row
 from faultlab.score.results import Results
-from faultlab.terminal import Terminal
 
 HEADINGS = (
     *("tool", "catches", "false alarms", "less false", "cause named", "component named"),

@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import catalogue, images, paths, probes, use
+from faultlab import catalogue, images, probes, use
 from faultlab import lab as labs
-from faultlab.errors import BadInput
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
 from faultlab.lab import explain
 
 SERVERS = "servers"  # `at`: every machine but client, an instance on each

@@ -19,10 +19,10 @@ from typing import Any, Literal
 import docker
 
 from faultlab import images
-from faultlab.command import uninterrupted
 from faultlab.compose import CLIENT
+from faultlab.core.command import uninterrupted
+from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine import STACK_LABEL, Engine, Machine
-from faultlab.errors import CannotRun, Problem
 from faultlab.lab import Lab
 from faultlab.score import verdict
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool

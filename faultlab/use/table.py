@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab import compose, engines
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Machine, Shell
-from faultlab.errors import BadInput, CannotRun
 from faultlab.lab import KERNEL, Lab
 from faultlab.probes import (
     cgroup,
@@ -25,7 +26,6 @@ from faultlab.probes import (
 )
 from faultlab.run import stack_name
 from faultlab.stack import Stack
-from faultlab.terminal import Terminal
 from faultlab.use import namespace, rows
 from faultlab.use.cells import Row, Value
 from faultlab.use.limits import crossed

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import command
-from faultlab.errors import CannotRun
+from faultlab.core import command
+from faultlab.core.errors import CannotRun
 
 TRAINER = 0  # the number of no seat
 

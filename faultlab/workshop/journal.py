@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 
 Event = dict[str, Any]  # t: seconds since 1970; what; seat: from 1, where it is one seat's
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from faultlab import compose, mystery
 from faultlab import lab as labs
-from faultlab.defaults import CLASS_FILE
-from faultlab.errors import BadInput
+from faultlab.core.defaults import CLASS_FILE
+from faultlab.core.errors import BadInput
 from faultlab.lab import Lab, explain
 
 MOST_SEATS = 64

@@ -23,10 +23,10 @@ from typing import Any
 from docker.utils import parse_bytes
 
 from faultlab import compose, mystery, stack
-from faultlab.command import DIE_WITH_US
-from faultlab.defaults import MYSTERY
+from faultlab.core.command import DIE_WITH_US
+from faultlab.core.defaults import MYSTERY
+from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine import Engine, Machine
-from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.lab import Lab, Limit
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal

@@ -37,7 +37,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from faultlab.errors import BadInput, Problem
+from faultlab.core.errors import BadInput, Problem
 from faultlab.lab import Limit
 from faultlab.workshop import export, tty, view
 from faultlab.workshop import roster as what

@@ -17,8 +17,8 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Engine, answer, wire
-from faultlab.errors import CannotRun
 from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message

@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from faultlab import command, lock, paths, verify
-from faultlab.defaults import CLASS_PORT, LOOPBACK
-from faultlab.errors import BadInput, CannotRun
-from faultlab.terminal import Terminal
+from faultlab import verify
+from faultlab.core import command, lock, paths
+from faultlab.core.defaults import CLASS_PORT, LOOPBACK
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, export
 from faultlab.workshop import plan as plans
 from faultlab.workshop import roster as what

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab import lock, rotation, stack
+from faultlab import rotation, stack
 from faultlab.case import namespace
+from faultlab.core import lock
 from faultlab.engine import Engine
 from faultlab.run import ensure_images
 from tests.live.host import differences, snapshot

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from faultlab import engines, lock
+from faultlab import engines
 from faultlab import lab as labs
+from faultlab.core import lock
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Engine
-from faultlab.errors import CannotRun
 from faultlab.lab import Lab
 from faultlab.run import Run, stack_name
 

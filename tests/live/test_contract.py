@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import doctor, lock, paths, stack
+from faultlab import doctor, stack
 from faultlab import lab as labs
 from faultlab.contract import Contract
+from faultlab.core import lock, paths
+from faultlab.core.errors import SaidNo
 from faultlab.engine import Engine
-from faultlab.errors import SaidNo
 from faultlab.lab import Step
 from faultlab.measured import FAULTY
 from faultlab.run import Run, ensure_images, stack_name

@@ -19,9 +19,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from faultlab import paths, stack
+from faultlab import stack
+from faultlab.core import paths
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Engine, docker_url
-from faultlab.errors import CannotRun
 from faultlab.run import ensure_images, stack_name
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot

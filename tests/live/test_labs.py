@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, paths, rotation, vm
+from faultlab import engines, rotation, vm
 from faultlab import lab as labs
+from faultlab.core import paths
 from faultlab.engine import Engine
 from faultlab.run import ensure_images
 from tests.live.commandline import spawn

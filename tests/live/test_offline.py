@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import paths
+from faultlab.core import paths
 from tests.live.commandline import finish, spawn
 
 BUNDLE = "faultlab.bundle.tar"

@@ -16,7 +16,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from faultlab import cli, paths
+from faultlab import cli
+from faultlab.core import paths
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.8)
 

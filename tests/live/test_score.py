@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from faultlab import lab as labs
-from faultlab import lock, rotation, stack
+from faultlab import rotation, stack
+from faultlab.core import lock
 from faultlab.engine import Engine
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run, ensure_images, stack_name

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab import paths
+from faultlab.core import paths
 from faultlab.probes import wrk
 from faultlab.record import Record
 from faultlab.report import series

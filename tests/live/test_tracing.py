@@ -7,7 +7,8 @@ import re
 import pytest
 
 from faultlab import lab as labs
-from faultlab import lock, paths, transcript, vm
+from faultlab import transcript, vm
+from faultlab.core import lock, paths
 from faultlab.run import Run, stack_name
 
 PAGE = paths.root() / "docs/tracing.md"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from faultlab import lab as labs
-from faultlab import lock
+from faultlab.core import lock
 from faultlab.engine import Engine, Machine
 from faultlab.probes import nstat
 from faultlab.run import Run, ensure_images, stack_name

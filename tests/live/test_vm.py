@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import kernel, paths, stack, vm
+from faultlab import kernel, stack, vm
 from faultlab import lab as labs
+from faultlab.core import paths
 from faultlab.engine import Shell
 from faultlab.run import stack_name
 from tests.live.commandline import finish, kill_9, spawn

@@ -21,7 +21,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from faultlab import paths, stack
+from faultlab import stack
+from faultlab.core import paths
 from faultlab.engine import Engine
 from faultlab.stack import Stack
 from tests.live.commandline import words

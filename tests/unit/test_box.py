@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import paths, status
+from faultlab import status
+from faultlab.core import paths
 
 FILES = [
     "disk.qcow2",

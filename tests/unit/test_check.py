@@ -27,9 +27,9 @@ from faultlab.check import (
     at_most,
     at_most_times,
     exactly,
-    number,
 )
-from faultlab.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.text import number
 from faultlab.probes import curl, hping3, mysqlslap, startup, wrk
 
 RECORDED = Path(__file__).parents[1] / "recorded"

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from faultlab import command, engines, inject, learner, lock, several
+from faultlab import engines, inject, learner, several
 from faultlab import lab as labs
-from faultlab.defaults import Wanted
-from faultlab.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core import command, lock
+from faultlab.core.defaults import Wanted
+from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.terminal import Terminal
 from faultlab.lab import Step
-from faultlab.terminal import Terminal
 from tests.unit.conftest import REPO, Run
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")

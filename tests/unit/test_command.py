@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from faultlab import command
+from faultlab.core import command
 
 SAY = ["sh", "-c", 'echo "$LC_ALL/$LANGUAGE/$MORE"']
 

@@ -40,7 +40,7 @@ def test_what_a_check_imports_from_its_folder_makes_a_lab(project: Project) -> N
 def test_where_a_check_imports_from_makes_no_lab(project: Project) -> None:
     before = digest.walk("mtu"), digest.fault(labs.load("mtu"))
     text = (project.root / "checks/test_mtu.py").read_text()
-    project.write("checks/test_mtu.py", f"{text}\nfrom faultlab import paths\n")
+    project.write("checks/test_mtu.py", f"{text}\nfrom faultlab.core import paths\n")
     assert (digest.walk("mtu"), digest.fault(labs.load("mtu"))) == before
 
 

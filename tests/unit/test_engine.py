@@ -12,8 +12,8 @@ import pytest
 from docker.models.containers import Container
 
 from faultlab import engine
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Engine, Machine
-from faultlab.errors import CannotRun
 
 UPGRADED = (
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"

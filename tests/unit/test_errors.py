@@ -15,7 +15,8 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import catalogue, check, cli, engines, paths
+from faultlab import catalogue, check, cli, engines
+from faultlab.core import paths
 from faultlab.record import Record
 from tests.unit.conftest import Project, Result, Run
 

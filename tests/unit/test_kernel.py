@@ -7,8 +7,8 @@ import re
 import pytest
 
 from faultlab import kernel
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Done, Shell
-from faultlab.errors import CannotRun
 
 
 class Fake(Shell):

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, lock, stack, status
-from faultlab.errors import CannotRun
+from faultlab import engines, stack, status
+from faultlab.core import lock
+from faultlab.core.errors import CannotRun
 from tests.unit.conftest import Result, Run
 
 HOLD = """
 import sys
-from faultlab import lock
+from faultlab.core import lock
 with lock.hold("faultlab-mtu", "start mtu"):
     print("held", flush=True)
     sys.stdin.read()
@@ -135,7 +136,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
 
 TURN = """
 import sys
-from faultlab import lock
+from faultlab.core import lock
 lock._GIVES_WAY = float(sys.argv[2])
 with lock.turn(alone=bool(int(sys.argv[1]))):
     print("mine", flush=True)

@@ -12,11 +12,11 @@ import pytest
 from faultlab import lab as labs
 from faultlab import matrix
 from faultlab.check import Check, Sign, at_least
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Machine
-from faultlab.errors import CannotRun
 from faultlab.matrix import Cell, Mark
 from faultlab.stack import Stack
-from faultlab.terminal import Terminal
 from tests.unit.conftest import Project, Run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultlab import offline
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 from tests.unit.conftest import Run
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from faultlab import flame, sampler
 from faultlab.cli import main
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Done, Shell
-from faultlab.errors import CannotRun
 from faultlab.probes import perf
 from faultlab.probes.perf import Share, Stacks
 from faultlab.sampler import Recording

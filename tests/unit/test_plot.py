@@ -12,7 +12,7 @@ import pytest
 
 from faultlab import lab as labs
 from faultlab import plot, transcript
-from faultlab.errors import BadInput
+from faultlab.core.errors import BadInput
 from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20260101-000000-bandwidth-0001"

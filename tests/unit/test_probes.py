@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Machine
-from faultlab.errors import CannotRun
 from faultlab.probes import (
     ab,
     capture,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 from faultlab.record import Record
 
 

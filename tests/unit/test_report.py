@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.rate import wilson
+from faultlab.core.statistics import wilson
 from faultlab.record import Record
 from faultlab.report import page, series
 from tests.unit.conftest import REPO, Project, Run

@@ -12,9 +12,9 @@ import pytest
 
 from faultlab.campaign import Campaign
 from faultlab.case import Case
-from faultlab.errors import CannotRun, SaidNo
+from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.terminal import Terminal
 from faultlab.result import Result
-from faultlab.terminal import Terminal
 
 
 def case(verdict: str, lab: str = "mtu", number: int = 1, reason: str = "") -> Case:

@@ -16,7 +16,7 @@ from faultlab import speed
 from faultlab.check import Check, Measure, at_least, at_least_times, at_most_times
 from faultlab.contention import Contention, Moment, Observer
 from faultlab.contract import Contract
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.record import Record
 from faultlab.run import Run

@@ -14,8 +14,8 @@ import pytest
 
 from faultlab import digest
 from faultlab import lab as labs
+from faultlab.core.statistics import Share, wilson
 from faultlab.measured import PHASES
-from faultlab.rate import Share, wilson
 from faultlab.report import score as page
 from faultlab.score import bundle, exam, figures, results, scorecard, verdict
 from faultlab.score import tool as tools

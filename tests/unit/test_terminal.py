@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from faultlab import terminal
 from faultlab.check import Finding
-from faultlab.errors import BadInput
-from faultlab.terminal import Terminal
+from faultlab.core import terminal
+from faultlab.core.errors import BadInput
+from faultlab.core.terminal import Terminal
 
 LONG = "a measure with a name that says rather exactly what a user of the stack meets there"
 FOUND = [
@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def test_findings_read_without_colour(capsys: Capture) -> None:
-    Terminal().findings(FOUND)
+    Terminal().findings([finding.cells for finding in FOUND])
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         "     measured here    value  wanted",
@@ -33,7 +33,7 @@ def test_findings_read_without_colour(capsys: Capture) -> None:
 
 
 def test_a_name_in_brackets_is_no_markup(capsys: Capture) -> None:
-    Terminal().findings([Finding("answers [5xx]", 3, "[ms]", "at most 0", False)])
+    Terminal().findings([Finding("answers [5xx]", 3, "[ms]", "at most 0", False).cells])
     Terminal().table(("lab [x]",), [("[bold]mtu",)])
     out = capsys.readouterr().out
     assert "answers [5xx]" in out and "3 [ms]" in out
@@ -48,7 +48,7 @@ def test_nothing_is_wider_than_80_columns(
     term = Terminal()
     term.say(f"{LONG}, {LONG}")
     term.heading(f"{LONG}, {LONG}")
-    term.findings([Finding(LONG, 1, "s", f"at most {LONG}", False)])
+    term.findings([Finding(LONG, 1, "s", f"at most {LONG}", False).cells])
     term.table(("lab", "what"), [("mtu", f"{LONG} {LONG}")])
     with term.step("symptom", LONG) as step:
         step.done(LONG)
@@ -119,7 +119,7 @@ def test_json_is_alone_on_standard_output(capsys: Capture, monkeypatch: pytest.M
     term.say("x")
     term.heading("x")
     term.markdown("x")
-    term.findings(FOUND)
+    term.findings([finding.cells for finding in FOUND])
     term.table(("x",), [("y",)])
     with term.step("stack", "starting"):
         time.sleep(0.05)

@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 
 from faultlab import engines, transcript
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import Done, Engine
-from faultlab.errors import CannotRun
 from faultlab.lab import KERNEL
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
-from faultlab.terminal import Terminal
 from faultlab.use import limits, namespace, rows, sections
 from faultlab.use import table as use
 from faultlab.use.cells import Row, Value, blank, in_bytes, short

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from faultlab import vm
+from faultlab.core.errors import CannotRun
 from faultlab.engine import Done
-from faultlab.errors import CannotRun
 
 Virsh = Callable[[str], None]
 

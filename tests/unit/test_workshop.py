@@ -30,7 +30,7 @@ from websockets.typing import Origin
 
 from faultlab import compose
 from faultlab import lab as labs
-from faultlab.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.workshop import access, door, export, plan, server, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from faultlab.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput, CannotRun
 
 
 def root() -> Path:
     """The folder that holds `labs/`, `checks/` and `images/`."""
-    return Path(os.environ.get("FAULTLAB_ROOT") or Path(__file__).resolve().parents[1])
+    return Path(os.environ.get("FAULTLAB_ROOT") or Path(__file__).resolve().parents[2])
 
 
 def labs() -> Path:

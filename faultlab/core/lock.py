@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 
 _GIVES_WAY = 15.0  # seconds: longer than any look that shares its turn
 _PAUSE = 0.02  # seconds

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from faultlab.errors import Problem
+from faultlab.core.errors import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from faultlab.check import Finding
 
 _WIDTH = 80
 _PATIENCE = 2.0  # seconds after which a wait must show that it goes on
@@ -146,24 +145,17 @@ class Terminal:
             ended.set()
             thread.join()
 
-    def findings(self, found: Sequence[Finding]) -> None:
-        """Measured values against their limits, a row each."""
+    def findings(self, found: Sequence[tuple[bool, str, str, str]]) -> None:
+        """Measured values against their limits: whether each holds, its name, value and limit."""
         from rich.table import Table
         from rich.text import Text
-
-        from faultlab.check import number
 
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="")
         for column in ("", "measured here", "value", "wanted"):
             table.add_column(column, justify="right" if column == "value" else "left")
-        for finding in found:
-            table.add_row(
-                "yes" if finding.holds else "NO",
-                Text(finding.name),
-                Text(number(finding.value, finding.unit)),
-                Text(finding.wanted),
-                style=None if finding.holds else "bold red",
-            )
+        for holds, *words in found:
+            style = None if holds else "bold red"
+            table.add_row("yes" if holds else "NO", *map(Text, words), style=style)
         self.console.print(table)
 
     def table(

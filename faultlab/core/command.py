@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from faultlab.errors import CannotRun
+from faultlab.core.errors import CannotRun
 
 # The kernel kills the child when we die, so that `kill -9` of us leaves nothing running.
 # Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.

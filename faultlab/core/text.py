@@ -1,0 +1,12 @@
+"""Text: numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, unit: str = "") -> str:
+    """Three significant digits are more than these machines can repeat."""
+    whole = math.isfinite(value) and (abs(value) >= 100 or value == int(value))
+    text = f"{value:.0f}" if whole else f"{value:.3g}"
+    return f"{text} {unit}".strip()
