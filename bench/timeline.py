@@ -11,10 +11,12 @@ import sys
 import time
 from typing import Any
 
-from faultlab import lab as labs
+from faultlab.build import ensure_images
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
+from faultlab.lab import load as labs
 from faultlab.probes import wrk
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run
 
 LAB = "repeat-queries"  # nginx, PHP-FPM and MariaDB, all of them read
 SECONDS = 8

@@ -16,14 +16,15 @@ from pathlib import Path
 import pytest
 
 from faultlab import engines, vm
-from faultlab import lab as labs
 from faultlab.case import namespace
 from faultlab.contract import walk
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
-from faultlab.lab import Lab
-from faultlab.run import Run, stack_name
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
+from faultlab.run import Run
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()

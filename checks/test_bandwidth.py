@@ -3,8 +3,9 @@
 import time
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.measured import FAULTY, Measured
 from faultlab.probes import cpu, link, memcaslap, qdisc
 from faultlab.stack import Stack

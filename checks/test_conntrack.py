@@ -3,8 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most_times
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_least_times, at_most_times
 from faultlab.measured import FAULTY, HEALTHY, Measured
 from faultlab.probes import ab, conntrack, log
 from faultlab.stack import Stack

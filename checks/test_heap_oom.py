@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_most, exactly
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import cgroup, container, curl, jvm
 from faultlab.stack import Stack
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_most
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_most
 from faultlab.probes import hping3, iptables
 from faultlab.stack import Stack
 

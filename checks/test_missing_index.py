@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most, at_most_times
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import mysql, wrk
 from faultlab.stack import Stack
 

@@ -7,8 +7,9 @@ other labs is. A flood in the background would end some day, and the lab would b
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_least_times, at_most
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.probes import curl, hping3, interface, nstat, ss
 from faultlab.stack import Stack

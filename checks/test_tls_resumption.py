@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least_times, at_most_times, exactly
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least_times, at_most_times, exactly
 from faultlab.probes import cgroup, tls
 from faultlab.stack import Stack
 

@@ -17,11 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faultlab import check, digest, rotation
+from faultlab import digest, rotation
 from faultlab.core import lock, paths
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
-from faultlab.lab import Lab
+from faultlab.lab import check
+from faultlab.lab.model import Lab
 from faultlab.record import Record, worst
 
 _JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict: all passed, or not

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from faultlab import lab as labs
 from faultlab.core import paths
 from faultlab.core.terminal import Terminal
+from faultlab.lab import load as labs
+from faultlab.lab import terms as lab_terms
 
 
 def table() -> str:
@@ -37,19 +38,9 @@ def show(term: Terminal, markdown: bool) -> None:
     term.say("Start one: make lab-ID")
 
 
-def words() -> dict[str, list[str]]:
-    """The words of a diagnosis: causes, components, resources."""
-    truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
-    return {
-        "causes": sorted({truth.cause for truth in truths}),
-        "components": sorted({truth.component for truth in truths}),
-        "resources": sorted({truth.resource for truth in truths}),
-    }
-
-
 def terms(term: Terminal) -> None:
     """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
-    found = words()
+    found = lab_terms.words()
     for kind, its in found.items():
         term.heading(kind)
         for line in textwrap.wrap(", ".join(its), 76, break_on_hyphens=False):

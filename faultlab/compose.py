@@ -1,175 +1,17 @@
-"""Compose: the stack's compose file, and the Compose program (v2 or v1) that carries it out.
-
-`labs/stack.yaml` and a lab's overlay are plain compose files without names, tags or labels;
-`Plan.documents` adds those, so that an overlay cannot forget the labels that clean-up relies on.
-"""
+"""Compose: start the services of a stack with the Docker Compose that is installed."""
 
 from __future__ import annotations
 
-import copy
-import os
-import re
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from faultlab import images, rules
-from faultlab.core import paths
 from faultlab.core.command import run
-from faultlab.core.errors import BadInput, CannotRun
-
-CLIENT = "client"
-LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share
-_JOIN = "service:"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where it is there
-# Each with the keys of a service that say it, and what it looks like. No more swap than memory.
-_LIMITS = {
-    "cpus": (("cpus",), r"[0-9]+(\.[0-9]+)?"),
-    "memory": (("mem_limit", "memswap_limit"), r"[0-9]+[kmg]"),
-    "pids": (("pids_limit",), r"[0-9]+"),
-}
+from faultlab.core.errors import CannotRun
 
 
 class PoolOverlap(Exception):
     """Docker refused the subnet because something else uses it by now."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The services that stack.yaml and an overlay describe."""
-
-    parts: tuple[dict[str, Any], ...]
-
-    @property
-    def services(self) -> dict[str, dict[str, Any]]:
-        """Every service; where an overlay adds to one, the keys of both."""
-        merged: dict[str, dict[str, Any]] = {}
-        for part in self.parts:
-            for name, service in (part.get("services") or {}).items():
-                merged[name] = {**merged.get(name, {}), **(service or {})}
-        return merged
-
-    @property
-    def daemons(self) -> dict[str, str]:
-        """Each daemon with the machine that it joins."""
-        return {
-            name: str(service["network_mode"]).removeprefix(_JOIN)
-            for name, service in self.services.items()
-            if str(service.get("network_mode", "")).startswith(_JOIN)
-        }
-
-    @property
-    def added(self) -> list[str]:
-        """The machines that an overlay brings: its lab needs them, with daemons or without."""
-        stack, *overlays = self.parts
-        old = {*(stack.get("services") or {}), *self.daemons}
-        return [name for part in overlays for name in part.get("services") or {} if name not in old]
-
-    def needed(self, daemons: Iterable[str]) -> list[str]:
-        """The client, the machines that these daemons run on or an overlay adds, the daemons."""
-        wanted = list(daemons)
-        machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted), *self.added])
-        return [*machines, *wanted]
-
-    def images(self, daemons: Iterable[str]) -> list[str]:
-        """The images that these daemons and their machines are made from."""
-        services = self.services
-        return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
-
-    def documents(
-        self, stack: str, daemons: Iterable[str], subnet: str, labels: dict[str, str]
-    ) -> list[dict[str, Any]]:
-        """The compose files to run: only what is needed, named, tagged, labelled, addressed."""
-        needed = self.needed(daemons)
-        most = limits(os.environ.get(LIMITS, ""))
-        documents = []
-        for part in self.parts:
-            document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
-            services = document.get("services") or {}
-            document["services"] = {n: services[n] or {} for n in needed if n in services}
-            for name, service in document["services"].items():
-                service["labels"] = labels
-                service["container_name"] = f"{stack}-{name}"
-                if "image" in service:
-                    service["image"] = images.tag(service["image"])
-                own = {*self.services[name]}
-                own |= {"memswap_limit"} if "mem_limit" in own else set()
-                service.update({key: most[key] for key in most.keys() - own})
-            volumes = document.get("volumes") or {}
-            document["volumes"] = {name: {"labels": labels} for name in volumes}
-            for network in (document.get("networks") or {}).values():
-                network["labels"] = labels
-            documents.append(document)
-        documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
-        return documents
-
-
-def limits(text: str) -> dict[str, Any]:
-    """What each container may use at most ("cpus=1 memory=1g pids=512"), as Compose says it.
-
-    Raises BadInput.
-    """
-    found: dict[str, Any] = {}
-    for word in text.split():
-        name, _, value = word.partition("=")
-        if name not in _LIMITS or not re.fullmatch(_LIMITS[name][1], value):
-            raise BadInput(f"limits: expected cpus=1 memory=1g pids=512, got {word!r}", "env")
-        for key in _LIMITS[name][0]:
-            found[key] = int(value) if name == "pids" else float(value) if name == "cpus" else value
-    return found
-
-
-def read(overlay: Path | None) -> Plan:
-    """Read stack.yaml and an overlay. Raises BadInput for what would break the safety rules."""
-    files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
-    plan = Plan(tuple(_read(file) for file in files))
-    for name, machine in plan.daemons.items():
-        if machine not in plan.services or machine in plan.daemons:
-            where = paths.show(files[-1])
-            raise BadInput(
-                f"{where}: services.{name}.network_mode: expected service:MACHINE of this stack,"
-                f" got {_JOIN + machine!r}",
-                f"edit {where}",
-            )
-    for name in plan.added:
-        if "image" not in plan.services[name]:
-            where = paths.show(files[-1])
-            raise BadInput(f"{where}: services.{name}.image: missing key", f"edit {where}")
-    return plan
-
-
-@cache
-def _read(file: Path) -> dict[str, Any]:
-    where = paths.show(file)
-    try:
-        document = _parse(file.read_text())
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise BadInput(
-            f"{where}: not valid YAML: {line}{error.problem}", f"edit {where}"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where}: no text that YAML allows", f"edit {where}") from error
-    except FileNotFoundError as error:
-        raise BadInput(f"{where}: missing file", "git status") from error
-    try:
-        rules.obey(document)
-    except rules.Broken as problem:
-        raise BadInput(f"{where}: {problem}", f"edit {where}") from problem
-    checked: dict[str, Any] = document
-    return checked
-
-
-def _parse(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader=_LOADER)
-    except yaml.YAMLError:
-        return yaml.safe_load(text)  # it says more of what is wrong
 
 
 @cache

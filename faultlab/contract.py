@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from faultlab import rotation, stack
-from faultlab.check import Finding
-from faultlab.lab import Lab, Remedy
+from faultlab.lab.check import Finding
+from faultlab.lab.model import Lab, Remedy
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured, showing
 from faultlab.run import Run
 

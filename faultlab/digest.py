@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from faultlab import check, compose, images
-from faultlab import lab as labs
 from faultlab.core import paths
-from faultlab.lab import Lab
+from faultlab.lab import check, images
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 
 _WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}
 _TEXTS = ("lab.toml", "README.md", "ticket.md")  # of a lab's folder; lab.toml counts by its keys
@@ -41,7 +41,7 @@ def walk(lab_id: str) -> str:
             digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
     for file in _reached([check.file_of(lab_id)], within=paths.checks()):
         digest.update(_meaning(file.read_text()).encode())
-    for name in compose.read(lab.overlay).images(lab.daemons):
+    for name in lab.services.images(lab.daemons):
         digest.update(images.tag(name).encode())
     return digest.hexdigest()[:12]
 

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from faultlab import abilities, check, compose, engines, stack, vm
-from faultlab import images as image_files
-from faultlab import lab as labs
+from faultlab import build, compose, engines, stack, trial, vm
+from faultlab.build import ensure_images
 from faultlab.core import lock, paths
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine, Machine
-from faultlab.lab import Lab
+from faultlab.lab import check
+from faultlab.lab import images as image_files
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.record import Record
-from faultlab.run import ensure_images, stack_name
 
 _TRIED_ON = "healthy"  # the lab whose stack is brought up for the trial
 _DISK_GB = 3
@@ -51,7 +53,7 @@ def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
         Fact("compose", True, " ".join(compose.program())),
         Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
     ]
-    lacking = image_files.missing(engine)
+    lacking = build.missing(engine)
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
     facts.append(Fact("images", not lacking, text, "make setup"))
     if lacking:
@@ -70,7 +72,7 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
             place = stack.up(engine, lab, name, record.id, record.folder)
             web = place["web"]
             facts = [Fact("stack", True, f"came up: {', '.join(place)}"), sysctls(web)]
-            return facts, abilities.missing(web)
+            return facts, trial.missing(web)
         finally:
             stack.down(engine, name)
 
@@ -147,7 +149,7 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
 def images(term: Terminal) -> None:
     """Build what is missing."""
     engine = Engine()
-    lacking = image_files.missing(engine)
+    lacking = build.missing(engine)
     with term.step("images", "looking for what has to be built") as step:
         ensure_images(engine, step.note)
         step.done(f"built: {', '.join(lacking)}" if lacking else "ready")

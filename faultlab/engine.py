@@ -31,7 +31,7 @@ else:  # they take 0.1 s, and much that knows an Engine never talks to one
     requests = Later("requests")
 
 STACK_LABEL = "faultlab.stack"
-LAB_LABEL = "faultlab.lab"
+LAB_LABEL = "faultlab.lab.load"
 RUN_LABEL = "faultlab.run"
 
 _SOCKET = "unix:///var/run/docker.sock"

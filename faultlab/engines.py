@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from faultlab import abilities, compose, images, stack, vm
-from faultlab import lab as labs
+from faultlab import stack, trial, vm
+from faultlab.build import ensure_images
 from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.lab import Lab
+from faultlab.lab import images
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.record import Record
-from faultlab.run import ensure_images, stack_name
 from faultlab.stack import Stack
 
 
@@ -26,7 +28,7 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     local = Engine()
     if not why:
         with term.step("images", "looking for what has to be built") as step:
-            ensure_images(local, step.note, compose.read(lab.overlay).images(lab.daemons))
+            ensure_images(local, step.note, lab.services.images(lab.daemons))
             step.done("ready")
         why = needs_vm(local, lab)
     if not why:
@@ -57,7 +59,7 @@ def needs_vm(engine: Engine, lab: Lab) -> str:
     if lab.scope == "kernel" or not lab.requires:
         return reason(lab, [])
     helper = images.tag("machine")
-    return reason(lab, abilities.lacking(engine, helper, lab.requires, stack.prefix() + "trial"))
+    return reason(lab, trial.lacking(engine, helper, lab.requires, stack.prefix() + "trial"))
 
 
 def reason(lab: Lab, lacking: Collection[str]) -> str:

@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from faultlab import engines, images, sampler
+from faultlab import engines, sampler
+from faultlab.build import ensure_images
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
+from faultlab.lab import images
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run
 from faultlab.sampler import LONGEST, Recording
 
 _ALONE = 10  # seconds that a user gets who makes the load

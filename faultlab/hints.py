@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from faultlab import compose, peek
-from faultlab import lab as labs
+from faultlab import peek
 from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.terminal import Terminal
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.record import READY, Record
 
 
@@ -61,9 +61,7 @@ def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
 def _seen(lab: Lab) -> Record | None:
     """The record of a lab that is up here as a whole; None where that does not show at a glance."""
     found = peek.labels(naming.prefix() + lab.id)
-    if not found or any(
-        name not in found for name in compose.read(lab.overlay).needed(lab.daemons)
-    ):
+    if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
     record = Record.open(next(iter(found.values())).get("faultlab.run", ""))
     return record if record and record.happened(READY) else None

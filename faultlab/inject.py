@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from faultlab.core.errors import CannotRun
-from faultlab.lab import Step
+from faultlab.lab.model import Step
 from faultlab.stack import Stack
 
 _STEP_SECONDS = 60

@@ -9,17 +9,18 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
 
-from faultlab import compose, engines, inject, stack, vm
-from faultlab import lab as labs
-from faultlab.check import Finding
+from faultlab import engines, inject, stack, vm
 from faultlab.core import lock
 from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.check import Finding
+from faultlab.lab.model import Lab
 from faultlab.record import READY, Record
-from faultlab.run import Run, stack_name, take_down
+from faultlab.run import Run, take_down
 from faultlab.stack import Stack
 
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
@@ -65,7 +66,7 @@ def _up_already(term: Terminal, lab: Lab, wanted: Wanted, place: Stack) -> bool:
 
 def _ready(lab: Lab, place: Stack) -> bool:
     record = Record.open(place.run_id) if place else None
-    whole = all(n in place for n in compose.read(lab.overlay).needed(lab.daemons))
+    whole = all(n in place for n in lab.services.needed(lab.daemons))
     return bool(record and record.happened(READY) and whole and not place.stopped())
 
 

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from faultlab.check import Bound
+from faultlab.lab.limits import Bound
 
 Pair = tuple[float, float]  # a value, and the healthy one of the same run
 

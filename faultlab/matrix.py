@@ -12,18 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from faultlab import case, check, verify
-from faultlab import lab as labs
-from faultlab.check import Check, Finding, Reading
+from faultlab import case, verify
 from faultlab.core import lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.lab import Lab
+from faultlab.lab import check
+from faultlab.lab import load as labs
+from faultlab.lab.check import Check, Finding, Reading
+from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, showing
 from faultlab.record import Record
-from faultlab.run import Run, stack_name
+from faultlab.run import Run
 from faultlab.stack import Stack
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]

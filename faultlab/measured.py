@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from faultlab.check import Check, Finding, Reading
 from faultlab.core.errors import CannotRun
-from faultlab.lab import Lab
+from faultlab.lab.check import Check, Finding, Reading
+from faultlab.lab.model import Lab
 from faultlab.record import Record
 
 HEALTHY = "healthy"

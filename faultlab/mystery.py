@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab import catalogue, engines, learner, stack
-from faultlab import lab as labs
+from faultlab import engines, learner, stack
 from faultlab.core import defaults, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.lab import NO_FAULT, Lab, Truth
+from faultlab.lab import load as labs
+from faultlab.lab import terms
+from faultlab.lab.model import NO_FAULT, Lab, Truth
 from faultlab.record import Record
-from faultlab.run import stack_name
 
 NAME = defaults.MYSTERY
 _CONTROLS = 0.2  # of the draws: somebody who looks for a fault every time finds one every time
@@ -192,7 +193,7 @@ def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
 def answered(component: str, resource: str, cause: str) -> dict[str, str]:
     """An answer, in the words of `faultlab terms`. Raises BadInput for one that is none."""
     answer = Truth(component=component, resource=resource, cause=cause).model_dump()
-    words = catalogue.words()
+    words = terms.words()
     for part, known in (
         ("component", words["components"]),
         ("resource", words["resources"]),

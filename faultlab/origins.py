@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
-from faultlab import check, plot
-from faultlab import lab as labs
-from faultlab.check import Check, Measure
+from faultlab import plot
 from faultlab.contract import ill_in
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import Figure, Lab
+from faultlab.lab import check
+from faultlab.lab import load as labs
+from faultlab.lab.check import Check, Measure
+from faultlab.lab.model import Figure, Lab
 from faultlab.ladder import Ladder, ladders, svg
 from faultlab.measured import FIXED, HEALTHY, PHASES, Measured
 from faultlab.record import Record

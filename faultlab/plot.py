@@ -17,10 +17,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import lab as labs
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
+from faultlab.lab import load as labs
 from faultlab.record import Record
 
 FILE = "sweep.svg"

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from faultlab import lab as labs
 from faultlab.core import paths
 from faultlab.core.command import run
 from faultlab.core.errors import CannotRun
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 
 EVERY = 10  # commits
 QUICK = "FAULTLAB_QUICK"  # set in the environment of a quick run

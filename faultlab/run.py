@@ -6,32 +6,24 @@ Every reading goes into the run's record before anything judges it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
-from faultlab import (
-    __version__,
-    check,
-    compose,
-    images,
-    inject,
-    kernel,
-    pace,
-    speed,
-    stack,
-)
-from faultlab import lab as labs
-from faultlab.check import Check, Finding
+from faultlab import __version__, inject, kernel, pace, speed, stack
 from faultlab.contention import Contention, Observer
 from faultlab.core import lock
 from faultlab.core.command import meanwhile
 from faultlab.core.command import run as run_command
 from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
 from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
-from faultlab.lab import Lab, Step
+from faultlab.lab import check, images, services
+from faultlab.lab import load as labs
+from faultlab.lab.check import Check, Finding
+from faultlab.lab.model import Lab, Step
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
 from faultlab.pace import Pace
 from faultlab.record import READY, Record
@@ -44,25 +36,6 @@ _TAKES_EFFECT = 0.3  # seconds
 _LOOKS = 3  # at a phase, while they lie between the limits
 _TRIES = 6  # looks at a baseline that moves
 _PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machine
-
-Say = Callable[[str], None]
-
-
-def stack_name(lab_id: str) -> str:
-    """The name of a lab's stack. Verify has a namespace of its own, so it disturbs no learner."""
-    return stack.prefix() + lab_id
-
-
-def ensure_images(engine: Engine, say: Say, wanted: Collection[str] | None = None) -> None:
-    """Build those of these images (all) that are missing; two commands at once build them once."""
-    lacking = images.missing(engine, wanted)
-    if not lacking:
-        return
-    if engine.kernel is not None:
-        raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
-    with lock.hold("images", "images", wait=True):
-        for name in images.missing(engine, wanted):
-            images.build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
 
 
 def take_down(engine: Engine, name: str) -> None:
@@ -145,7 +118,7 @@ class Run(Measured):
             run.timeline = timeline
         if lab.load:
             with lock.turn(alone=True):
-                place.pace = pace.measure(place[compose.CLIENT])
+                place.pace = pace.measure(place[services.CLIENT])
         run.record.facts["pace"] = place.pace.share
         record.event("up")
         return run
@@ -156,7 +129,7 @@ class Run(Measured):
         place = Stack(engine, stack_name(lab.id))
         if not place:
             raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
-        lacking = [n for n in compose.read(lab.overlay).needed(lab.daemons) if n not in place]
+        lacking = [n for n in lab.services.needed(lab.daemons) if n not in place]
         if lacking:
             raise CannotRun(f"{lab.id} has lost {', '.join(lacking)}.", f"make reset-{lab.id}")
         record = Record.open(place.run_id)
@@ -377,7 +350,7 @@ class Run(Measured):
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     """What a reader of the record needs to know about where it was measured."""
     info = engine.info()
-    used = compose.read(lab.overlay).images(lab.daemons)
+    used = lab.services.images(lab.daemons)
     return {
         "lab": lab.name,
         "faultlab": __version__,

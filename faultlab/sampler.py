@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
-from faultlab import images
 from faultlab.engine import Machine, Shell
+from faultlab.lab import images
 from faultlab.probes import perf
 from faultlab.probes.perf import Mode, Root, Stacks
 from faultlab.stack import Stack, joins

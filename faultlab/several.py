@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from faultlab import lab as labs
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
+from faultlab.lab import load as labs
 
 # On SIGTERM each removes what it has begun, also when we are killed.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")

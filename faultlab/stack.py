@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from faultlab import compose, images, subnet
+from faultlab import compose, subnet
 from faultlab.core import lock, naming
 from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun
@@ -29,7 +29,8 @@ from faultlab.engine import (
     Machine,
     Shell,
 )
-from faultlab.lab import KERNEL, Lab
+from faultlab.lab import images
+from faultlab.lab.model import KERNEL, Lab
 from faultlab.pace import Pace
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def launch(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> St
 
     The compose files that were run stay in `folder`. Raises CannotRun.
     """
-    plan = compose.read(lab.overlay)
+    plan = lab.services
     if engine.kernel is not None:
         _mark(name).touch(mode=0o600)
     labels = {STACK_LABEL: name, LAB_LABEL: lab.id, RUN_LABEL: run_id}

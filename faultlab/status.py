@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 
-from faultlab import engines, images, stack
+from faultlab import engines, stack
 from faultlab.core import lock, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine, Machine
+from faultlab.lab import images
 from faultlab.probes import interface, iptables, qdisc
 from faultlab.run import take_down
 from faultlab.stack import Stack

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from faultlab import judge
-from faultlab import lab as labs
-from faultlab.check import Finding
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import Limit
+from faultlab.lab import load as labs
+from faultlab.lab.check import Finding
+from faultlab.lab.model import Limit
 from faultlab.measured import PHASES, Measured
 from faultlab.record import READY, Record
 

@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from faultlab import images
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine import Machine
+from faultlab.lab import images
 from faultlab.record import Record
 from faultlab.stack import Stack, joins
 

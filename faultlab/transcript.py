@@ -14,17 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from faultlab import engines
-from faultlab import lab as labs
 from faultlab.core import lock
 from faultlab.core.command import run as run_command
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput
+from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine import Engine
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY
-from faultlab.run import Run, stack_name
+from faultlab.run import Run
 
 _BLOCK = re.compile(
     r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",

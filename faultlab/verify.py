@@ -12,19 +12,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import campaign, case, check, doctor, vm
-from faultlab import lab as labs
+from faultlab import campaign, case, doctor, vm
+from faultlab.build import ensure_images
 from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
 from faultlab.core import paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine import Engine
-from faultlab.lab import Lab
+from faultlab.lab import check
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.result import Result
-from faultlab.run import ensure_images, stack_name, take_down
+from faultlab.run import take_down
 
 
 def verify(

@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from faultlab import images
+from faultlab.build import ensure_images
 from faultlab.core import lock, paths
 from faultlab.core.command import DIE_WITH_US, run, stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Done, Engine, Shell
-from faultlab.run import ensure_images
+from faultlab.lab import images
 
 State = Literal["absent", "off", "paused", "running"]
 Say = Callable[[str], None]

@@ -16,14 +16,16 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import campaign, check
-from faultlab import lab as labs
+from faultlab import campaign
 from faultlab.case import Case
-from faultlab.check import Bound, Measure
 from faultlab.contract import alternative, before, cheat, fixed_only
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import Lab
+from faultlab.lab import check
+from faultlab.lab import load as labs
+from faultlab.lab.check import Measure
+from faultlab.lab.limits import Bound
+from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY
 from faultlab.record import Record
 

@@ -7,15 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab import check, judge, matrix, origins, story
-from faultlab import lab as labs
-from faultlab.check import Check, Finding
+from faultlab import judge, matrix, origins, story
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import wilson
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import Lab
+from faultlab.lab import check
+from faultlab.lab import load as labs
+from faultlab.lab.check import Check, Finding
+from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, FIXED, Measured
 from faultlab.record import Record
 from faultlab.report.page import FILE as PAGE

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultlab import judge, plot, story
-from faultlab import lab as labs
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
+from faultlab.lab import load as labs
 from faultlab.measured import FIXED, PHASES, Measured
 from faultlab.record import READY, Record, span
 from faultlab.report import series

@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from faultlab import engines
-from faultlab import lab as labs
 from faultlab.core import lock, paths
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Machine
+from faultlab.lab import load as labs
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
-from faultlab.run import Run, stack_name
+from faultlab.run import Run
 from faultlab.stack import Stack, joins
 
 SCHEMA = 1

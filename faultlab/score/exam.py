@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faultlab import digest, verify
-from faultlab import lab as labs
+from faultlab.build import ensure_images
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Engine
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run
 from faultlab.score import bundle, figures, results, scorecard, trial
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial

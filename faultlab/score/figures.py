@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from faultlab import compose
-from faultlab import lab as labs
 from faultlab.core.statistics import Share
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
@@ -131,7 +130,7 @@ def names_cause(lab: Lab, verdict: Verdict) -> bool:
 
 def names_component(lab: Lab, verdict: Verdict) -> bool:
     """Does it name the machine at fault, or a daemon on it?"""
-    on = compose.read(lab.overlay).daemons
+    on = lab.services.daemons
     named, true = verdict.component, lab.truth.component
     return on.get(named, named) == on.get(true, true)
 

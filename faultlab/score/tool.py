@@ -17,11 +17,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import catalogue, images, probes, use
-from faultlab import lab as labs
+from faultlab import probes, use
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import explain
+from faultlab.lab import images, terms
+from faultlab.lab import load as labs
+from faultlab.lab.load import explain
 
 SERVERS = "servers"  # `at`: every machine but client, an instance on each
 STACK = "stack"  # `at`: all of it, through the engine; only for what faultlab brings itself
@@ -145,7 +146,7 @@ def ids() -> list[str]:
 @cache
 def causes() -> frozenset[str]:
     """The published terms: every cause that a lab has."""
-    return frozenset(catalogue.words()["causes"])
+    return frozenset(terms.words()["causes"])
 
 
 def load(name: str) -> Tool:

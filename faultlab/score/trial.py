@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 import docker
 
-from faultlab import images
-from faultlab.compose import CLIENT
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine import STACK_LABEL, Engine, Machine
-from faultlab.lab import Lab
+from faultlab.lab import images
+from faultlab.lab.model import Lab
+from faultlab.lab.services import CLIENT
 from faultlab.score import verdict
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
 from faultlab.score.verdict import Broken, Ended, Said, Verdict

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab import compose, engines
+from faultlab import engines
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Machine, Shell
-from faultlab.lab import KERNEL, Lab
+from faultlab.lab.model import KERNEL, Lab
 from faultlab.probes import (
     cgroup,
     conntrack,
@@ -24,7 +25,6 @@ from faultlab.probes import (
     network,
     sockets,
 )
-from faultlab.run import stack_name
 from faultlab.stack import Stack
 from faultlab.use import namespace, rows
 from faultlab.use.cells import Row, Value
@@ -83,7 +83,7 @@ def _machines(lab: Lab, place: Stack, machine: str | None) -> list[str]:
     """The machines to read. Raises CannotRun when the stack is not up, BadInput for another."""
     if not place:
         raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
-    daemons = compose.read(lab.overlay).daemons
+    daemons = lab.services.daemons
     there = [name for name in place if name not in daemons]
     if machine is not None and machine not in there:
         on = daemons.get(machine)
@@ -101,7 +101,7 @@ def _machines(lab: Lab, place: Stack, machine: str | None) -> list[str]:
 
 def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[Table]:
     """Read these machines with their daemons, and the kernel below them, at the same time."""
-    plan = compose.read(lab.overlay)
+    plan = lab.services
     on = {name: m for name, m in plan.daemons.items() if name in place and m in machines}
     image = {name: str(plan.services[name].get("image", "")) for name in on}
     stopped = {name: _stopped(place[name]) for name in on if not place[name].state["Running"]}

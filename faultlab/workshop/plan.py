@@ -13,11 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import compose, mystery
-from faultlab import lab as labs
+from faultlab import mystery
 from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.errors import BadInput
-from faultlab.lab import Lab, explain
+from faultlab.lab import load as labs
+from faultlab.lab import services
+from faultlab.lab.load import explain
+from faultlab.lab.model import Lab
 
 MOST_SEATS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
@@ -119,7 +121,7 @@ def read(name: str) -> Plan:
         )
     try:
         found = Plan(id=file.stem, **facts)
-        compose.limits(found.limits)
+        services.limits(found.limits)
         found.wanted()
     except ValidationError as error:
         raise BadInput(f"{name}: {explain(error)}", edit) from error

@@ -22,12 +22,13 @@ from typing import Any
 
 from docker.utils import parse_bytes
 
-from faultlab import compose, mystery, stack
+from faultlab import mystery, stack
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine import Engine, Machine
-from faultlab.lab import Lab, Limit
+from faultlab.lab import services
+from faultlab.lab.model import Lab, Limit
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
@@ -141,7 +142,7 @@ class Room:
     def machines(self, seat: Seat) -> list[str]:
         """Where a terminal can be opened: machines first, then the daemons that joined them."""
         lab = known(seat.turn.lab)
-        return compose.read(lab.overlay).needed(lab.daemons)
+        return lab.services.needed(lab.daemons)
 
     def _called(self, turn: Turn) -> str:
         return MYSTERY if self.plan.blind else turn.lab
@@ -172,7 +173,7 @@ class Room:
 
     async def limit(self, seat: Seat, daemon: str, limit: Limit) -> None:
         """Change what a daemon may use, as `docker update` does, up to what the class allows."""
-        most = compose.limits(self.plan.limits)
+        most = services.limits(self.plan.limits)
         if (limit.cpus or 0) > most.get("cpus", math.inf):
             raise BadInput(f"No more than {most['cpus']:g} processors here.")
         memory = parse_bytes(limit.memory) if limit.memory else 0
@@ -371,7 +372,7 @@ class Room:
         env = {
             **os.environ,
             "FAULTLAB_NAMESPACE": self.namespace(seat),
-            compose.LIMITS: self.plan.limits,
+            services.LIMITS: self.plan.limits,
             "PYTHONUNBUFFERED": "1",
         }
         process = await asyncio.create_subprocess_exec(

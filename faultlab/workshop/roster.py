@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from faultlab import lab as labs
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.mystery import Score, right
 from faultlab.workshop.journal import Event
 from faultlab.workshop.plan import Plan

@@ -38,7 +38,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from faultlab.core.errors import BadInput, Problem
-from faultlab.lab import Limit
+from faultlab.lab.model import Limit
 from faultlab.workshop import export, tty, view
 from faultlab.workshop import roster as what
 from faultlab.workshop.access import TRAINER, Allowance, Keys, Visitor

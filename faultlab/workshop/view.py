@@ -12,8 +12,9 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from faultlab import catalogue, hints
-from faultlab.lab import NO_FAULT
+from faultlab import hints
+from faultlab.lab import terms
+from faultlab.lab.model import NO_FAULT
 from faultlab.workshop.room import Room, now
 from faultlab.workshop.roster import Seat, Turn, known
 
@@ -124,7 +125,7 @@ def _line(room: Room, it: Seat) -> dict[str, Any]:
 
 @cache
 def _terms() -> dict[str, list[str]]:
-    words = catalogue.words()
+    words = terms.words()
     return {part: [*words[f"{part}s"], NO_FAULT] for part in ("component", "resource", "cause")}
 
 

@@ -5,8 +5,9 @@ Copy to checks/test_<id>.py (a `-` in the id is a `_` in the file's name).
 
 from dataclasses import dataclass
 
-from faultlab.check import Check, Measure, Sign, at_least, at_most, exactly
 from faultlab.contract import Contract
+from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import curl, hping3, iptables
 from faultlab.stack import Stack
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab import rotation, stack
+from faultlab.build import ensure_images
 from faultlab.case import namespace
 from faultlab.core import lock
 from faultlab.engine import Engine
-from faultlab.run import ensure_images
 from tests.live.host import differences, snapshot
 
 OUT = pytest.StashKey[list[str]]()

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 import pytest
 
 from faultlab import engines
-from faultlab import lab as labs
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
-from faultlab.lab import Lab
-from faultlab.run import Run, stack_name
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
+from faultlab.run import Run
 
 
 def engine_for(lab: Lab) -> Engine:

@@ -13,14 +13,16 @@ from pathlib import Path
 import pytest
 
 from faultlab import doctor, stack
-from faultlab import lab as labs
+from faultlab.build import ensure_images
 from faultlab.contract import Contract
 from faultlab.core import lock, paths
 from faultlab.core.errors import SaidNo
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
-from faultlab.lab import Step
+from faultlab.lab import load as labs
+from faultlab.lab.model import Step
 from faultlab.measured import FAULTY
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run
 from faultlab.stack import Stack
 from tests.live.host import differences, snapshot
 from tests.live.stacks import engine_for

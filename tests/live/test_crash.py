@@ -20,10 +20,11 @@ import docker
 import pytest
 
 from faultlab import stack
+from faultlab.build import ensure_images
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine, docker_url
-from faultlab.run import ensure_images, stack_name
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 from tests.live.stacks import untouched
@@ -254,7 +255,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_foreign_container_is_not_ours() -> None:
     """A container with a name like ours, but without our label, survives a sweep."""
     client = docker.DockerClient(base_url=docker_url())
-    from faultlab import images
+    from faultlab.lab import images
 
     mine = client.containers.run(
         images.tag("machine"), network_mode="none", detach=True, name="faultlab-mtu-lookalike"

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from faultlab import stack, vm
+from faultlab.build import ensure_images
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
 from faultlab.probes.perf import PREEMPTED
-from faultlab.run import ensure_images, stack_name
 from tests.live.commandline import finish, kill_9, spawn
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.7)

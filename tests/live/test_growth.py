@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 import pytest
 
-from faultlab import check
+from faultlab.lab import check
 from faultlab.probes import wrk
 from faultlab.stack import Stack
 from tests.live.stacks import untouched

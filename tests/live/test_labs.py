@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from faultlab import engines, rotation, vm
-from faultlab import lab as labs
+from faultlab.build import ensure_images
 from faultlab.core import paths
 from faultlab.engine import Engine
-from faultlab.run import ensure_images
+from faultlab.lab import load as labs
 from tests.live.commandline import spawn
 
 # Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others

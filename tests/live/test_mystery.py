@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab import mystery, stack
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
-from faultlab.run import stack_name
+from faultlab.lab import load as labs
 from faultlab.score import trial
 from faultlab.stack import Stack
 from tests.live.commandline import finish, spawn

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab import rotation, stack
+from faultlab.build import ensure_images
 from faultlab.core import lock
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine
+from faultlab.lab import load as labs
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run
 from faultlab.score import bundle, exam, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab import transcript, vm
 from faultlab.core import lock, paths
-from faultlab.run import Run, stack_name
+from faultlab.core.naming import stack_name
+from faultlab.lab import load as labs
+from faultlab.run import Run
 
 PAGE = paths.root() / "docs/tracing.md"
 _SHOWS = re.compile(r"^<!-- shows: (.*) -->$", re.MULTILINE)

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from faultlab import lab as labs
+from faultlab.build import ensure_images
 from faultlab.core import lock
+from faultlab.core.naming import stack_name
 from faultlab.engine import Engine, Machine
+from faultlab.lab import load as labs
 from faultlab.probes import nstat
-from faultlab.run import Run, ensure_images, stack_name
+from faultlab.run import Run
 from faultlab.use import limits
 from faultlab.use import table as use
 from faultlab.use.cells import Row

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from faultlab import kernel, stack, vm
-from faultlab import lab as labs
 from faultlab.core import paths
+from faultlab.core.naming import stack_name
 from faultlab.engine import Shell
-from faultlab.run import stack_name
+from faultlab.lab import load as labs
 from tests.live.commandline import finish, kill_9, spawn
 
 LABS = [

@@ -11,7 +11,7 @@ import pytest
 
 from faultlab import verify
 from faultlab.case import Ended, Runner
-from faultlab.lab import Lab
+from faultlab.lab.model import Lab
 from tests.unit.conftest import Project, Result, Run
 
 TEST = {"test": "test_fix", "verdict": "pass", "text": ""}

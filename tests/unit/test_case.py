@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab.case import Case, Ended, Runner, _judged
-from faultlab.lab import Lab
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.record import Record
 from tests.unit.conftest import Project
 

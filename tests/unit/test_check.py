@@ -13,23 +13,13 @@ from typing import Any
 
 import pytest
 
-from faultlab import check, contract
-from faultlab import lab as labs
-from faultlab.check import (
-    Bound,
-    Check,
-    Finding,
-    Measure,
-    Reading,
-    Sign,
-    at_least,
-    at_least_times,
-    at_most,
-    at_most_times,
-    exactly,
-)
+from faultlab import contract
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
+from faultlab.lab import check
+from faultlab.lab import load as labs
+from faultlab.lab.check import Check, Finding, Measure, Reading, Sign
+from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.probes import curl, hping3, mysqlslap, startup, wrk
 
 RECORDED = Path(__file__).parents[1] / "recorded"

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from faultlab import engines, inject, learner, several
-from faultlab import lab as labs
 from faultlab.core import command, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
-from faultlab.lab import Step
+from faultlab.lab import load as labs
+from faultlab.lab.model import Step
 from tests.unit.conftest import REPO, Run
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")

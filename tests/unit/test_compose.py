@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from faultlab import compose, images
-from faultlab.compose import Plan
+from faultlab.lab import images, services
+from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Result, Run
 
 OVERLAY = "labs/mtu/compose.yaml"
-LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab": "mtu", "faultlab.run": "r1"}
+LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab.load": "mtu", "faultlab.run": "r1"}
 SUBNET = "198.18.7.0/24"
 
 
@@ -21,7 +21,7 @@ def documents(project: Project, overlay: str = "", *daemons: str) -> list[dict[s
     file = project.root / OVERLAY if overlay else None
     if file:
         file.write_text(overlay)
-    made = compose.read(file).documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
+    made = services.read(file).documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
     return [yaml.safe_load(yaml.safe_dump(document, sort_keys=False)) for document in made]
 
 
@@ -93,7 +93,7 @@ def test_an_overlay_adds_a_machine_without_a_daemon(project: Project) -> None:
 
 def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
     """The plan is read once and used for several stacks: documents must not write into it."""
-    made = compose.read(None)
+    made = services.read(None)
     first = made.documents("faultlab-x", ["nginx"], SUBNET, LABELS)
     again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.stack": "faultlab-y"})
     assert first[0]["services"]["nginx"]["container_name"] == "faultlab-x-nginx"

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import check, contention
-from faultlab import lab as labs
+from faultlab import contention
 from faultlab.contention import Contention, Moment, Observer, Process
+from faultlab.lab import check
+from faultlab.lab import load as labs
 
 # Of a virtual machine with two processors that had run for seven hours.
 STAT = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultlab import digest
-from faultlab import lab as labs
+from faultlab.lab import load as labs
 from tests.unit.conftest import Project
 
 
@@ -48,7 +48,7 @@ def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch
     assert project.root
     before = digest.walk("mtu")
     with monkeypatch.context() as now:
-        now.setattr("faultlab.images.tag", lambda name: f"another/{name}")
+        now.setattr("faultlab.lab.images.tag", lambda name: f"another/{name}")
         assert digest.walk("mtu") != before
 
 

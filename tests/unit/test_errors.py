@@ -15,8 +15,9 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import catalogue, check, cli, engines
+from faultlab import catalogue, cli, engines
 from faultlab.core import paths
+from faultlab.lab import check
 from faultlab.record import Record
 from tests.unit.conftest import Project, Result, Run
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import images
+from faultlab import build
+from faultlab.lab import images
 from tests.unit.conftest import forget
 
 
@@ -36,7 +37,7 @@ def changed(before: dict[str, str]) -> list[str]:
 def packed(folder: Path) -> dict[str, int]:
     """Return what Docker would get: names with their permissions."""
     with tempfile.TemporaryFile() as file:
-        images._pack(folder, file)
+        build.pack(folder, file)
         with tarfile.open(fileobj=file) as archive:
             assert {(each.uid, each.gid, each.uname) for each in archive} == {(0, 0, "root")}
             return {each.name.removeprefix("./"): each.mode for each in archive}

@@ -6,14 +6,15 @@ import shutil
 
 import pytest
 
-from faultlab import cli, compose
-from faultlab import lab as labs
+from faultlab import cli
+from faultlab.lab import load as labs
+from faultlab.lab import model, services
 from tests.unit.conftest import Project, Result, Run
 
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"
 PLACES = "client, nginx, php-fpm, web"
-DAEMONS = ", ".join(sorted(compose.read(None).daemons))
+DAEMONS = ", ".join(sorted(services.read(None).daemons))
 INJECT = 'run = "ip link set dev eth0 mtu 100"'
 FIX = '[[fix]]\nat  = "web"\nrun = "ip link set dev eth0 mtu 1500"\n'
 MINUTES = "minutes    = 15"
@@ -146,7 +147,7 @@ MISTAKES = {
 }
 
 
-def of_stages(ordered: bool) -> labs.Lab:
+def of_stages(ordered: bool) -> model.Lab:
     """A lab of three faults."""
     lab = labs.load("packet-loss")
     assert lab.stages == [1, 2, 3]
@@ -235,7 +236,7 @@ def test_a_template_is_no_lab(project: Project) -> None:
 def test_a_kernel_lab_may_change_the_kernel(project: Project) -> None:
     kernel = LAB.replace('scope      = "machine"', 'scope = "kernel"')
     project.write(FILE, kernel.replace('at  = "web"', 'at = "kernel"', 1))
-    assert labs.load("mtu").inject[0].at == labs.KERNEL
+    assert labs.load("mtu").inject[0].at == model.KERNEL
 
 
 def test_steps_are_listed_with_their_keys() -> None:

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab import matrix
-from faultlab.check import Check, Sign, at_least
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Machine
+from faultlab.lab import load as labs
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
 from faultlab.matrix import Cell, Mark
 from faultlab.stack import Stack
 from tests.unit.conftest import Project, Run

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from faultlab import catalogue, hints, learner, mystery
-from faultlab import lab as labs
-from faultlab.lab import NO_FAULT
+from faultlab import hints, learner, mystery
+from faultlab.lab import load as labs
+from faultlab.lab import terms
+from faultlab.lab.model import NO_FAULT
 from faultlab.record import Record
 from tests.unit.conftest import Run
 
@@ -123,7 +124,7 @@ def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
 
 
 def test_every_truth_can_be_said() -> None:
-    words = catalogue.words()
+    words = terms.words()
     for lab in EVERY:
         if not lab.control:
             assert lab.truth.cause in words["causes"]

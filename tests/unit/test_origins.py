@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from faultlab import check
-from faultlab import lab as labs
+from faultlab.lab import check
+from faultlab.lab import load as labs
 from faultlab.ladder import ladders, svg
 from faultlab.origins import Compared, Limited
 from tests.unit.conftest import Project, Run

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import catalogue, check, cli, transcript
-from faultlab import lab as labs
+from faultlab import catalogue, cli, transcript
 from faultlab.hints import told
+from faultlab.lab import check
+from faultlab.lab import load as labs
 from tests.unit.conftest import REPO, Run
 
 WEB = """
@@ -165,9 +166,9 @@ PROBES = [f"faultlab.probes.{f.stem}" for f in (REPO / "faultlab/probes").glob("
 @pytest.mark.parametrize(
     ("module", "forbidden"),
     [
-        ("faultlab.inject", {"faultlab.check", *PROBES}),
-        ("faultlab.check", {"faultlab.inject", *PROBES}),
-        *((probe, {"faultlab.inject", "faultlab.check"}) for probe in PROBES),
+        ("faultlab.inject", {"faultlab.lab.check", *PROBES}),
+        ("faultlab.lab.check", {"faultlab.inject", *PROBES}),
+        *((probe, {"faultlab.inject", "faultlab.lab.check"}) for probe in PROBES),
     ],
 )
 def test_inject_probe_and_check_know_nothing_of_each_other(

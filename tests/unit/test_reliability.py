@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab import reliability, reliability_page, walks
-from faultlab.check import Bound, at_least, at_least_times, at_most, at_most_times, exactly
+from faultlab.lab import load as labs
+from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.margin import sigmas
 from faultlab.walks import Limit, Walk, Walks
 from tests.unit.conftest import REPO, Project, Run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultlab import lab as labs
 from faultlab import rotation
+from faultlab.lab import load as labs
 from faultlab.rotation import Remedies
 
 LABS = [labs.load(lab_id) for lab_id in labs.ids()]

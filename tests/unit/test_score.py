@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from faultlab import digest
-from faultlab import lab as labs
 from faultlab.core.statistics import Share, wilson
+from faultlab.lab import load as labs
 from faultlab.measured import PHASES
 from faultlab.report import score as page
 from faultlab.score import bundle, exam, figures, results, scorecard, verdict

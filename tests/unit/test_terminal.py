@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from faultlab.check import Finding
 from faultlab.core import terminal
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
+from faultlab.lab.check import Finding
 
 LONG = "a measure with a name that says rather exactly what a user of the stack meets there"
 FOUND = [

@@ -16,7 +16,7 @@ from faultlab import engines, transcript
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import Done, Engine
-from faultlab.lab import KERNEL
+from faultlab.lab.model import KERNEL
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
 from faultlab.use import limits, namespace, rows, sections
 from faultlab.use import table as use

@@ -28,9 +28,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync import client
 from websockets.typing import Origin
 
-from faultlab import compose
-from faultlab import lab as labs
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.lab import load as labs
+from faultlab.lab import services
 from faultlab.workshop import access, door, export, plan, server, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
@@ -283,16 +283,16 @@ def test_exports(tmp_path: Path) -> None:
 
 
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(compose.LIMITS, "cpus=0.5 memory=1g pids=512")
+    monkeypatch.setenv(services.LIMITS, "cpus=0.5 memory=1g pids=512")
     own = {"image": "machine"}
     parts = (
         {"services": {"client": own, "web": own, "db": own}, "networks": {"default": {}}},
         {"services": {"web": {"cpus": 0.2}, "db": {"mem_limit": "512m"}}},
     )
-    documents = compose.Plan(parts).documents("x", [], "198.18.7.0/24", {})
-    services = compose.Plan(tuple(documents)).services
+    documents = services.Plan(parts).documents("x", [], "198.18.7.0/24", {})
+    made = services.Plan(tuple(documents)).services
     limits = {"cpus": 0.5, "mem_limit": "1g", "memswap_limit": "1g", "pids_limit": 512}
-    assert limits.items() <= services["client"].items()
+    assert limits.items() <= made["client"].items()
 
 
 # --- access ----------------------------------------------------------------------------------

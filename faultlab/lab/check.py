@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.text import number
+from faultlab.lab.limits import Bound
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -29,61 +30,6 @@ _STEADY = 1.25  # the factor by which looks at one healthy stack differ on a bus
 
 L = TypeVar("L")
 W = TypeVar("W")
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A limit: a number, or with `times` a multiple of the value of the healthy phase."""
-
-    op: Literal["at least", "at most", "exactly"]
-    limit: float
-    times: bool = False
-
-    def threshold(self, healthy: float) -> float:
-        """The limit as a number."""
-        return self.limit * healthy if self.times else self.limit
-
-    def holds(self, value: float, healthy: float) -> bool:
-        """Is the value within the limit? A ratio to nothing says nothing, and so does not hold."""
-        if self.times and not 0 < healthy < math.inf:
-            return False
-        threshold = self.threshold(healthy)
-        match self.op:
-            case "at least":
-                return value >= threshold
-            case "at most":
-                return value <= threshold
-        return value == threshold
-
-    def words(self, healthy: float, unit: str) -> str:
-        """`at least 0.19 s (5 x healthy)`."""
-        ratio = f" ({self.limit:g} x healthy)" if self.times else ""
-        return f"{self.op} {number(self.threshold(healthy), unit)}{ratio}"
-
-
-def at_least(limit: float) -> Bound:
-    """The value or more."""
-    return Bound("at least", limit)
-
-
-def at_most(limit: float) -> Bound:
-    """The value or less."""
-    return Bound("at most", limit)
-
-
-def exactly(limit: float) -> Bound:
-    """This value and no other: an exit code."""
-    return Bound("exactly", limit)
-
-
-def at_least_times(factor: float) -> Bound:
-    """The healthy value times `factor`, or more."""
-    return Bound("at least", factor, times=True)
-
-
-def at_most_times(factor: float) -> Bound:
-    """The healthy value times `factor`, or less."""
-    return Bound("at most", factor, times=True)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from faultlab import images
+from faultlab.lab import images
 
 _SERVICE_KEYS = {
     *("image", "hostname", "init", "command", "entrypoint", "environment", "working_dir", "user"),

@@ -1,28 +1,23 @@
-"""Images: one folder each under `images/`, built from Debian packages.
+"""Build: make the container images that are missing, from Debian packages.
 
-The tag is a digest of the folder and of the images below it, so that an unchanged image is never
-built again and a changed one always is. `base` comes from a registry when one answers, else from
-mmdebstrap. `vm` is not a container image and is left out. The image of a tool goes by the path of
-its folder.
+`base` comes from a registry when one answers, else from mmdebstrap.
 """
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import stat
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Collection
-from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from faultlab.core import paths
+from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.engine import Engine
+from faultlab.lab.images import BASE, LABEL, folder, mode, names, short, tag
 
 if TYPE_CHECKING:
     import docker
@@ -31,42 +26,11 @@ else:
     docker = Later("docker")
     requests = Later("requests")
 
-BASE = "base"
-LABEL = "faultlab.image"
+Say = Callable[[str], None]
+
 _SUITE = "bookworm"
-_FACTS = "tool.toml"  # of a tool: its image does not change with them
 # On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it could not.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
-
-
-def names() -> list[str]:
-    """The images that a stack can use, `base` first."""
-    found = sorted(file.parent.name for file in paths.images().glob("*/Dockerfile"))
-    return [BASE, *(name for name in found if name != BASE)]
-
-
-def _folder(name: str) -> Path:
-    return paths.images() / name  # of an absolute path, the path itself
-
-
-def _short(name: str) -> str:
-    path = Path(name)
-    return f"tool-{path.name}" if path.is_absolute() else name
-
-
-@cache
-def tag(name: str) -> str:
-    """`faultlab/<name>:<digest of its sources>`."""
-    digest = hashlib.sha256()
-    if name != BASE:
-        digest.update(tag(BASE).encode())
-    folder = _folder(name)
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        if file.name == _FACTS:
-            continue
-        digest.update(f"{file.relative_to(folder)} {_mode(file.stat().st_mode) & 0o111}\n".encode())
-        digest.update(file.read_bytes())
-    return f"faultlab/{_short(name)}:{digest.hexdigest()[:12]}"
 
 
 def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
@@ -82,7 +46,19 @@ def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
     return lacking if lacking != [BASE] else []
 
 
-def build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
+def ensure_images(engine: Engine, say: Say, wanted: Collection[str] | None = None) -> None:
+    """Build those of these images (all) that are missing; two commands at once build them once."""
+    lacking = missing(engine, wanted)
+    if not lacking:
+        return
+    if engine.kernel is not None:
+        raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
+    with lock.hold("images", "images", wait=True):
+        for name in missing(engine, wanted):
+            build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
+
+
+def build(engine: Engine, name: str, say: Say) -> None:
     """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error."""
     if name == BASE:
         _build_base(engine, say)
@@ -93,7 +69,7 @@ def _base_source() -> str:
     return f"faultlab/{_SUITE}:latest"
 
 
-def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
+def _build_base(engine: Engine, say: Say) -> None:
     """Bring a bare Debian under `faultlab/bookworm`: pulled when a registry answers, else made."""
     repository, version = _base_source().split(":")
     say("asking the registry for debian:bookworm-slim")
@@ -127,39 +103,31 @@ def _build_base(engine: Engine, say: Callable[[str], None]) -> None:
         )
 
 
-def _mode(found: int) -> int:
-    """Return the permissions that Git knows: 755 for what its owner may execute, else 644.
-
-    The others follow the umask of the checkout; with 077 a daemon could not read its own files.
-    """
-    return 0o755 if found & stat.S_IXUSR else 0o644
-
-
 def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo:
     """Return a file's head, the same whoever checked it out."""
-    found.mode = _mode(found.mode)
+    found.mode = mode(found.mode)
     found.uid = found.gid = 0
     found.uname = found.gname = "root"
     return found
 
 
-def _pack(folder: Path, into: IO[bytes]) -> None:
+def pack(folder: Path, into: IO[bytes]) -> None:
     """The folder as a tar file; of a link what it points to, so that two tools can share a file."""
     with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
         archive.add(folder, arcname=".", filter=_entry)
     into.seek(0)
 
 
-def _build(engine: Engine, name: str, say: Callable[[str], None]) -> None:
+def _build(engine: Engine, name: str, say: Say) -> None:
     base = _base_source() if name == BASE else tag(BASE)
     with engine.errors(), tempfile.TemporaryFile() as context:
-        _pack(_folder(name), context)
+        pack(folder(name), context)
         stream = engine.client.api.build(
             fileobj=context,
             custom_context=True,
             tag=tag(name),
             buildargs={"BASE": base},
-            labels={LABEL: _short(name)},
+            labels={LABEL: short(name)},
             network_mode="default",
             rm=True,
             forcerm=True,

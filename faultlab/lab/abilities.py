@@ -1,0 +1,21 @@
+"""Abilities: what a lab can require of a kernel, each with the command that tries it.
+
+The command runs as root in a machine that is thrown away; it can do it when the exit code is 0.
+"""
+
+from __future__ import annotations
+
+ABILITIES: dict[str, str] = {
+    "net-sysctl": "sysctl -w net.core.somaxconn=4096",
+    "iptables-statistic": (
+        "iptables -A INPUT -m statistic --mode random --probability 0.5 -p sctp -j DROP"
+    ),
+    "iptables-hashlimit": (
+        "iptables -A INPUT -p sctp -m hashlimit"
+        " --hashlimit-name try --hashlimit-above 1/second -j DROP"
+    ),
+    "netem": "tc qdisc add dev lo root netem loss 1%",
+    "tbf": "tc qdisc add dev lo root tbf rate 100mbit burst 64kb latency 50ms",
+}
+
+ALWAYS = {"net-sysctl"}  # every machine of a stack has it, a bare container has not

@@ -1,0 +1,59 @@
+"""The container images: one folder each under `images/`, with a tag that is made from its sources.
+
+The tag is a digest of the folder and of the images below it, so that an unchanged image is never
+built again and a changed one always is. `vm` is not a container image and is left out. The image
+of a tool goes by the path of its folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from functools import cache
+from pathlib import Path
+
+from faultlab.core import paths
+
+BASE = "base"
+LABEL = "faultlab.image"
+_FACTS = "tool.toml"  # of a tool: its image does not change with them
+
+
+def names() -> list[str]:
+    """The images that a stack can use, `base` first."""
+    found = sorted(file.parent.name for file in paths.images().glob("*/Dockerfile"))
+    return [BASE, *(name for name in found if name != BASE)]
+
+
+def folder(name: str) -> Path:
+    """Return the folder with an image's sources."""
+    return paths.images() / name  # of an absolute path, the path itself
+
+
+def short(name: str) -> str:
+    """Return an image's name without the path that a tool's image has."""
+    path = Path(name)
+    return f"tool-{path.name}" if path.is_absolute() else name
+
+
+@cache
+def tag(name: str) -> str:
+    """`faultlab/<name>:<digest of its sources>`."""
+    digest = hashlib.sha256()
+    if name != BASE:
+        digest.update(tag(BASE).encode())
+    sources = folder(name)
+    for file in sorted(path for path in sources.rglob("*") if path.is_file()):
+        if file.name == _FACTS:
+            continue
+        digest.update(f"{file.relative_to(sources)} {mode(file.stat().st_mode) & 0o111}\n".encode())
+        digest.update(file.read_bytes())
+    return f"faultlab/{short(name)}:{digest.hexdigest()[:12]}"
+
+
+def mode(found: int) -> int:
+    """Return the permissions that Git knows: 755 for what its owner may execute, else 644.
+
+    The others follow the umask of the checkout; with 077 a daemon could not read its own files.
+    """
+    return 0o755 if found & stat.S_IXUSR else 0o644
