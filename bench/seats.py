@@ -23,10 +23,9 @@ from typing import Any
 
 import httpx
 
-from faultlab import stack
-from faultlab.core import paths
-from faultlab.engine import Engine
-from faultlab.stack import Stack
+from faultlab.core import naming, paths
+from faultlab.engine.docker import Engine
+from faultlab.engine.stack import Stack
 
 PAIRS = 5
 CLASS = """
@@ -48,7 +47,7 @@ def main() -> None:
         began = time.monotonic()
         states = wait(folder, count)
         print(f"{count} seats ready after {time.monotonic() - began:.0f} s: {states}")
-        places = [Stack(Engine(), f"{stack.prefix()}bench-{n + 1}-mystery") for n in range(count)]
+        places = [Stack(Engine(), f"{naming.prefix()}bench-{n + 1}-mystery") for n in range(count)]
         for event in journal(folder):
             if event["what"] == "failed":
                 print(f"seat {event['seat']} failed: {event['why']}")

@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Any
 
-from faultlab.build import ensure_images
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.probes import wrk
 from faultlab.run import Run

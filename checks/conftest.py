@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import engines, vm
+from faultlab import engines
 from faultlab.case import namespace
 from faultlab.contract import walk
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine
+from faultlab.engine import vm
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import Run

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         story,
         transcript,
         verify,
-        vm,
         watch,
     )
+    from faultlab.engine import boot
     from faultlab.report import index, page
     from faultlab.report import score as score_page
     from faultlab.score import bundle, exam, scorecard
@@ -66,7 +66,7 @@ else:  # a verb imports what it needs when it is typed
     story = Later("faultlab.story")
     transcript = Later("faultlab.transcript")
     verify = Later("faultlab.verify")
-    vm = Later("faultlab.vm")
+    vm = Later("faultlab.engine.vm")
     watch = Later("faultlab.watch")
     index = Later("faultlab.report.index")
     page = Later("faultlab.report.page")
@@ -144,15 +144,15 @@ def _start(term: Terminal, a: argparse.Namespace) -> None:
 def _vm(term: Terminal, a: argparse.Namespace) -> None:
     match a.action:
         case "up":
-            vm.up(term)
+            boot.up(term)
         case "down":
-            vm.down(term)
+            boot.down(term)
         case "ssh":
-            vm.ssh(term)
+            boot.ssh(term)
         case "status":
-            vm.status(term)
+            boot.status(term)
         case "reset":
-            vm.reset(term)
+            boot.reset(term)
 
 
 VERBS: dict[str, Verb] = {

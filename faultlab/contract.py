@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from faultlab import rotation, stack
+from faultlab import rotation
+from faultlab.engine import removal
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured, showing
@@ -193,7 +194,7 @@ class Contract:
 
     def test_nothing_left(self, run: Run) -> None:
         """After down nothing of the stack is there."""
-        left = stack.leftovers(run.engine, run.stack.name)
+        left = removal.leftovers(run.engine, run.stack.name)
         assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
 
     def _silent(self, run: Measured, phase: str) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from faultlab import build, compose, engines, stack, trial, vm
-from faultlab.build import ensure_images
+from faultlab import engines
 from faultlab.core import lock, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine, Machine
+from faultlab.engine import build, compose, libvirt, removal, stack, trial
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine, Machine
 from faultlab.lab import check
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
@@ -66,7 +67,7 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     lab = labs.load(_TRIED_ON)
     name = stack_name("doctor")
     with lock.hold(name, "doctor"):
-        stack.down(engine, name)
+        removal.down(engine, name)
         record = Record.create("doctor", name, {})
         try:
             place = stack.up(engine, lab, name, record.id, record.folder)
@@ -74,7 +75,7 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
             facts = [Fact("stack", True, f"came up: {', '.join(place)}"), sysctls(web)]
             return facts, trial.missing(web)
         finally:
-            stack.down(engine, name)
+            removal.down(engine, name)
 
 
 def sysctls(machine: Machine) -> Fact:
@@ -104,10 +105,10 @@ def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
 
 def _vm() -> list[Fact]:
     """The lab VM, and what a guest can be run with here: found by booting one."""
-    found = vm.state()
+    found = libvirt.state()
     facts = [Fact("vm", True, f"{found}{'' if found == 'running' else '; make vm brings it up'}")]
     try:
-        how, why = vm.acceleration()
+        how, why = libvirt.acceleration()
     except CannotRun as problem:
         how, why = "not known yet", problem.message
     return [*facts, Fact("acceleration", True, f"{how}: {why}")]

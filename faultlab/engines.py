@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from faultlab import stack, trial, vm
-from faultlab.build import ensure_images
+from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine
+from faultlab.engine import boot, libvirt, trial, vm
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
+from faultlab.engine.stack import Stack
 from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.record import Record
-from faultlab.stack import Stack
 
 
 def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
@@ -36,7 +37,7 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     if wanted == "local":
         raise CannotRun(f"{lab.id} cannot run here: {why}.", f"faultlab start {lab.id} --engine vm")
     term.say(f"engine    vm: {why}")
-    vm.bring_up(term)
+    boot.bring_up(term)
     return vm.connect()
 
 
@@ -47,8 +48,8 @@ def at_hand(lab: Lab) -> Engine:
     why = needs_vm(local, lab)
     if not why:
         return local
-    if vm.state() != "running":
-        raise CannotRun(f"{lab.id} needs the lab VM, which is {vm.state()}: {why}.", "make vm")
+    if libvirt.state() != "running":
+        raise CannotRun(f"{lab.id} needs the lab VM, which is {libvirt.state()}: {why}.", "make vm")
     return vm.connect()
 
 
@@ -59,7 +60,7 @@ def needs_vm(engine: Engine, lab: Lab) -> str:
     if lab.scope == "kernel" or not lab.requires:
         return reason(lab, [])
     helper = images.tag("machine")
-    return reason(lab, trial.lacking(engine, helper, lab.requires, stack.prefix() + "trial"))
+    return reason(lab, trial.lacking(engine, helper, lab.requires, naming.prefix() + "trial"))
 
 
 def reason(lab: Lab, lacking: Collection[str]) -> str:
@@ -85,7 +86,7 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
     """The local engine, and the VM's when it is running; and why that one cannot be reached."""
     found = [Engine()]
     try:
-        return ([*found, vm.connect()] if vm.state() == "running" else found), None
+        return ([*found, vm.connect()] if libvirt.state() == "running" else found), None
     except CannotRun as problem:
         return found, problem
 

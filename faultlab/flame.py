@@ -16,12 +16,12 @@ from itertools import count
 from pathlib import Path
 
 from faultlab import engines, sampler
-from faultlab.build import ensure_images
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.lab import images
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
 from faultlab.run import Run

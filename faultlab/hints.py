@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from faultlab import peek
 from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.terminal import Terminal
+from faultlab.engine import peek
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.record import READY, Record

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from faultlab.core.errors import CannotRun
+from faultlab.engine.stack import Stack
 from faultlab.lab.model import Step
-from faultlab.stack import Stack
 
 _STEP_SECONDS = 60
 _AT_ONCE = re.compile(r"(ip|tc|iptables|sysctl) [^;&|$`<>\n]*")

@@ -9,19 +9,21 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
 
-from faultlab import engines, inject, stack, vm
+from faultlab import engines, inject
 from faultlab.core import lock
 from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
+from faultlab.engine import removal, vm
+from faultlab.engine.removal import take_down
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab
 from faultlab.record import READY, Record
-from faultlab.run import Run, take_down
-from faultlab.stack import Stack
+from faultlab.run import Run
 
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
 
@@ -43,7 +45,7 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
 def _found(lab: Lab, wanted: Wanted) -> Stack:
     """Return the lab's stack, empty where it is not up; the VM is asked only if it may be there."""
     name = stack_name(lab.id)
-    if lab.scope == "kernel" or wanted == "vm" or stack.may_be_in_vm(name):
+    if lab.scope == "kernel" or wanted == "vm" or removal.may_be_in_vm(name):
         return Stack(engines.having(lab.id, vm.BOOT_SECONDS), name)
     return engines.here(lab.id)
 
@@ -249,7 +251,7 @@ def down(term: Terminal, lab_id: str) -> None:
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
         engine = engines.having(lab_id)
-        was = stack.leftovers(engine, name)
+        was = removal.leftovers(engine, name)
         with term.step("down", "removing its containers, network and volumes") as step:
             take_down(engine, name)
             step.done("removed, nothing is left" if was else "nothing was up")

@@ -18,7 +18,8 @@ from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine
+from faultlab.engine.docker import Engine
+from faultlab.engine.stack import Stack
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding, Reading
@@ -26,7 +27,6 @@ from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, showing
 from faultlab.record import Record
 from faultlab.run import Run
-from faultlab.stack import Stack
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
 LETTERS: dict[Mark, str] = {

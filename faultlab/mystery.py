@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab import engines, learner, stack
+from faultlab import engines, learner
 from faultlab.core import defaults, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine
+from faultlab.engine import stack
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from faultlab import __version__
-from faultlab.build import ensure_images
 from faultlab.core import paths
 from faultlab.core.command import run, stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.lab import images
 
 SUMS = "SHA256SUMS"

@@ -11,23 +11,25 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
-from faultlab import __version__, inject, kernel, pace, speed, stack
-from faultlab.contention import Contention, Observer
+from faultlab import __version__, inject
 from faultlab.core import lock
 from faultlab.core.command import meanwhile
 from faultlab.core.command import run as run_command
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
-from faultlab.engine import LAB_LABEL, STACK_LABEL, Engine
+from faultlab.engine import kernel, pace, removal, speed, stack
+from faultlab.engine.contention import Contention, Observer
+from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, Engine
+from faultlab.engine.pace import Pace
+from faultlab.engine.removal import take_down
+from faultlab.engine.stack import Stack
 from faultlab.lab import check, images, services
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab, Step
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
-from faultlab.pace import Pace
 from faultlab.record import READY, Record
-from faultlab.stack import Stack
 from faultlab.timeline import Timeline
 
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
@@ -36,13 +38,6 @@ _TAKES_EFFECT = 0.3  # seconds
 _LOOKS = 3  # at a phase, while they lie between the limits
 _TRIES = 6  # looks at a baseline that moves
 _PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machine
-
-
-def take_down(engine: Engine, name: str) -> None:
-    """Remove a stack, and put the kernel back as it was before, if its lab changed it."""
-    stack.down(engine, name)
-    if engine.kernel is not None:
-        kernel.put_back(engine.kernel, name)
 
 
 def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
@@ -111,7 +106,7 @@ class Run(Measured):
             try:
                 place, timeline = _up(engine, lab, name, record, meter)
             except BaseException:
-                stack.down(engine, name)
+                removal.down(engine, name)
                 raise
             run = cls(engine, lab, judge, place, record)
             run.record.facts["machines"] = run._machines()

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
-from faultlab.engine import Machine, Shell
+from faultlab.engine.docker import Machine
+from faultlab.engine.shell import Shell
+from faultlab.engine.stack import Stack, joins
 from faultlab.lab import images
 from faultlab.probes import perf
 from faultlab.probes.perf import Mode, Root, Stacks
-from faultlab.stack import Stack, joins
 
 LONGEST = 60  # seconds of one recording
 _SAMPLES = 2000  # of each busy processor in one recording: 1% of them is still 20

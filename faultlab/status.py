@@ -5,16 +5,17 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 
-from faultlab import engines, stack
-from faultlab.core import lock, paths
+from faultlab import engines
+from faultlab.core import lock, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine, Machine
+from faultlab.engine import removal, stack
+from faultlab.engine.docker import Engine, Machine
+from faultlab.engine.removal import take_down
+from faultlab.engine.stack import Stack
 from faultlab.lab import images
 from faultlab.probes import interface, iptables, qdisc
-from faultlab.run import take_down
-from faultlab.stack import Stack
 
 _PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
 
@@ -33,11 +34,11 @@ class Row:
 def rows(engine: Engine) -> list[Row]:
     """Every stack of which anything is left."""
     found = []
-    for name in stack.names(engine):
+    for name in removal.names(engine):
         place = Stack(engine, name)
         stopped = place.stopped()
         if not place:
-            state = "remains: " + ", ".join(stack.leftovers(engine, name))
+            state = "remains: " + ", ".join(removal.leftovers(engine, name))
         elif stopped:
             state = "not running: " + ", ".join(stopped)
         else:
@@ -78,7 +79,7 @@ def _is_machine(machine: Machine) -> bool:
 
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
     out = engine.helper(
-        images.tag("machine"), "sysctl -a 2>/dev/null || true", stack.prefix() + "status"
+        images.tag("machine"), "sysctl -a 2>/dev/null || true", naming.prefix() + "status"
     )
     return _sysctls(out)
 
@@ -115,11 +116,11 @@ def sweep(term: Terminal, images_too: bool) -> None:
         # A second look finds what Docker was still making when its client was killed.
         reached, unreached = engines.everywhere()
         for engine in [*reached, *reached]:
-            for name in stack.names(engine):
+            for name in removal.names(engine):
                 step.note(f"removing {name}")
                 try:
                     with lock.hold(name, "sweep"):
-                        removed += stack.leftovers(engine, name)
+                        removed += removal.leftovers(engine, name)
                         take_down(engine, name)
                 except Held as problem:
                     held.append(problem.message)

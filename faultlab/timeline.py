@@ -20,10 +20,10 @@ from typing import Any
 
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Machine
+from faultlab.engine.docker import Machine
+from faultlab.engine.stack import Stack, joins
 from faultlab.lab import images
 from faultlab.record import Record
-from faultlab.stack import Stack, joins
 
 FILE = "timeline.jsonl"
 SECONDS = 0.5

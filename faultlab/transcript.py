@@ -21,7 +21,7 @@ from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
 from faultlab.core.terminal import Step, Terminal
-from faultlab.engine import Engine
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import campaign, case, doctor, vm
-from faultlab.build import ensure_images
+from faultlab import campaign, case, doctor
 from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
 from faultlab.core import paths
@@ -22,12 +21,14 @@ from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
-from faultlab.engine import Engine
+from faultlab.engine import boot, vm
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
+from faultlab.engine.removal import take_down
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.result import Result
-from faultlab.run import take_down
 
 
 def verify(
@@ -113,7 +114,7 @@ def engines_of(
             )
         else:
             if inside is None:
-                vm.bring_up(term)
+                boot.bring_up(term)
                 inside = vm.connect()
             places[lab.id] = inside
     return places, cannot

@@ -22,12 +22,12 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
+from faultlab.engine.stack import Stack
 from faultlab.measured import FAULTY, HEALTHY
 from faultlab.record import Record, span
 from faultlab.report import series
 from faultlab.report.series import Samples
 from faultlab.run import Run
-from faultlab.stack import Stack
 from faultlab.timeline import FILE, Timeline
 from faultlab.traffic import traffic
 

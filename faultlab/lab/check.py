@@ -101,7 +101,7 @@ class Sign(Generic[W]):
 class Reading(Generic[L, W]):
     """What one phase of a run showed: the symptom, and the traces before and after it if asked.
 
-    `reference`: how fast this machine was around the look, as `faultlab.speed` measures it.
+    `reference`: how fast this machine was around the look, as `faultlab.engine.speed` measures it.
     """
 
     look: L

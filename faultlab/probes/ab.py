@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _SLOW = 500  # milliseconds
 _SILENCE = 5  # seconds without any answer, after which ab gives up

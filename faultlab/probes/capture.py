@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _MSS = re.compile(r"mss (\d+)")
 

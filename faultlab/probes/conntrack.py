@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 FULL = "table full, dropping packet"  # what the kernel's log says then
 _COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from faultlab.engine import Machine
+from faultlab.engine.docker import Machine
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 # `timeout`, which runs every command of ours, has a process group of its own: we do not count.
 COMMAND = (

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 FASTCGI_SECONDS = 5  # without an answer in that time no worker was free
 

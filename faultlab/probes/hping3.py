@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 COMMAND = (
     "pid=$(jcmd | awk '/catalina/ { print $1; exit }') && jcmd $pid VM.flags && jstat -gc $pid"

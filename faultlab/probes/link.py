@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 from faultlab.probes import qdisc
 
 _READ = (

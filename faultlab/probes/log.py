@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 NGINX_ERROR = "/var/log/nginx/error.log"
 PHP_FPM = "/var/log/php/fpm.log"

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 CONFIG = "/etc/shop/cache.conf"
 # Errors come a line each, which can be very many.

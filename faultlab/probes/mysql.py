@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 TYPED = "mysqladmin extended-status | grep -E 'Threads|Aborted|pool_wait|row_lock'"
 TYPED_STATEMENTS = (

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 COMMAND = "ip -json -statistics link show && tc -json -s qdisc show"
 

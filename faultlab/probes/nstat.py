@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 
 def read(machine: Shell, names: Sequence[str]) -> dict[str, int]:

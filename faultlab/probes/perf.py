@@ -18,7 +18,7 @@ from itertools import dropwhile
 from typing import Literal
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 KERNEL = "_[k]"
 COMPILED = "[compiled]"  # by a just-in-time compiler

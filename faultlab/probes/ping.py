@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _SUMMARY = re.compile(r"(\d+) packets transmitted, (\d+) received")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _KEYS = "ip_local_port_range tcp_tw_reuse tcp_max_tw_buckets"
 # One line for each state, peer and age instead of one for each of 30,000 sockets. ss prints the

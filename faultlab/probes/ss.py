@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Machine
+from faultlab.engine.docker import Machine
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 Version = Literal["tls1_2", "tls1_3"]
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _SCRIPTS = "/usr/local/share/wrk"
 

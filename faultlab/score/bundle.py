@@ -23,11 +23,11 @@ from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Machine
+from faultlab.engine.docker import Machine
+from faultlab.engine.stack import Stack, joins
 from faultlab.lab import load as labs
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run
-from faultlab.stack import Stack, joins
 
 SCHEMA = 1
 _MANIFEST = "manifest.json"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faultlab import digest, verify
-from faultlab.build import ensure_images
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Engine
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES

@@ -20,14 +20,14 @@ import docker
 
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun, Problem
-from faultlab.engine import STACK_LABEL, Engine, Machine
+from faultlab.engine.docker import STACK_LABEL, Engine, Machine
+from faultlab.engine.stack import Stack, joins
 from faultlab.lab import images
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.score import verdict
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
 from faultlab.score.verdict import Broken, Ended, Said, Verdict
-from faultlab.stack import Stack, joins
 from faultlab.use import table as use
 from faultlab.use.limits import crossed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 T = TypeVar("T")
 

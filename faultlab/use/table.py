@@ -13,7 +13,9 @@ from faultlab import engines
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Machine, Shell
+from faultlab.engine.docker import Machine
+from faultlab.engine.shell import Shell
+from faultlab.engine.stack import Stack
 from faultlab.lab.model import KERNEL, Lab
 from faultlab.probes import (
     cgroup,
@@ -25,7 +27,6 @@ from faultlab.probes import (
     network,
     sockets,
 )
-from faultlab.stack import Stack
 from faultlab.use import namespace, rows
 from faultlab.use.cells import Row, Value
 from faultlab.use.limits import crossed

@@ -22,11 +22,13 @@ from typing import Any
 
 from docker.utils import parse_bytes
 
-from faultlab import mystery, stack
+from faultlab import mystery
+from faultlab.core import naming
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
-from faultlab.engine import Engine, Machine
+from faultlab.engine import stack
+from faultlab.engine.docker import Engine, Machine
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
 from faultlab.workshop import roster as what
@@ -128,7 +130,7 @@ class Room:
 
     def namespace(self, seat: Seat) -> str:
         """What keeps the stacks of a seat apart from all others."""
-        outer = stack.prefix().removeprefix("faultlab-")
+        outer = naming.prefix().removeprefix("faultlab-")
         return f"{outer}{self.plan.id}-{seat.number}"
 
     def stack(self, seat: Seat) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Engine, answer, wire
+from faultlab.engine.docker import Engine
+from faultlab.engine.exec import answer, wire
 from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message

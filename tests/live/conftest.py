@@ -14,11 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab import rotation, stack
-from faultlab.build import ensure_images
+from faultlab import rotation
 from faultlab.case import namespace
 from faultlab.core import lock
-from faultlab.engine import Engine
+from faultlab.engine import removal
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from tests.live.host import differences, snapshot
 
 OUT = pytest.StashKey[list[str]]()
@@ -78,9 +79,9 @@ def the_host_is_as_it_was() -> Iterator[None]:
         return
     engine = Engine()
     ensure_images(engine, lambda _: None)
-    for name in stack.names(engine):  # of tests that were cut off: ours to remove, now or later
+    for name in removal.names(engine):  # of tests that were cut off: ours to remove, now or later
         with lock.hold(name, "tests"):
-            stack.down(engine, name)
+            removal.down(engine, name)
     before = snapshot()
     yield
     assert differences(before, snapshot()) == []

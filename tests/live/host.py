@@ -10,8 +10,8 @@ from collections import Counter
 import docker
 import pytest
 
-from faultlab.engine import STACK_LABEL, docker_url
-from faultlab.kernel import MOVING
+from faultlab.engine.docker import STACK_LABEL, docker_url
+from faultlab.engine.kernel import MOVING
 
 _TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge
 _COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")

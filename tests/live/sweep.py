@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from faultlab import stack
+from faultlab.core import naming
 from faultlab.score import tool as tools
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
@@ -54,7 +54,7 @@ def make(folder: Path, name: str, text: str) -> Tool:
 
 def sweeper(folder: Path, lab_id: str) -> Tool:
     """Greps everything that it can reach for the id of a lab."""
-    script = SWEEP.replace("@ID@", lab_id).replace("@NAMESPACE@", stack.prefix())
+    script = SWEEP.replace("@ID@", lab_id).replace("@NAMESPACE@", naming.prefix())
     assert "'''" not in script
     return make(
         folder,

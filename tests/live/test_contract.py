@@ -12,18 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import doctor, stack
-from faultlab.build import ensure_images
+from faultlab import doctor
 from faultlab.contract import Contract
 from faultlab.core import lock, paths
 from faultlab.core.errors import SaidNo
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine
+from faultlab.engine import removal
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
 from faultlab.measured import FAULTY
 from faultlab.run import Run
-from faultlab.stack import Stack
 from tests.live.host import differences, snapshot
 from tests.live.stacks import engine_for
 
@@ -101,7 +102,7 @@ def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
     assert "the fault has no effect" in started.stderr
     assert "curl's exit code: measured 0, wanted exactly 28" in started.stderr
     assert "Rolled back" in started.stderr
-    assert not stack.leftovers(Engine(), stack_name("mtu"))
+    assert not removal.leftovers(Engine(), stack_name("mtu"))
     verified = faultlab("verify", "mtu", root=tmp_path)
     assert verified.returncode == 1, verified.stdout + verified.stderr
     assert "fail" in verified.stdout

@@ -19,12 +19,12 @@ from pathlib import Path
 import docker
 import pytest
 
-from faultlab import stack
-from faultlab.build import ensure_images
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine, docker_url
+from faultlab.engine import removal
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine, docker_url
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 from tests.live.stacks import untouched
@@ -70,7 +70,7 @@ def test_kill_9(number: int) -> None:
     code, said = finish(spawn("sweep"))
     where = f"seed {SEED + number}: {verb} killed after {moment:.2f} s"
     assert code == 0, f"{where}: {said}"
-    assert stack.names(Engine()) == [], where
+    assert removal.names(Engine()) == [], where
     assert differences(before, snapshot()) == [], where
 
 
@@ -94,7 +94,7 @@ def test_told_to_stop(number: signal.Signals) -> None:
     code, said = finish(process)
     assert code == 3, said
     assert "Interrupted" in said and "Traceback" not in said
-    assert stack.names(engine) == []
+    assert removal.names(engine) == []
 
 
 @pytest.mark.parametrize("later", [0.0, 0.7, 6.0])
@@ -107,7 +107,7 @@ def test_told_to_stop_while_verifying(later: float) -> None:
     os.kill(process.pid, signal.SIGTERM)
     code, said = finish(process)
     assert code == 3 and "Traceback" not in said, said
-    assert stack.names(engine) == []
+    assert removal.names(engine) == []
 
 
 def test_two_at_once() -> None:
@@ -224,7 +224,7 @@ def test_docker_stops_in_the_middle() -> None:
     assert "Docker does not answer" in said and "make setup" in said
     assert "Traceback" not in said
     assert finish(spawn("sweep"))[0] == 0
-    assert stack.names(Engine()) == []
+    assert removal.names(Engine()) == []
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stdout + done.stderr
     assert "No space left on device" in done.stderr and "df -h" in done.stderr
     assert "Traceback" not in done.stderr
-    assert stack.names(Engine()) == []
+    assert removal.names(Engine()) == []
 
 
 def test_a_foreign_container_is_not_ours() -> None:

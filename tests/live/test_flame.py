@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from faultlab import stack, vm
-from faultlab.build import ensure_images
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine
+from faultlab.engine import libvirt, removal, stack
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.probes.perf import PREEMPTED
 from tests.live.commandline import finish, kill_9, spawn
 
@@ -46,8 +46,8 @@ def up() -> Iterator[None]:
 @pytest.fixture
 def up_in_the_vm() -> Iterator[None]:
     """The same on the VM's kernel."""
-    if vm.state() != "running":
-        pytest.skip(f"the lab VM is {vm.state()}: make vm")
+    if libvirt.state() != "running":
+        pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
     code, said = finish(spawn("start", LAB, "--engine", "vm"))
     assert code == 0, said
     yield
@@ -167,7 +167,7 @@ def test_killed_in_the_middle(up: None) -> None:
     assert facts["Path"] == "sleep" and int(facts["Args"][0]) <= 600
     assert not facts["HostConfig"]["Privileged"]
     assert finish(spawn("sweep"))[0] == 0
-    assert stack.names(Engine()) == []
+    assert removal.names(Engine()) == []
 
 
 def test_of_a_lab_that_is_not_up() -> None:

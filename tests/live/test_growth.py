@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 
 import pytest
 
+from faultlab.engine.stack import Stack
 from faultlab.lab import check
 from faultlab.probes import wrk
-from faultlab.stack import Stack
 from tests.live.stacks import untouched
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.7)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, rotation, vm
-from faultlab.build import ensure_images
+from faultlab import engines, rotation
 from faultlab.core import paths
-from faultlab.engine import Engine
+from faultlab.engine import libvirt
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from tests.live.commandline import spawn
 
@@ -34,8 +35,8 @@ def left_out() -> dict[str, str]:
     ensure_images(engine, lambda _: None)
     why = {lab_id: engines.needs_vm(engine, labs.load(lab_id)) for lab_id in labs.ids()}
     in_vm = [lab_id for lab_id in labs.ids() if why[lab_id]]
-    if vm.state() != "running":
-        return {lab_id: f"{why[lab_id]}, and the lab VM is {vm.state()}" for lab_id in in_vm}
+    if libvirt.state() != "running":
+        return {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in in_vm}
     if not rotation.quick():
         return {}
     afforded = [lab_id for lab_id in in_vm if lab_id in AFFORDED]

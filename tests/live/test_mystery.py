@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import mystery, stack
+from faultlab import mystery
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine
+from faultlab.engine import removal
+from faultlab.engine.docker import Engine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.score import trial
-from faultlab.stack import Stack
 from tests.live.commandline import finish, spawn
 from tests.live.sweep import sweeper, swept
 
@@ -33,7 +34,7 @@ def up() -> Iterator[str]:
         yield said
     finally:
         finish(spawn("down", "mystery"))
-        assert stack.leftovers(Engine(), stack_name("mystery")) == []
+        assert removal.leftovers(Engine(), stack_name("mystery")) == []
 
 
 def test_from_the_ticket_to_the_debrief(up: str, tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import rotation, stack
-from faultlab.build import ensure_images
+from faultlab import rotation
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine
+from faultlab.engine import removal
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run import Run
@@ -191,7 +192,7 @@ def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert code == 3, said
     kept = {(t["tool"], t["phase"]): t["run"] for t in json.loads(file.read_text())["trials"]}
     assert 0 < len(kept) < 6, said
-    assert stack.leftovers(Engine(), stack_name("exam")) == []
+    assert removal.leftovers(Engine(), stack_name("exam")) == []
     code, said = finish(spawn(*words))
     assert code == 0, said
     document = json.loads(file.read_text())

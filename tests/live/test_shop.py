@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from faultlab.engine.stack import Stack
 from faultlab.probes import jvm
-from faultlab.stack import Stack
 from tests.live.stacks import untouched
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.3)

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from faultlab import transcript, vm
+from faultlab import transcript
 from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
+from faultlab.engine import libvirt, vm
 from faultlab.lab import load as labs
 from faultlab.run import Run
 
@@ -33,8 +34,8 @@ def test_each_block_has_shown_what_it_promises() -> None:
 @pytest.mark.rotates(minutes=3)
 def test_every_command_of_the_page_shows_it_again() -> None:
     """What a block promises is in the output of a new run."""
-    if vm.state() != "running":
-        pytest.skip(f"the lab VM is {vm.state()}: make vm")
+    if libvirt.state() != "running":
+        pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
     text = PAGE.read_text()
     name = stack_name("tracing")
     with lock.hold(name, "tracing"):

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from faultlab.build import ensure_images
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
-from faultlab.engine import Engine, Machine
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine, Machine
 from faultlab.lab import load as labs
 from faultlab.probes import nstat
 from faultlab.run import Run

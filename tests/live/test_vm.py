@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import kernel, stack, vm
 from faultlab.core import paths
 from faultlab.core.naming import stack_name
-from faultlab.engine import Shell
+from faultlab.engine import kernel, libvirt, removal, vm
+from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from tests.live.commandline import finish, kill_9, spawn
 
@@ -39,8 +39,8 @@ def of_the_vm() -> Shell:
 
 def qemu() -> int:
     """The process of our VM, and of no other."""
-    pid = int(Path(f"/run/libvirt/qemu/{vm.name()}.pid").read_text())
-    assert f"guest={vm.name()}," in Path(f"/proc/{pid}/cmdline").read_text()
+    pid = int(Path(f"/run/libvirt/qemu/{libvirt.name()}.pid").read_text())
+    assert f"guest={libvirt.name()}," in Path(f"/proc/{pid}/cmdline").read_text()
     return pid
 
 
@@ -62,8 +62,8 @@ def vagrant(*words: str) -> str:
 @pytest.fixture(autouse=True)
 def a_vm() -> Iterator[None]:
     """Each test has a VM that runs, and leaves one; without one there is nothing to test."""
-    if vm.state() != "running":
-        pytest.skip(f"the lab VM is {vm.state()}: make vm")
+    if libvirt.state() != "running":
+        pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
     yield
     code, said = finish(spawn("vm", "up"))
     assert code == 0, said
@@ -83,7 +83,7 @@ def nothing_left(lab_id: str, before: kernel.Settings) -> None:
     """No container, no changed setting, no note."""
     assert finish(spawn("down", lab_id))[0] == 0
     shell = of_the_vm()
-    assert stack.leftovers(vm.connect(), stack_name(lab_id)) == []
+    assert removal.leftovers(vm.connect(), stack_name(lab_id)) == []
     # Each boot computes its reserve anew, from the memory that is free at that moment.
     changed = kernel.differences(before, kernel.read(shell))
     assert [line for line in changed if not line.startswith("vm.user_reserve_kbytes ")] == []
@@ -138,11 +138,11 @@ def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
 @pytest.mark.parametrize("how", ["hung", "cut off"])
 def test_a_vm_that_does_not_answer(how: str) -> None:
     """Status and start say so, with the command that helps; and it helps."""
-    link = virsh("domiflist", vm.name()).split()[-1]  # its MAC address
+    link = virsh("domiflist", libvirt.name()).split()[-1]  # its MAC address
     if how == "hung":
         os.kill(qemu(), signal.SIGSTOP)
     else:
-        virsh("domif-setlink", vm.name(), link, "down")
+        virsh("domif-setlink", libvirt.name(), link, "down")
     code, said = finish(spawn("status"))
     assert code == 3 and "does not answer" in said and "faultlab vm reset" in said, said
     code, said = finish(spawn("vm", "reset"))

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from faultlab import cli, compose
+from faultlab import cli
+from faultlab.engine import compose
 from faultlab.lab import images
 
 REPO = Path(__file__).resolve().parents[2]

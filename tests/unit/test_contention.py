@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import contention
-from faultlab.contention import Contention, Moment, Observer, Process
+from faultlab.engine import contention
+from faultlab.engine.contention import Contention, Moment, Observer, Process
 from faultlab.lab import check
 from faultlab.lab import load as labs
 
@@ -212,8 +212,8 @@ def test_it_waits_until_the_machine_is_calm(
 ) -> None:
     slept: list[float] = []
     seen = calm_after(*shares)
-    monkeypatch.setattr("faultlab.contention.time.sleep", slept.append)
-    monkeypatch.setattr("faultlab.contention.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr("faultlab.engine.contention.time.sleep", slept.append)
+    monkeypatch.setattr("faultlab.engine.contention.time.monotonic", lambda: sum(slept))
     monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
     Observer().wait_for_calm(5, least)
     assert sum(slept) == seconds

@@ -11,9 +11,9 @@ from threading import Thread
 import pytest
 from docker.models.containers import Container
 
-from faultlab import engine
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Engine, Machine
+from faultlab.engine import exec
+from faultlab.engine.docker import Engine, Machine
 
 UPGRADED = (
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"
@@ -84,7 +84,7 @@ def test_a_command_that_prints_nothing(machine: Machine) -> None:
 def test_a_command_that_prints_without_end(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_MOST_OUTPUT", 1 << 20)
+    monkeypatch.setattr(exec, "_MOST_OUTPUT", 1 << 20)
     monkeypatch.setattr(Docker, "printed", frame(1, b"y\n" * 1000) * 1000)
     with pytest.raises(CannotRun, match="printed more than 1 MiB"):
         machine.run("yes")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import build
+from faultlab.engine import build
 from faultlab.lab import images
 from tests.unit.conftest import forget
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from faultlab import kernel
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Done, Shell
+from faultlab.engine import kernel
+from faultlab.engine.shell import Done, Shell
 
 
 class Fake(Shell):

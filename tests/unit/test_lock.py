@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, stack, status
+from faultlab import engines, status
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
+from faultlab.engine import removal
 from tests.unit.conftest import Result, Run
 
 HOLD = """
@@ -125,7 +126,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
     monkeypatch.setattr(engines, "Engine", Quiet)
-    monkeypatch.setattr(stack, "names", lambda _engine: ["faultlab-mtu"])
+    monkeypatch.setattr(removal, "names", lambda _engine: ["faultlab-mtu"])
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     got = faultlab("sweep", "--json")
     assert got.code == 3

@@ -12,12 +12,12 @@ import pytest
 from faultlab import matrix
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Machine
+from faultlab.engine.docker import Machine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Sign
 from faultlab.lab.limits import at_least
 from faultlab.matrix import Cell, Mark
-from faultlab.stack import Stack
 from tests.unit.conftest import Project, Run
 
 

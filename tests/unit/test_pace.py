@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultlab import pace
-from faultlab.pace import Pace
+from faultlab.engine import pace
+from faultlab.engine.pace import Pace
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from faultlab import flame, sampler
 from faultlab.cli import main
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Done, Shell
+from faultlab.engine.shell import Done, Shell
 from faultlab.probes import perf
 from faultlab.probes.perf import Share, Stacks
 from faultlab.sampler import Recording

@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import speed
-from faultlab.contention import Contention, Moment, Observer
 from faultlab.contract import Contract
 from faultlab.core.errors import CannotRun
+from faultlab.engine import speed
+from faultlab.engine.contention import Contention, Moment, Observer
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most_times
 from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.record import Record
 from faultlab.run import Run
-from faultlab.stack import Stack
 
 STEADY = at_least(1)
 MTU = labs.load("mtu")

@@ -15,7 +15,8 @@ import pytest
 from faultlab import engines, transcript
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import Done, Engine
+from faultlab.engine.docker import Engine
+from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
 from faultlab.use import limits, namespace, rows, sections

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import vm
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Done
+from faultlab.engine import libvirt, vm
+from faultlab.engine.shell import Done
 
 Virsh = Callable[[str], None]
 
@@ -42,15 +42,15 @@ def virsh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Virsh:
 )
 def test_state(virsh: Virsh, said: str, state: str) -> None:
     virsh(f"echo '{said}'; echo")
-    assert vm.state() == state
+    assert libvirt.state() == state
 
 
 def test_without_a_domain_or_a_box_there_is_none(virsh: Virsh, tmp_path: Path) -> None:
     virsh("echo 'error: failed to get domain' >&2; exit 1")
-    assert vm.state() == "absent"
+    assert libvirt.state() == "absent"
     virsh("echo running")
     (tmp_path / ".vm").rmdir()
-    assert vm.state() == "absent"
+    assert libvirt.state() == "absent"
 
 
 def test_address(virsh: Virsh) -> None:
@@ -61,13 +61,13 @@ def test_address(virsh: Virsh) -> None:
  vnet10     52:54:00:8e:3c:11    ipv4         198.19.254.112/24
 ."""
     )
-    assert vm.address() == "198.19.254.112"
+    assert libvirt.address() == "198.19.254.112"
 
 
 def test_a_vm_without_an_address_says_what_helps(virsh: Virsh) -> None:
     virsh("echo ' Name MAC address Protocol Address'")
     with pytest.raises(CannotRun, match="no address") as caught:
-        vm.address()
+        libvirt.address()
     assert caught.value.hint == "faultlab vm reset"
 
 
@@ -83,7 +83,7 @@ def test_a_silent_vm_says_what_libvirt_says(
     virsh: Virsh, said: str, message: str, hint: str
 ) -> None:
     virsh(f"echo '{said}'")
-    problem = vm._silent()
+    problem = libvirt.silent()
     assert (problem.message, problem.hint) == (message, hint)
 
 
@@ -109,9 +109,9 @@ def test_what_a_volume_is_based_on(virsh: Virsh) -> None:
 </volume>
 ."""
     )
-    assert vm._based_on("faultlab.img") == ["faultlab_vagrant_box_image_0.1_box.img"]
+    assert libvirt._based_on("faultlab.img") == ["faultlab_vagrant_box_image_0.1_box.img"]
     virsh("echo '<volume><target><path>/pool/x.img</path></target></volume>'")
-    assert vm._based_on("x.img") == []
+    assert libvirt._based_on("x.img") == []
 
 
 def test_boxes_of_other_builds(virsh: Virsh, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ cat <<'.'
 .
 """
     )
-    assert vm._old_versions() == ["0.20261121.161743"]
+    assert libvirt._old_versions() == ["0.20261121.161743"]
 
 
 def test_a_tmpdir_may_be_too_long_for_sockets(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 _PROGRAMS = 1500  # that a machine of pace 1 starts in a second
 _SECONDS = 0.4

@@ -8,37 +8,29 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from faultlab import compose, subnet
-from faultlab.core import lock, naming
-from faultlab.core.command import meanwhile, uninterrupted
+from faultlab.core import lock
+from faultlab.core.command import meanwhile
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine import (
-    LAB_LABEL,
-    RUN_LABEL,
-    STACK_LABEL,
-    Engine,
-    Machine,
-    Shell,
-)
+from faultlab.engine import compose, subnet
+from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, Engine, Machine
+from faultlab.engine.pace import Pace
+from faultlab.engine.shell import Shell
 from faultlab.lab import images
 from faultlab.lab.model import KERNEL, Lab
-from faultlab.pace import Pace
 
 if TYPE_CHECKING:
     import docker
 else:
     docker = Later("docker")
 
-prefix = naming.prefix
 _READY_SECONDS = 30
 
 # Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
@@ -174,7 +166,7 @@ def launch(engine: Engine, lab: Lab, name: str, run_id: str, folder: Path) -> St
     """
     plan = lab.services
     if engine.kernel is not None:
-        _mark(name).touch(mode=0o600)
+        in_vm_mark(name).touch(mode=0o600)
     labels = {STACK_LABEL: name, LAB_LABEL: lab.id, RUN_LABEL: run_id}
     with engine.errors():
         taken = subnet.of_networks(engine.client.networks.list()) + subnet.host_routes()
@@ -219,102 +211,15 @@ def _make_machines(engine: Engine, stack: Stack) -> None:
 
 def joins(machine: Machine) -> str:
     """The id of the container whose namespaces a daemon has joined; empty for a machine."""
-    return _joined(machine.container)
+    return joined(machine.container)
 
 
-def _joined(container: Any) -> str:
+def joined(container: Any) -> str:
+    """Return the id of the container whose namespaces this one has joined; else nothing."""
     kind, _, where = str(container.attrs["HostConfig"]["NetworkMode"]).partition(":")
     return where if kind == "container" else ""
 
 
-def down(engine: Engine, name: str) -> None:
-    """Remove everything with this stack's label, then read back. Raises CannotRun for a rest."""
-    with uninterrupted():
-        _down(engine, name)
-    if engine.kernel is not None:
-        _mark(name).unlink(missing_ok=True)
-
-
-def may_be_in_vm(name: str) -> bool:
-    """Tell whether this user has started a stack of this name in the VM and not removed it.
-
-    To ask the VM itself takes more than a second of two CPUs without KVM.
-    """
-    return _mark(name).exists()
-
-
-def _mark(name: str) -> Path:
+def in_vm_mark(name: str) -> Path:
+    """Return the file that says that this user has started this stack in the VM."""
     return lock.folder() / f"{name}.in-vm"
-
-
-def _down(engine: Engine, name: str) -> None:
-    bridges = [f"br-{network.id[:12]}" for network in engine.networks(stack=name)]
-    deadline = time.monotonic() + 30
-    while left := leftovers(engine, name):
-        if time.monotonic() > deadline:
-            raise CannotRun(f"Could not remove {', '.join(left)}.", "faultlab sweep")
-        _remove(engine, name)
-    interfaces = _interfaces(engine)
-    still = [bridge for bridge in bridges if bridge in interfaces]
-    if still:
-        raise CannotRun(f"The bridge {still[0]} of {name} is still there.", "ip -d link")
-
-
-def _interfaces(engine: Engine) -> list[str]:
-    """The network interfaces of the machine that the engine runs on."""
-    if engine.kernel is None:
-        return [path.name for path in Path("/sys/class/net").iterdir()]
-    return engine.kernel.must("ls /sys/class/net").split()
-
-
-def _remove(engine: Engine, name: str) -> None:
-    """What joins a machine at the same time, then the machines one by one.
-
-    Docker 20.10 can lock up for good when two containers leave a network at once: one holds the
-    network and wants its controller (getSvcRecords), the other the reverse: moby#42545.
-    """
-    containers = engine.containers(stack=name)
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(partial(_remove_container, engine), filter(_joined, containers)))
-    for container in containers:
-        if not _joined(container):
-            _remove_container(engine, container)
-    for kind in (engine.networks, engine.volumes):
-        for thing in kind(stack=name):
-            _tolerant(engine, thing.remove)
-
-
-def _remove_container(engine: Engine, container: Any) -> None:
-    _tolerant(engine, lambda: container.remove(force=True, v=True))
-
-
-def _tolerant(engine: Engine, remove: Callable[[], None]) -> None:
-    """Remove, where "gone already" and "in use for a moment" are for the next look to judge."""
-    with engine.errors():
-        try:
-            remove()
-        except docker.errors.NotFound:
-            pass
-        except docker.errors.APIError as error:
-            if error.status_code not in (403, 409):
-                raise
-            time.sleep(0.1)
-
-
-def leftovers(engine: Engine, name: str) -> list[str]:
-    """Containers, networks and volumes that still carry this stack's label."""
-    return [
-        *(f"container {container.name}" for container in engine.containers(stack=name)),
-        *(f"network {network.name}" for network in engine.networks(stack=name)),
-        *(f"volume {volume.name}" for volume in engine.volumes(stack=name)),
-    ]
-
-
-def names(engine: Engine) -> list[str]:
-    """Every stack of ours of which anything is left; in a namespace, only those in it."""
-    labels = [
-        *(container.labels for container in engine.containers()),
-        *((network.attrs.get("Labels") or {}) for network in engine.networks()),
-        *((volume.attrs.get("Labels") or {}) for volume in engine.volumes()),
-    ]
-    return sorted({n for label in labels if (n := label[STACK_LABEL]).startswith(prefix())})

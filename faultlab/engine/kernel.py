@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import Shell
+from faultlab.engine.shell import Shell
 
 # Counters and clocks among the sysctls: they move by themselves.
 MOVING = re.compile(

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine import Engine
+from faultlab.engine.docker import Engine
 from faultlab.lab.images import BASE, LABEL, folder, mode, names, short, tag
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultlab.engine import Engine, Shell
+from faultlab.engine.docker import Engine
+from faultlab.engine.shell import Shell
 from faultlab.lab.abilities import ABILITIES, ALWAYS
 
 

@@ -7,20 +7,16 @@ a Machine and does not know which engine it is on.
 from __future__ import annotations
 
 import os
-import socket
-import struct
-import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
-from io import BufferedReader
 from typing import TYPE_CHECKING, Any
 
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.later import Later
+from faultlab.engine.exec import answer, both, cut_off_after
+from faultlab.engine.shell import Done, Shell
 
 if TYPE_CHECKING:
     import docker
@@ -30,7 +26,7 @@ else:  # they take 0.1 s, and much that knows an Engine never talks to one
     docker = Later("docker")
     requests = Later("requests")
 
-STACK_LABEL = "faultlab.stack"
+STACK_LABEL = "faultlab.engine.stack"
 LAB_LABEL = "faultlab.lab.load"
 RUN_LABEL = "faultlab.run"
 
@@ -38,19 +34,6 @@ _SOCKET = "unix:///var/run/docker.sock"
 _GRACE = 5.0  # seconds beyond its time in which a command must have ended
 # Times that a command may take in the VM: without KVM to open and close 200 connections takes 20 s.
 _SLOWER = 2.0
-_MOST_OUTPUT = 64 << 20  # bytes of one command
-_STDERR = 2  # in the headers of what a command prints
-
-
-@dataclass(frozen=True)
-class Done:
-    """A command that ran to its end in a machine. Seconds are wall time."""
-
-    command: str
-    code: int
-    out: str
-    err: str
-    seconds: float
 
 
 @contextmanager
@@ -98,31 +81,6 @@ def docker_url() -> str:
     return (context and context.Host) or _SOCKET
 
 
-class Shell(ABC):
-    """Where a command can be run: a machine or daemon of a stack, or the VM's own kernel."""
-
-    name: str
-
-    @abstractmethod
-    def run(self, command: str, timeout: float = 30) -> Done:
-        """Run a shell command as root and wait for its end.
-
-        Raises CannotRun when the place is not there or the command is still running after `timeout`
-        seconds. A non-zero exit code is a reading, not an error.
-        """
-
-    def must(self, command: str, timeout: float = 30) -> str:
-        """Run a command that has to succeed and return what it printed. Raises CannotRun."""
-        done = self.run(command, timeout)
-        if done.code != 0:
-            tail = (done.err or done.out).strip().splitlines()[-1:] or ["(it printed nothing)"]
-            raise CannotRun(
-                f"On {self.name} this failed with exit code {done.code}: {command}: {tail[0]}",
-                "faultlab status",
-            )
-        return done.out
-
-
 class Machine(Shell):
     """A container of a stack: a machine, or a daemon that has joined one. Probes run in it."""
 
@@ -147,8 +105,8 @@ class Machine(Shell):
             with self.engine.errors():
                 exec_id = api.exec_create(self.container.id, argv)["Id"]
                 line = api.exec_start(exec_id, socket=True)
-                with _cut_off_after(line, timeout + _GRACE):
-                    out, err = _both(answer(line))
+                with cut_off_after(line, timeout + _GRACE):
+                    out, err = both(answer(line))
                 code = api.exec_inspect(exec_id)["ExitCode"]
         except CannotRun as problem:
             if "is not running" in problem.message or "is gone" in problem.message:
@@ -204,58 +162,6 @@ class Machine(Shell):
         with self.engine.errors():
             url = api._url("/containers/{0}/update", self.container.id)
             api._raise_for_status(api._post_json(url, data=change))
-
-
-@contextmanager
-def _cut_off_after(line: Any, seconds: float) -> Iterator[None]:
-    """End a connection to Docker that has not ended by itself by then."""
-    plain = wire(line)
-    plain.settimeout(None)  # a command may be silent for longer than Docker itself
-
-    def cut() -> None:
-        with suppress(OSError):
-            plain.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(seconds, cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        getattr(line, "_response", line).close()  # what holds the connection
-
-
-def wire(line: Any) -> socket.socket:
-    """The socket below a connection that `exec_start(socket=True)` opened."""
-    found: socket.socket = getattr(line, "_sock", line)
-    return found
-
-
-def answer(line: Any) -> BufferedReader:
-    """What Docker sends on a connection that `exec_start(socket=True)` opened, from its beginning.
-
-    The SDK reads the socket itself, and loses what came in one piece with the headers
-    (docker/docker-py#3332): a command that is quick on a busy machine seems to print nothing.
-    """
-    behind_the_headers: BufferedReader = line._response.raw._fp.fp
-    return behind_the_headers
-
-
-def _both(stream: BufferedReader) -> tuple[bytes, bytes]:
-    """What a command prints to its end, on both outputs. Raises CannotRun when it is too much.
-
-    Source: Docker Engine API, "Attach to a container", stream format.
-    """
-    out, err = bytearray(), bytearray()
-    while len(header := stream.read(8)) == 8:
-        which, length = struct.unpack(">BxxxL", header)
-        (err if which == _STDERR else out).extend(stream.read(length))
-        if len(out) + len(err) > _MOST_OUTPUT:
-            raise CannotRun(
-                f"A command printed more than {_MOST_OUTPUT >> 20} MiB.", "faultlab status"
-            )
-    return bytes(out), bytes(err)
 
 
 class Engine:

@@ -1,0 +1,157 @@
+"""Boot: bring the lab VM up, take it back to its boot state, remove it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from faultlab.core import lock, paths
+from faultlab.core.command import stream
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.engine import libvirt, vm
+from faultlab.engine.build import ensure_images
+from faultlab.engine.docker import Engine
+from faultlab.engine.libvirt import Say
+from faultlab.engine.vm import BOOT_SECONDS
+from faultlab.lab import images
+
+_BOOT = "boot"  # the name of the snapshot
+_BOX_ID = "/etc/faultlab-box"  # in the VM: the digest of what it was built from
+
+
+def up(term: Terminal) -> None:
+    """Bring the VM up, and say where."""
+    bring_up(term)
+    term.json({"state": libvirt.state(), "address": libvirt.address()})
+
+
+def bring_up(term: Terminal) -> None:
+    """Set up libvirt, build the box, boot the VM; each only where it is missing."""
+    local = Engine()
+    with lock.hold("vm", "vm up", wait=True):
+        with term.step("libvirt", "looking for what is missing") as step:
+            stream([str(paths.root() / "setup/libvirt.sh")], step.note)
+            step.done("ready")
+        with term.step("images", "looking for what has to be built") as step:
+            ensure_images(local, step.note)
+            step.done("ready")
+        with term.step("box", "looking whether it is up to date") as step:
+            tags = " ".join(images.tag(name) for name in images.names() if name != images.BASE)
+            build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(libvirt.folder())]
+            stream(build, step.note)
+            step.done("ready")
+        with term.step("vm", "looking whether it runs") as step:
+            _boot(step.note)
+            step.done(f"up at {libvirt.address()}")
+
+
+def _boot(note: Say) -> None:
+    """Have the VM run with the current box, and its boot state kept for reset."""
+    libvirt.refuse_what_is_not_ours()
+    if libvirt.state() != "absent" and not _current(note):
+        note("removing the old one: it was made from another box")
+        _destroy(note)
+    if libvirt.state() != "running":
+        _start(note)
+    _keep_boot_state(note)
+    libvirt.forget_old_boxes(note)
+
+
+def _current(note: Say) -> bool:
+    """Was the VM made from the box that is here now? Boots it if it is off."""
+    if libvirt.state() != "running":
+        try:
+            _start(note)
+        except CannotRun:
+            return False  # its disk is broken: qemu was killed, say
+    kernel = vm.connect(BOOT_SECONDS).kernel
+    return (
+        kernel.run(f"cat {_BOX_ID}").out.strip()
+        == (libvirt.folder() / "digest").read_text().strip()
+    )
+
+
+def _start(note: Say) -> None:
+    how, why = libvirt.acceleration()
+    note(f"booting it with {how}: {why}")
+    libvirt.vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
+    note("waiting for Docker in it")
+    vm.connect(BOOT_SECONDS).info()
+
+
+def _destroy(note: Say) -> None:
+    libvirt.virsh("destroy", libvirt.name())
+    libvirt.virsh("snapshot-delete", libvirt.name(), _BOOT)
+    try:
+        libvirt.vagrant("destroy", "--force", note=note)
+    except CannotRun as problem:  # made from a folder that is gone: Vagrant does not know it
+        code, text = libvirt.virsh(
+            "undefine", libvirt.name(), "--snapshots-metadata", "--remove-all-storage"
+        )
+        if code != 0:
+            raise CannotRun(
+                f"The lab VM could not be removed: {text}", "virsh list --all"
+            ) from problem
+
+
+def _keep_boot_state(note: Say) -> None:
+    """Take the snapshot that reset goes back to, while nothing of ours is in the VM."""
+    if libvirt.virsh("snapshot-info", libvirt.name(), _BOOT)[0] == 0 or vm.connect().containers():
+        return
+    note("keeping its boot state")
+    code, text = libvirt.virsh("snapshot-create-as", libvirt.name(), _BOOT, timeout=120)
+    if code != 0:
+        raise CannotRun(f"The boot state of the lab VM could not be kept: {text}", "make vm-down")
+
+
+def reset(term: Terminal) -> None:
+    """Back to the boot state of disk, memory and kernel. Raises CannotRun."""
+    with lock.hold("vm", "vm reset"), term.step("vm", "going back to its boot state") as step:
+        libvirt.refuse_what_is_not_ours()
+        if libvirt.state() == "absent":
+            raise CannotRun("There is no lab VM.", "make vm")
+        try:
+            _revert(step.note)
+        except CannotRun as problem:
+            step.note(f"making it anew: {problem.message}")
+            _destroy(step.note)
+            _boot(step.note)
+        step.done(f"as it was after boot, at {libvirt.address()}")
+    term.json({"state": libvirt.state(), "address": libvirt.address()})
+
+
+def _revert(note: Say) -> None:
+    code, text = libvirt.virsh("snapshot-revert", libvirt.name(), _BOOT, "--running", timeout=45)
+    if code != 0:
+        raise CannotRun(text)
+    note("waiting for it")
+    kernel = vm.connect(BOOT_SECONDS).kernel
+    kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
+
+
+def down(term: Terminal) -> None:
+    """Remove the VM; its box stays."""
+    with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
+        libvirt.refuse_what_is_not_ours()
+        was = libvirt.state()
+        if was != "absent":
+            _destroy(step.note)
+        step.done("removed" if was != "absent" else "there was none")
+    term.json({"state": libvirt.state()})
+
+
+def ssh(_term: Terminal) -> None:
+    """Become a shell in the VM."""
+    if libvirt.state() != "running":
+        raise libvirt.silent()
+    command = vm.ssh_command()
+    os.execvp(command[0], command)
+
+
+def status(term: Terminal) -> None:
+    """Say what libvirt says of the VM."""
+    found = libvirt.state()
+    where = libvirt.address() if found == "running" else ""
+    term.say(f"The lab VM is {found}{' at ' + where if where else ''}.")
+    term.json({"state": found, "address": where})

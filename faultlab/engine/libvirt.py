@@ -1,0 +1,124 @@
+"""Libvirt: the VM as libvirt and Vagrant know it: its state, its address, its boxes.
+
+Its state is always asked from libvirt, so that what a user does with `vagrant` by hand is noticed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from faultlab.core import paths
+from faultlab.core.command import run, stream
+from faultlab.core.errors import CannotRun
+
+State = Literal["absent", "off", "paused", "running"]
+Say = Callable[[str], None]
+
+_URI = "qemu:///system"
+_POOL = "default"
+_BOX_VOLUME = "faultlab_vagrant_box_image_"  # what vagrant-libvirt calls a box's copy in the pool
+
+
+def name() -> str:
+    """The VM's name in Vagrant and libvirt."""
+    return os.environ.get("FAULTLAB_VM_NAME", "faultlab")
+
+
+def folder() -> Path:
+    """What `images/vm/build.sh` makes: disk, kernel, box, ssh key."""
+    return paths.root() / ".vm"
+
+
+def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
+    """Run virsh; return its exit code and both outputs."""
+    done = run(["virsh", "--connect", _URI, *words], timeout=timeout)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def state() -> State:
+    """What libvirt says of the VM now; without libvirt there is none."""
+    if not folder().is_dir() or shutil.which("virsh") is None:
+        return "absent"
+    code, text = virsh("domstate", name())
+    if code != 0:
+        return "absent"
+    return "running" if text == "running" else "paused" if text == "paused" else "off"
+
+
+def refuse_what_is_not_ours() -> None:
+    """Raises CannotRun when the VM of our name was made from another folder that is still there."""
+    _, text = virsh("desc", name())
+    made_from = Path(text.removeprefix("Source: ")).parent
+    if state() != "absent" and made_from != paths.root() and (made_from / "Vagrantfile").is_file():
+        raise CannotRun(
+            f"The VM {name()} belongs to {made_from}.", f"{made_from}/.venv/bin/faultlab vm down"
+        )
+
+
+def address() -> str:
+    """The VM's IPv4 address. Raises CannotRun when libvirt knows none."""
+    _, text = virsh("domifaddr", name(), "--source", "lease")
+    for word in text.split():
+        if "/" in word and word[0].isdigit():
+            return word.split("/")[0]
+    raise CannotRun("The lab VM has no address.", "faultlab vm reset")
+
+
+def silent() -> CannotRun:
+    """Why nobody answers: what libvirt says of the VM, and what helps."""
+    found = state()
+    if found != "running":
+        return CannotRun(f"The lab VM is {found}.", "make vm")
+    return CannotRun("The lab VM does not answer.", "faultlab vm reset")
+
+
+def acceleration() -> tuple[str, str]:
+    """`kvm` or `tcg`, found by booting a guest, and the reason. Raises CannotRun."""
+    done = run([str(paths.root() / "setup/accel.sh"), str(folder() / "vmlinuz")], timeout=60)
+    if done.returncode != 0:
+        raise CannotRun(f"No acceleration found out: {done.stderr.strip()}", "make vm")
+    return done.stdout.strip(), done.stderr.strip().split(": ", 2)[-1]
+
+
+def forget_old_boxes(note: Say) -> None:
+    """Remove the copies that Vagrant and libvirt keep of boxes that were replaced, 0.6 GB each."""
+    volumes = [line.split()[0] for line in virsh("vol-list", _POOL)[1].splitlines()[2:] if line]
+    used = {base for volume in volumes for base in _based_on(volume)}
+    for volume in volumes:
+        if volume.startswith(_BOX_VOLUME) and volume not in used:
+            note(f"removing the old box {volume}")
+            virsh("vol-delete", "--pool", _POOL, volume)
+    for version in _old_versions():
+        box = ["faultlab", "--provider", "libvirt", "--box-version", version]
+        vagrant("box", "remove", *box, "--force", note=note)
+
+
+def _old_versions() -> list[str]:
+    """Vagrant's copies of boxes that are not this folder's; each folder still has its own in .vm.
+
+    Not left to `vagrant box prune`: it counts the newest as the current one, and fails in the
+    plugin when the VM was made from another, as it is where two folders have built a box.
+    """
+    done = run(["vagrant", "box", "list", "--machine-readable"], timeout=60, env=_cwd())
+    listed = re.findall(r",box-name,faultlab\n.*\n.*,box-version,(\S+)", done.stdout)
+    return [version for version in listed if version != (folder() / "version").read_text().strip()]
+
+
+def _based_on(volume: str) -> list[str]:
+    """The volume that this one is a layer upon, if any."""
+    _, text = virsh("vol-dumpxml", "--pool", _POOL, volume)
+    return re.findall(r"<backingStore>\s*<path>[^<]*/([^/<]+)</path>", text)
+
+
+def vagrant(*words: str, note: Say, env: Mapping[str, str] | None = None) -> None:
+    """Run Vagrant; `note` gets each line that it prints. Raises CannotRun."""
+    stream(["vagrant", *words, "--no-color"], note, {**_cwd(), **(env or {})})
+
+
+def _cwd() -> dict[str, str]:
+    return {"VAGRANT_CWD": str(paths.root())}

@@ -1,0 +1,44 @@
+"""Shell: where a command can be run, and what came of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from faultlab.core.errors import CannotRun
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ran to its end in a machine. Seconds are wall time."""
+
+    command: str
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+
+class Shell(ABC):
+    """Where a command can be run: a machine or daemon of a stack, or the VM's own kernel."""
+
+    name: str
+
+    @abstractmethod
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Run a shell command as root and wait for its end.
+
+        Raises CannotRun when the place is not there or the command is still running after `timeout`
+        seconds. A non-zero exit code is a reading, not an error.
+        """
+
+    def must(self, command: str, timeout: float = 30) -> str:
+        """Run a command that has to succeed and return what it printed. Raises CannotRun."""
+        done = self.run(command, timeout)
+        if done.code != 0:
+            tail = (done.err or done.out).strip().splitlines()[-1:] or ["(it printed nothing)"]
+            raise CannotRun(
+                f"On {self.name} this failed with exit code {done.code}: {command}: {tail[0]}",
+                "faultlab status",
+            )
+        return done.out
