@@ -4,7 +4,7 @@
 set -euo pipefail
 
 name=faultlab-bench
-label=(--label "faultlab.engine.stack=$name")
+label=(--label "faultlab.stack=$name")
 image() { .venv/bin/python -c "from faultlab import images; print(images.tag('$1'))"; }
 
 up() {

@@ -16,7 +16,7 @@ from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.probes import wrk
-from faultlab.run import Run
+from faultlab.run.run import Run
 
 LAB = "repeat-queries"  # nginx, PHP-FPM and MariaDB, all of them read
 SECONDS = 8

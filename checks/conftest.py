@@ -15,9 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import engines
 from faultlab.case import namespace
-from faultlab.contract import walk
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
@@ -25,7 +23,9 @@ from faultlab.engine import vm
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run import Run
+from faultlab.run import placement
+from faultlab.run.contract import walk
+from faultlab.run.run import Run
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()
@@ -50,7 +50,7 @@ def engine_for(lab: Lab) -> Engine:
     if os.environ.get("FAULTLAB_ENGINE") == "vm":
         return vm.connect()
     try:
-        return engines.at_hand(lab)
+        return placement.at_hand(lab)
     except CannotRun as problem:
         pytest.skip(problem.message)
 

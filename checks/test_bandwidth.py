@@ -3,12 +3,12 @@
 import time
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
-from faultlab.measured import FAULTY, Measured
 from faultlab.probes import cpu, link, memcaslap, qdisc
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY, Measured
 
 # Connections: the fewest and the most of the document of origin.
 CROWDS = (16, 768)

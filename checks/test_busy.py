@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import vmstat, wrk
+from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most_times, exactly
 from faultlab.probes import cgroup, startup
+from faultlab.run.contract import Contract
 
 LONGEST = 120
 

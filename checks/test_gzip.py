@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most_times
 from faultlab.probes import curl, qdisc, wrk
+from faultlab.run.contract import Contract
 
 PAGE = "http://web/list/restaurants.html"
 ACCEPT = "-H 'Accept-Encoding: gzip'"

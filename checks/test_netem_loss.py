@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
-from faultlab.measured import FAULTY, Measured
 from faultlab.probes import ab, hping3, interface, qdisc
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY, Measured
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ TCP; what port 80 loses on top of that asks for the port; what still never comes
 
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most
 from faultlab.probes import curl, hping3, interface, iptables, ping, qdisc
+from faultlab.run.contract import Contract
 
 PAGES = 12
 

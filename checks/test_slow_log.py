@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import ab, log, mysql, slowlog, wrk
+from faultlab.run.contract import Contract
 
 PAGE = "http://app:8080/popular.jsp?month=5"
 # A partner fetches its orders, one by one: it works between them, and holds nobody up.

@@ -3,11 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import ab, vmstat, wrk
+from faultlab.run.contract import Contract
 
 PORTS = (8080, 8081)
 PAGE = "basket.jsp?kb=1024"

@@ -7,12 +7,12 @@ other labs is. A flood in the background would end some day, and the lab would b
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most
-from faultlab.measured import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.probes import curl, hping3, interface, nstat, ss
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, Measured
 
 PAGES = 12
 SEATS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is for peers that are proven

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from faultlab import sampler
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import mysql, mysqlslap
+from faultlab.run.contract import Contract
 
 CREATED = "Created_tmp_disk_tables"
 ASKED = "Com_select"

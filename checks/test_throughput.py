@@ -8,12 +8,12 @@ ports for a minute.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
-from faultlab.measured import FAULTY, HEALTHY, Measured
 from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY, HEALTHY, Measured
 
 MAX = 200
 OVERFLOWS = "TcpExtListenOverflows"

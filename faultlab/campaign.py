@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from faultlab.case import Case, digests
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.record import VERDICTS
+from faultlab.run.record import VERDICTS
 
 SCHEMA = 1
 

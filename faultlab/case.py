@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faultlab import digest, rotation
 from faultlab.core import lock, paths
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
 from faultlab.lab import check
 from faultlab.lab.model import Lab
-from faultlab.record import Record, worst
+from faultlab.run import digest, rotation
+from faultlab.run.record import Record, worst
 
 _JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict: all passed, or not
 _INTERRUPTED = 2  # also when a check file cannot be imported: then no test was collected

@@ -2,105 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict
 
-from faultlab import engines
-from faultlab.core import lock, paths
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import build, compose, libvirt, removal, stack, trial
+from faultlab.engine import build, libvirt
 from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine, Machine
+from faultlab.engine.docker import Engine
 from faultlab.lab import check
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
-from faultlab.lab.model import Lab
-from faultlab.record import Record
-
-_TRIED_ON = "healthy"  # the lab whose stack is brought up for the trial
-_DISK_GB = 3
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One thing that was tried, whether it is as it should be, and what to type if not."""
-
-    name: str
-    ok: bool
-    text: str
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Where a lab runs: here, in the lab VM only, or not at all."""
-
-    lab: str
-    verdict: Literal["RUN", "VM", "SKIP"]
-    reason: str
-
-
-def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
-    """Try Docker, Compose, the images and a real stack: facts, and the abilities that lack."""
-    info = engine.info()
-    kernel, cgroup = info.get("KernelVersion", "?"), info.get("CgroupVersion", "?")
-    free = shutil.disk_usage(paths.root()).free / 1e9
-    facts = [
-        Fact("docker", True, f"{info.get('ServerVersion')}, kernel {kernel}, cgroup v{cgroup}"),
-        Fact("compose", True, " ".join(compose.program())),
-        Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
-    ]
-    lacking = build.missing(engine)
-    text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
-    facts.append(Fact("images", not lacking, text, "make setup"))
-    if lacking:
-        return facts, {}
-    tried, missing = _try_stack(engine)
-    return facts + tried, missing
-
-
-def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
-    lab = labs.load(_TRIED_ON)
-    name = stack_name("doctor")
-    with lock.hold(name, "doctor"):
-        removal.down(engine, name)
-        record = Record.create("doctor", name, {})
-        try:
-            place = stack.up(engine, lab, name, record.id, record.folder)
-            web = place["web"]
-            facts = [Fact("stack", True, f"came up: {', '.join(place)}"), sysctls(web)]
-            return facts, trial.missing(web)
-        finally:
-            removal.down(engine, name)
-
-
-def sysctls(machine: Machine) -> Fact:
-    """Is exactly /proc/sys/net writable?"""
-    net = machine.run("sysctl -w net.core.somaxconn=4096").code == 0
-    closed = [
-        key
-        for key in ("kernel.panic", "vm.swappiness")
-        if machine.run(f"sysctl -w {key}=$(sysctl -n {key})").code != 0
-    ]
-    ok = net and len(closed) == 2
-    return Fact(
-        "sysctls",
-        ok,
-        "net.* writable in a machine, kernel.* and vm.* not"
-        if ok
-        else f"net.* writable: {net}, closed: {', '.join(closed) or 'none'}",
-        "docker info",
-    )
-
-
-def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
-    """Where this lab runs, with the reason."""
-    why = engines.reason(lab, lacking)
-    return Outlook(lab.id, "VM" if why else "RUN", why)
+from faultlab.run.placement import Outlook, outlook
+from faultlab.run.preflight import Fact, examine
 
 
 def _vm() -> list[Fact]:

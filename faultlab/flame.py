@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from faultlab import engines, sampler
+from faultlab import sampler
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
@@ -24,7 +24,8 @@ from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.lab import images
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
-from faultlab.run import Run
+from faultlab.run import placement
+from faultlab.run.run import Run
 from faultlab.sampler import LONGEST, Recording
 
 _ALONE = 10  # seconds that a user gets who makes the load
@@ -51,9 +52,9 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
         raise BadInput(
             f"--seconds takes 1 to {LONGEST}, not {seconds}.", f"faultlab flame {lab_id}"
         )
-    lab = engines.named(lab_id)
+    lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.id), f"flame {lab.id}"):
-        run = Run.attach(engines.having(lab.id), lab)
+        run = Run.attach(placement.having(lab.id), lab)
         recording = _record(term, run, seconds, load, mode)
         if not recording.stacks.total:
             raise CannotRun(

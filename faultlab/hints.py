@@ -12,7 +12,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine import peek
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.record import READY, Record
+from faultlab.run.record import READY, Record
 
 
 def hint(term: Terminal, lab_id: str) -> None:
@@ -49,9 +49,9 @@ def told(lab: Lab, text: str) -> str:
 def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
     """A lab that is up and the record of its run, while nobody else can change it."""
     if lab_id == MYSTERY:
-        from faultlab import engines
+        from faultlab.run import placement
 
-        lab = engines.named(lab_id)
+        lab = placement.named(lab_id)
     else:
         lab = labs.load(lab_id)
     with lock.hold(naming.prefix() + lab.id, f"hint {lab.id}"):
@@ -69,7 +69,7 @@ def _seen(lab: Lab) -> Record | None:
 
 def _searched(lab: Lab) -> Record:
     """The record of a lab that is up anywhere, or why there is none. Raises CannotRun."""
-    from faultlab import engines
-    from faultlab.run import Run
+    from faultlab.run import placement
+    from faultlab.run.run import Run
 
-    return Run.attach(engines.having(lab.id), lab).record
+    return Run.attach(placement.having(lab.id), lab).record

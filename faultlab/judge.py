@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab.contract import Contract
 from faultlab.core.errors import CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import check
 from faultlab.lab import load as labs
-from faultlab.measured import Measured
-from faultlab.record import Record, worst
+from faultlab.run.contract import Contract
+from faultlab.run.readings import Measured
+from faultlab.run.record import Record, worst
 
 
 @dataclass(frozen=True)

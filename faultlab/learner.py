@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
 
-from faultlab import engines, inject
 from faultlab.core import lock
 from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.defaults import MYSTERY, Wanted
@@ -22,8 +21,9 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab
-from faultlab.record import READY, Record
-from faultlab.run import Run
+from faultlab.run import inject, placement
+from faultlab.run.record import READY, Record
+from faultlab.run.run import Run
 
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
 
@@ -34,7 +34,7 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
     `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
     when it cannot run.
     """
-    lab = labs.load(lab_id).called(MYSTERY) if blind else engines.named(lab_id)
+    lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
     with lock.hold(stack_name(lab.id), f"start {lab.id}"):
         with term.alive("start", "looking whether it is up"):
             place = _found(lab, wanted)
@@ -46,8 +46,8 @@ def _found(lab: Lab, wanted: Wanted) -> Stack:
     """Return the lab's stack, empty where it is not up; the VM is asked only if it may be there."""
     name = stack_name(lab.id)
     if lab.scope == "kernel" or wanted == "vm" or removal.may_be_in_vm(name):
-        return Stack(engines.having(lab.id, vm.BOOT_SECONDS), name)
-    return engines.here(lab.id)
+        return Stack(placement.having(lab.id, vm.BOOT_SECONDS), name)
+    return placement.here(lab.id)
 
 
 def _up_already(term: Terminal, lab: Lab, wanted: Wanted, place: Stack) -> bool:
@@ -74,9 +74,9 @@ def _ready(lab: Lab, place: Stack) -> bool:
 
 def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
-    lab = engines.named(lab_id)
+    lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
-        old = engines.having(lab.id)
+        old = placement.having(lab.id)
         if wanted == "auto" and Stack(old, stack_name(lab.id)):
             wanted = "local" if old.kernel is None else "vm"
         take_down(old, stack_name(lab.id))
@@ -90,7 +90,7 @@ def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
     """
     name = stack_name(lab.id)
     term.heading(f"{lab.id}: {lab.title}")
-    engine = engines.choose(term, lab, wanted)
+    engine = placement.choose(term, lab, wanted)
     try:
         with term.step("stack", "starting its containers") as step:
             run = Run.begin(engine, lab, name)
@@ -159,8 +159,8 @@ def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
 
 def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
-    lab = engines.named(lab_id)
-    engine = engines.having(lab.id)
+    lab = placement.named(lab_id)
+    engine = placement.having(lab.id)
     place = Stack(engine, stack_name(lab.id))
     if not place:
         raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
@@ -240,7 +240,7 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
 
 def debrief(term: Terminal, lab_id: str) -> None:
     """Show the lesson."""
-    lab = engines.named(lab_id)
+    lab = placement.named(lab_id)
     term.markdown(lab.lesson)
     term.json({"lab": lab.id, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
 
@@ -250,7 +250,7 @@ def down(term: Terminal, lab_id: str) -> None:
     labs.known(lab_id)  # not loaded: a mistake in its folder must not keep it up
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
-        engine = engines.having(lab_id)
+        engine = placement.having(lab_id)
         was = removal.leftovers(engine, name)
         with term.step("down", "removing its containers, network and volumes") as step:
             take_down(engine, name)
@@ -261,6 +261,6 @@ def down(term: Terminal, lab_id: str) -> None:
 @contextmanager
 def attached(lab_id: str, verb: str) -> Iterator[Run]:
     """The run of a lab that is up, read while nobody else can change it."""
-    lab = engines.named(lab_id)  # first: a typing error is one whether or not Docker is up
+    lab = placement.named(lab_id)  # first: a typing error is one whether or not Docker is up
     with lock.hold(stack_name(lab.id), f"{verb} {lab.id}"):
-        yield Run.attach(engines.having(lab.id), lab)
+        yield Run.attach(placement.having(lab.id), lab)

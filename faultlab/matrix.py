@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from faultlab import case, verify
+from faultlab import case
 from faultlab.core import lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
@@ -24,9 +24,10 @@ from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding, Reading
 from faultlab.lab.model import Lab
-from faultlab.measured import FAULTY, showing
-from faultlab.record import Record
-from faultlab.run import Run
+from faultlab.run.placement import engines_of
+from faultlab.run.readings import FAULTY, showing
+from faultlab.run.record import Record
+from faultlab.run.run import Run
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
 LETTERS: dict[Mark, str] = {
@@ -61,7 +62,7 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: Wante
     chosen = [labs.load(i) for i in (labs.ids() if everything else dict.fromkeys(lab_ids))]
     judges = {lab.id: check.load(lab.id) for lab in chosen}
     columns = [lab for lab in chosen if judges[lab.id].evidence]
-    places, cannot = verify.engines_of(term, chosen, wanted)
+    places, cannot = engines_of(term, chosen, wanted)
     rows: dict[str, list[Cell]] = {}
     for lab in chosen:
         with term.step("run", lab.id) as step:

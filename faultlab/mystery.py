@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab import engines, learner
+from faultlab import learner
 from faultlab.core import defaults, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
@@ -22,7 +22,8 @@ from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth
-from faultlab.record import Record
+from faultlab.run import placement
+from faultlab.run.record import Record
 
 NAME = defaults.MYSTERY
 _CONTROLS = 0.2  # of the draws: somebody who looks for a fault every time finds one every time
@@ -98,7 +99,7 @@ def start(
         seed = random.SystemRandom().randrange(10_000)
     name = stack_name(NAME)
     with lock.hold(name, NAME):
-        if stack.Stack(engines.having(NAME), name):
+        if stack.Stack(placement.having(NAME), name):
             raise CannotRun("A mystery is up already.", f"make down-{NAME}")
         with term.step("draw", "looking what runs here") as step:
             drawn = _first_that_runs(found, seed, wanted)
@@ -110,7 +111,7 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: Wanted) -> Lab:
     """Without the VM unless it is asked for: what needs it would be told apart by that."""
     engine = Engine()
     for lab in order(found, seed):
-        if wanted == "vm" or not engines.needs_vm(engine, lab):
+        if wanted == "vm" or not placement.needs_vm(engine, lab):
             return lab
     raise CannotRun("None of these labs runs here.", f"faultlab {NAME} --engine vm")
 

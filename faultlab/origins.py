@@ -13,7 +13,6 @@ from operator import attrgetter
 from typing import Any
 
 from faultlab import plot
-from faultlab.contract import ill_in
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
@@ -22,8 +21,9 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.model import Figure, Lab
 from faultlab.ladder import Ladder, ladders, svg
-from faultlab.measured import FIXED, HEALTHY, PHASES, Measured
-from faultlab.record import Record
+from faultlab.run.contract import ill_in
+from faultlab.run.readings import FIXED, HEALTHY, PHASES, Measured
+from faultlab.run.record import Record
 
 _ABOUT_FIGURES = """\
 # The documents of origin, and what is measured here

@@ -21,7 +21,7 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
-from faultlab.record import Record
+from faultlab.run.record import Record
 
 FILE = "sweep.svg"
 _BEFORE = ", before"  # the faulty phase once more, on the fresh stack of an alternative

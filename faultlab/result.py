@@ -15,7 +15,7 @@ from faultlab.campaign import Campaign
 from faultlab.case import Case
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.terminal import Terminal
-from faultlab.record import VERDICTS, worst
+from faultlab.run.record import VERDICTS, worst
 
 
 class Result:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 
-from faultlab import engines
 from faultlab.core import lock, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
@@ -16,6 +15,7 @@ from faultlab.engine.removal import take_down
 from faultlab.engine.stack import Stack
 from faultlab.lab import images
 from faultlab.probes import interface, iptables, qdisc
+from faultlab.run import placement
 
 _PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
 
@@ -50,7 +50,7 @@ def rows(engine: Engine) -> list[Row]:
 
 def show(term: Terminal, spoil: bool) -> None:
     """Print the stacks; with `spoil` also what differs from a new machine."""
-    found_engines, unreached = engines.everywhere()
+    found_engines, unreached = placement.everywhere()
     reached = {engine.name: engine for engine in found_engines}
     found = [row for engine in reached.values() for row in rows(engine)]
     if not found:
@@ -114,7 +114,7 @@ def sweep(term: Terminal, images_too: bool) -> None:
     removed: list[str] = []
     with term.step("sweep", "removing everything of ours") as step:
         # A second look finds what Docker was still making when its client was killed.
-        reached, unreached = engines.everywhere()
+        reached, unreached = placement.everywhere()
         for engine in [*reached, *reached]:
             for name in removal.names(engine):
                 step.note(f"removing {name}")

@@ -14,8 +14,8 @@ from faultlab.core.text import number
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Limit
-from faultlab.measured import PHASES, Measured
-from faultlab.record import READY, Record
+from faultlab.run.readings import PHASES, Measured
+from faultlab.run.record import READY, Record
 
 _MOST = 20
 

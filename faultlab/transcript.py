@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from faultlab import engines
 from faultlab.core import lock
 from faultlab.core.command import run as run_command
 from faultlab.core.defaults import Wanted
@@ -24,8 +23,9 @@ from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.measured import FAULTY, FIXED, HEALTHY
-from faultlab.run import Run
+from faultlab.run import placement
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.run import Run
 
 _BLOCK = re.compile(
     r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
@@ -58,7 +58,7 @@ def record(term: Terminal, target: str) -> None:
 def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: Wanted) -> None:
     name = stack_name(lab.id)
     with lock.hold(name, f"transcript {lab.id}"):
-        engine = engines.choose(term, lab, wanted)
+        engine = placement.choose(term, lab, wanted)
         with term.step("record", "starting") as step:
             _walk(engine, lab, file, step)
 

@@ -12,23 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import campaign, case, doctor
+from faultlab import campaign, case
 from faultlab.campaign import Campaign
 from faultlab.case import Case, Runner
 from faultlab.core import paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import Wanted
-from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
-from faultlab.engine import boot, vm
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
 from faultlab.engine.removal import take_down
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.result import Result
+from faultlab.run.placement import engines_of
 
 
 def verify(
@@ -94,45 +92,6 @@ def _kept(term: Terminal, old: Campaign, asked: Campaign, engines: Mapping[str, 
     again = sum(case.verdict != "skip" for case in old.cases) - len(kept)
     term.say(line + (f", {again} others are made again" if again else ""))
     return kept
-
-
-def engines_of(
-    term: Terminal, chosen: Sequence[Lab], wanted: Wanted
-) -> tuple[dict[str, Engine], dict[str, str]]:
-    """The engine of each lab, ready; and why those have none that `wanted` does not allow."""
-    places: dict[str, Engine] = {}
-    cannot: dict[str, str] = {}
-    local, lacking = (None, {}) if wanted == "vm" else _local(term)
-    inside: Engine | None = None
-    for lab in chosen:
-        outlook = doctor.outlook(lab, lacking)
-        if local is not None and outlook.verdict == "RUN":
-            places[lab.id] = local
-        elif wanted == "local":
-            cannot[lab.id] = (
-                f"needs the lab VM ({outlook.reason}): faultlab verify {lab.id} --engine vm"
-            )
-        else:
-            if inside is None:
-                boot.bring_up(term)
-                inside = vm.connect()
-            places[lab.id] = inside
-    return places, cannot
-
-
-def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
-    """The local engine with every image, and what its kernel lacks. Raises CannotRun."""
-    engine = Engine()
-    with term.step("images", "looking for what has to be built") as step:
-        ensure_images(engine, step.note)
-        step.done("ready")
-    with term.step("doctor", "trying what this machine can run") as step:
-        facts, lacking = doctor.examine(engine)
-        step.done("tried")
-    amiss = [fact for fact in facts if not fact.ok]
-    if amiss:
-        raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", "faultlab doctor")
-    return engine, lacking
 
 
 @dataclass(frozen=True)

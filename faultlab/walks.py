@@ -18,7 +18,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from faultlab import campaign
 from faultlab.case import Case
-from faultlab.contract import alternative, before, cheat, fixed_only
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import check
@@ -26,8 +25,9 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Measure
 from faultlab.lab.limits import Bound
 from faultlab.lab.model import Lab
-from faultlab.measured import FAULTY, FIXED, HEALTHY
-from faultlab.record import Record
+from faultlab.run.contract import alternative, before, cheat, fixed_only
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.record import Record
 
 SCHEMA = 1
 BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them

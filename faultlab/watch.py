@@ -17,19 +17,18 @@ from typing import Any
 from rich.live import Live
 from rich.table import Table
 
-from faultlab import engines
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.engine.stack import Stack
-from faultlab.measured import FAULTY, HEALTHY
-from faultlab.record import Record, span
-from faultlab.report import series
-from faultlab.report.series import Samples
-from faultlab.run import Run
-from faultlab.timeline import FILE, Timeline
-from faultlab.traffic import traffic
+from faultlab.run import placement, series
+from faultlab.run.background_load import traffic
+from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.run.record import Record, span
+from faultlab.run.run import Run
+from faultlab.run.series import Samples
+from faultlab.run.timeline import FILE, Timeline
 
 _MOST = 8  # lines on the screen
 _KEPT = 60.0  # seconds in a spark line
@@ -64,8 +63,8 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
     """Show them until Ctrl-C, or for so many seconds. Raises CannotRun when the lab goes away."""
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
-    lab = engines.named(lab_id)
-    run = Run.attach(engines.having(lab.id), lab)
+    lab = placement.named(lab_id)
+    run = Run.attach(placement.having(lab.id), lab)
     chosen = telling(run.record)
     samples = _Live()
     end = time.monotonic() + (seconds if seconds is not None else math.inf)

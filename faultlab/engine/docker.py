@@ -26,8 +26,8 @@ else:  # they take 0.1 s, and much that knows an Engine never talks to one
     docker = Later("docker")
     requests = Later("requests")
 
-STACK_LABEL = "faultlab.engine.stack"
-LAB_LABEL = "faultlab.lab.load"
+STACK_LABEL = "faultlab.stack"
+LAB_LABEL = "faultlab.lab"
 RUN_LABEL = "faultlab.run"
 
 _SOCKET = "unix:///var/run/docker.sock"

@@ -24,7 +24,7 @@ def labels(stack: str) -> dict[str, dict[str, str]] | None:
     where = _socket()
     if where is None:
         return None
-    wanted = json.dumps({"label": [f"faultlab.engine.stack={stack}"]})
+    wanted = json.dumps({"label": [f"faultlab.stack={stack}"]})
     try:
         containers = _get(where, f"/containers/json?all=1&filters={quote(wanted)}")
         found = [container["Labels"] for container in containers]

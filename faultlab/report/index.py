@@ -17,10 +17,10 @@ from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab
-from faultlab.measured import FAULTY, FIXED, Measured
-from faultlab.record import Record
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment, lead
+from faultlab.run.readings import FAULTY, FIXED, Measured
+from faultlab.run.record import Record
 
 FILE = "index.html"
 _LAST = 30  # runs in a spark line

@@ -18,12 +18,12 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
-from faultlab.measured import FIXED, PHASES, Measured
-from faultlab.record import READY, Record, span
-from faultlab.report import series
-from faultlab.report.series import Chart
+from faultlab.run import series
+from faultlab.run.readings import FIXED, PHASES, Measured
+from faultlab.run.record import READY, Record, span
+from faultlab.run.series import Chart
+from faultlab.run.timeline import FILE as TIMELINE
 from faultlab.story import Line
-from faultlab.timeline import FILE as TIMELINE
 
 if TYPE_CHECKING:
     import jinja2  # slow to import, and so is not until a page is written

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faultlab import engines
 from faultlab.core import lock, paths
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
@@ -26,8 +25,9 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.docker import Machine
 from faultlab.engine.stack import Stack, joins
 from faultlab.lab import load as labs
-from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
-from faultlab.run import Run
+from faultlab.run import placement
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.run import Run
 
 SCHEMA = 1
 _MANIFEST = "manifest.json"
@@ -90,7 +90,7 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None
     """Walk through a lab and write its bundle. Raises SaidNo, CannotRun, BadInput."""
     lab = labs.load(lab_id)
     file = paths.in_a_folder(out or f"{lab.id}.bundle.tar.gz")
-    engine = engines.choose(term, lab, wanted)
+    engine = placement.choose(term, lab, wanted)
     name = stack_name(_STACK)
     files: dict[str, dict[str, bytes]] = {}
     with lock.hold(name, f"record {lab.id}"), term.step("record", lab.id) as step:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import digest, verify
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name
@@ -21,14 +20,16 @@ from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
-from faultlab.run import Run
+from faultlab.run import digest
+from faultlab.run.background_load import traffic
+from faultlab.run.placement import engines_of
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.run import Run
 from faultlab.score import bundle, figures, results, scorecard, trial
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
-from faultlab.traffic import traffic
 
 _STACK = "exam"  # of every lab: a tool can read the names of containers
 _FILE, _REPLAYED = "score.json", "replay.json"
@@ -58,7 +59,7 @@ def score(
     examined = _examined(names)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     kept = _results(Path(json_file) if json_file else paths.runs() / _FILE)
-    places, cannot = verify.engines_of(term, chosen, "local")
+    places, cannot = engines_of(term, chosen, "local")
     for lab_id, why in cannot.items():
         term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
     looks = order([lab for lab in chosen if lab.id in places], repeat, seed)

@@ -11,7 +11,7 @@ from typing import Literal
 from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.measured import FAULTY
+from faultlab.run.readings import FAULTY
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Detects

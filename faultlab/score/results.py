@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import digest
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab.model import Lab
+from faultlab.run import digest
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Kind
 from faultlab.score.verdict import Verdict

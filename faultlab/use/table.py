@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab import engines
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -27,6 +26,7 @@ from faultlab.probes import (
     network,
     sockets,
 )
+from faultlab.run import placement
 from faultlab.use import namespace, rows
 from faultlab.use.cells import Row, Value
 from faultlab.use.limits import crossed
@@ -66,12 +66,12 @@ class Table:
 
 def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> None:
     """Read the stack of a lab that is up and print its tables. Raises BadInput, CannotRun."""
-    lab = engines.named(lab_id)
+    lab = placement.named(lab_id)
     if not 0 < seconds <= _LONGEST:
         raise BadInput(
             f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
         )
-    place = Stack(engines.having(lab.id), stack_name(lab.id))
+    place = Stack(placement.having(lab.id), stack_name(lab.id))
     chosen = _machines(lab, place, machine)
     with term.alive("use", f"reading for {seconds:g} s"):
         found = tables(lab, place, chosen, seconds)

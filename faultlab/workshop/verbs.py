@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from faultlab import verify
 from faultlab.core import command, lock, paths
 from faultlab.core.defaults import CLASS_PORT, LOOPBACK
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
+from faultlab.run.placement import engines_of
 from faultlab.workshop import access, export
 from faultlab.workshop import plan as plans
 from faultlab.workshop import roster as what
@@ -197,7 +197,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Path) -> Journal:
         return journal
     wanted = plan.wanted()
     with term.alive("labs", "looking what runs here"):
-        places, cannot = verify.engines_of(term, wanted, "local")
+        places, cannot = engines_of(term, wanted, "local")
     for lab_id, why in cannot.items():
         if plan.labs:
             raise CannotRun(f"{lab_id} cannot run in a class here: {why}.", f"edit {file}")

@@ -5,11 +5,11 @@ Copy to checks/test_<id>.py (a `-` in the id is a `_` in the file's name).
 
 from dataclasses import dataclass
 
-from faultlab.contract import Contract
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import curl, hping3, iptables
+from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)

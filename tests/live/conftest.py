@@ -2,7 +2,7 @@
 
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
 when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
-it takes, so that no run gets too much: faultlab/rotation.py.
+it takes, so that no run gets too much: faultlab/run/rotation.py.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab import rotation
 from faultlab.case import namespace
 from faultlab.core import lock
 from faultlab.engine import removal
 from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
+from faultlab.run import rotation
 from tests.live.host import differences, snapshot
 
 OUT = pytest.StashKey[list[str]]()

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from faultlab import engines
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run import Run
+from faultlab.run import placement
+from faultlab.run.run import Run
 
 
 def engine_for(lab: Lab) -> Engine:
     """Return the engine that can run this lab; skip the test where the VM it needs is not up."""
     try:
-        return engines.at_hand(lab)
+        return placement.at_hand(lab)
     except CannotRun as problem:
         pytest.skip(problem.message)
 

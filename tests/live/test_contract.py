@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import doctor
-from faultlab.contract import Contract
 from faultlab.core import lock, paths
 from faultlab.core.errors import SaidNo
 from faultlab.core.naming import stack_name
@@ -23,8 +21,10 @@ from faultlab.engine.docker import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
-from faultlab.measured import FAULTY
-from faultlab.run import Run
+from faultlab.run import preflight
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY
+from faultlab.run.run import Run
 from tests.live.host import differences, snapshot
 from tests.live.stacks import engine_for
 
@@ -133,7 +133,7 @@ def test_several_labs_at_once() -> None:
 @pytest.mark.rotates
 def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
     """net.* can be set, kernel.* and vm.* not; there is no way out; no container has much power."""
-    assert doctor.sysctls(quiet_stack["web"]).ok
+    assert preflight.sysctls(quiet_stack["web"]).ok
     for machine in quiet_stack.values():
         host = machine.container.attrs["HostConfig"]
         assert not host["Privileged"]

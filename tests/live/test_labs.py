@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, rotation
 from faultlab.core import paths
 from faultlab.engine import libvirt
 from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
+from faultlab.run import placement, rotation
 from tests.live.commandline import spawn
 
 # Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others
@@ -33,7 +33,7 @@ def left_out() -> dict[str, str]:
     """Return the labs that this run leaves out, with the reason."""
     engine = Engine()
     ensure_images(engine, lambda _: None)
-    why = {lab_id: engines.needs_vm(engine, labs.load(lab_id)) for lab_id in labs.ids()}
+    why = {lab_id: placement.needs_vm(engine, labs.load(lab_id)) for lab_id in labs.ids()}
     in_vm = [lab_id for lab_id in labs.ids() if why[lab_id]]
     if libvirt.state() != "running":
         return {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in in_vm}
@@ -74,7 +74,7 @@ def walked(request: pytest.FixtureRequest) -> Walked:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_the_contract_of_a_lab(lab_id: str, walked: Walked) -> None:
-    """Healthy, faulty, fixed, and what else has its turn: faultlab/contract.py."""
+    """Healthy, faulty, fixed, and what else has its turn: faultlab/run/contract.py."""
     if lab_id in walked.left_out:
         pytest.skip(walked.left_out[lab_id])
     case = walked.cases[lab_id]

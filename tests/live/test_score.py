@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import rotation
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine import removal
 from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
-from faultlab.measured import FAULTY, FIXED, HEALTHY, PHASES
-from faultlab.run import Run
+from faultlab.run import rotation
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.run import Run
 from faultlab.score import bundle, exam, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn

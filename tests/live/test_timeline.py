@@ -10,11 +10,11 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.probes import wrk
-from faultlab.record import Record
-from faultlab.report import series
-from faultlab.report.series import Chart, Samples
-from faultlab.run import Run
-from faultlab.timeline import FILE
+from faultlab.run import series
+from faultlab.run.record import Record
+from faultlab.run.run import Run
+from faultlab.run.series import Chart, Samples
+from faultlab.run.timeline import FILE
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import untouched
 

@@ -11,7 +11,7 @@ from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine import libvirt, vm
 from faultlab.lab import load as labs
-from faultlab.run import Run
+from faultlab.run.run import Run
 
 PAGE = paths.root() / "docs/tracing.md"
 _SHOWS = re.compile(r"^<!-- shows: (.*) -->$", re.MULTILINE)

@@ -15,7 +15,7 @@ from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine, Machine
 from faultlab.lab import load as labs
 from faultlab.probes import nstat
-from faultlab.run import Run
+from faultlab.run.run import Run
 from faultlab.use import limits
 from faultlab.use import table as use
 from faultlab.use.cells import Row

@@ -12,7 +12,7 @@ import pytest
 from faultlab.case import Case, Ended, Runner, _judged
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.record import Record
+from faultlab.run.record import Record
 from tests.unit.conftest import Project
 
 CHECK = "checks/test_mtu.py"

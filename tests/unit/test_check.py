@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from faultlab import contract
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
 from faultlab.lab import check
@@ -21,6 +20,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding, Measure, Reading, Sign
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.probes import curl, hping3, mysqlslap, startup, wrk
+from faultlab.run import contract
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens any more

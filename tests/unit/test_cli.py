@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, inject, learner, several
+from faultlab import learner, several
 from faultlab.core import command, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
+from faultlab.run import inject, placement
 from tests.unit.conftest import REPO, Run
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")
@@ -199,8 +200,8 @@ class TestUpInTheVm:
         """What the VM was asked for."""
         there: list[str] = []
         monkeypatch.setattr(lock, "folder", lambda: tmp_path)
-        monkeypatch.setattr(engines, "here", lambda lab_id: f"{lab_id} here")
-        monkeypatch.setattr(engines, "having", lambda lab_id, _patience: there.append(lab_id))
+        monkeypatch.setattr(placement, "here", lambda lab_id: f"{lab_id} here")
+        monkeypatch.setattr(placement, "having", lambda lab_id, _patience: there.append(lab_id))
         monkeypatch.setattr(learner, "Stack", lambda _engine, name: name)
         return there
 

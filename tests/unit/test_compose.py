@@ -12,7 +12,11 @@ from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Result, Run
 
 OVERLAY = "labs/mtu/compose.yaml"
-LABELS = {"faultlab.engine.stack": "faultlab-x", "faultlab.lab.load": "mtu", "faultlab.run": "r1"}
+LABELS = {
+    "faultlab.stack": "faultlab-x",
+    "faultlab.lab": "mtu",
+    "faultlab.run": "r1",
+}
 SUBNET = "198.18.7.0/24"
 
 
@@ -95,10 +99,10 @@ def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
     """The plan is read once and used for several stacks: documents must not write into it."""
     made = services.read(None)
     first = made.documents("faultlab-x", ["nginx"], SUBNET, LABELS)
-    again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.engine.stack": "faultlab-y"})
+    again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.stack": "faultlab-y"})
     assert first[0]["services"]["nginx"]["container_name"] == "faultlab-x-nginx"
     assert again[0]["services"]["nginx"]["image"] == images.tag("nginx")
-    assert again[0]["services"]["nginx"]["labels"] == {"faultlab.engine.stack": "faultlab-y"}
+    assert again[0]["services"]["nginx"]["labels"] == {"faultlab.stack": "faultlab-y"}
 
 
 def test_needed_puts_machines_before_daemons() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from faultlab import digest
 from faultlab.lab import load as labs
+from faultlab.run import digest
 from tests.unit.conftest import Project
 
 

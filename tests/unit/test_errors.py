@@ -15,10 +15,11 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import catalogue, cli, engines
+from faultlab import catalogue, cli
 from faultlab.core import paths
 from faultlab.lab import check
-from faultlab.record import Record
+from faultlab.run import placement
+from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run
 
 VERBS = ", ".join(repr(name) for name in cli.VERBS)
@@ -152,7 +153,7 @@ class NothingUp:
 
 @pytest.mark.parametrize("verb", ["shell", "use", "check", "hint", "fix"])
 def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "Engine", NothingUp)
+    monkeypatch.setattr(placement, "Engine", NothingUp)
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
 
 

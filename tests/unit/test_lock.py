@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from faultlab import engines, status
+from faultlab import status
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.engine import removal
+from faultlab.run import placement
 from tests.unit.conftest import Result, Run
 
 HOLD = """
@@ -63,7 +64,7 @@ def test_the_holder_is_named(
     faultlab: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engines, "Engine", Quiet)
+    monkeypatch.setattr(placement, "Engine", Quiet)
     assert faultlab(verb, "mtu") == Result(
         3,
         "",
@@ -125,7 +126,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
-    monkeypatch.setattr(engines, "Engine", Quiet)
+    monkeypatch.setattr(placement, "Engine", Quiet)
     monkeypatch.setattr(removal, "names", lambda _engine: ["faultlab-mtu"])
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     got = faultlab("sweep", "--json")

@@ -13,7 +13,7 @@ from faultlab import hints, learner, mystery
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
-from faultlab.record import Record
+from faultlab.run.record import Record
 from tests.unit.conftest import Run
 
 EVERY = [labs.load(lab_id) for lab_id in labs.ids()]

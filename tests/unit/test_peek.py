@@ -50,10 +50,10 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_labels_by_role(monkeypatch: pytest.MonkeyPatch) -> None:
     web = {ROLE: "web", "faultlab.run": "r"}
-    containers = [{"Labels": web}, {"Labels": {"faultlab.engine.stack": "a helper"}}]
+    containers = [{"Labels": web}, {"Labels": {"faultlab.stack": "a helper"}}]
     monkeypatch.setattr(Docker, "said", (200, json.dumps(containers)))
     assert peek.labels("faultlab-mtu") == {"web": web}
-    assert "faultlab.engine.stack%3Dfaultlab-mtu" in Docker.asked
+    assert "faultlab.stack%3Dfaultlab-mtu" in Docker.asked
 
 
 @pytest.mark.parametrize("said", [(500, "[]"), (200, "no json"), (200, "{}"), (200, '[{"a": 1}]')])

@@ -166,9 +166,9 @@ PROBES = [f"faultlab.probes.{f.stem}" for f in (REPO / "faultlab/probes").glob("
 @pytest.mark.parametrize(
     ("module", "forbidden"),
     [
-        ("faultlab.inject", {"faultlab.lab.check", *PROBES}),
-        ("faultlab.lab.check", {"faultlab.inject", *PROBES}),
-        *((probe, {"faultlab.inject", "faultlab.lab.check"}) for probe in PROBES),
+        ("faultlab.run.inject", {"faultlab.lab.check", *PROBES}),
+        ("faultlab.lab.check", {"faultlab.run.inject", *PROBES}),
+        *((probe, {"faultlab.run.inject", "faultlab.lab.check"}) for probe in PROBES),
     ],
 )
 def test_inject_probe_and_check_know_nothing_of_each_other(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.record import Record
+from faultlab.run.record import Record
 
 
 @pytest.fixture

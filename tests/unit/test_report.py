@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from faultlab.core.statistics import wilson
-from faultlab.record import Record
-from faultlab.report import page, series
+from faultlab.report import page
+from faultlab.run import series
+from faultlab.run.record import Record
 from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20261121-211714-mtu-779c"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from faultlab import rotation
 from faultlab.lab import load as labs
-from faultlab.rotation import Remedies
+from faultlab.run import rotation
+from faultlab.run.rotation import Remedies
 
 LABS = [labs.load(lab_id) for lab_id in labs.ids()]
 

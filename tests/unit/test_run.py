@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab.contract import Contract
 from faultlab.core.errors import CannotRun
 from faultlab.engine import speed
 from faultlab.engine.contention import Contention, Moment, Observer
@@ -19,9 +18,10 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most_times
-from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL
-from faultlab.record import Record
-from faultlab.run import Run
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
+from faultlab.run.record import Record
+from faultlab.run.run import Run
 
 STEADY = at_least(1)
 MTU = labs.load("mtu")
@@ -157,7 +157,7 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     seconds = itertools.accumulate(itertools.repeat(8.0))  # that everything takes
     run = reading(record, [100.0] * 100)
     run.measure("healthy")
-    monkeypatch.setattr("faultlab.run.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr("faultlab.run.run.time.monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy to judge mtu: other programs used 50%") as error:
         run.measure("check")
     assert error.value.hint == "wait until it is calm, then: make check-mtu"
@@ -176,7 +176,7 @@ def test_each_wait_is_twice_as_long_until_the_patience_ends(
         waits.append(least)
         now[0] += min(most, least)
 
-    monkeypatch.setattr("faultlab.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("faultlab.run.run.time.monotonic", lambda: now[0])
     monkeypatch.setattr(Observer, "wait_for_calm", wait)
     shares += [0.0, *[0.5] * 99]
     run = reading(record, [100.0] * 9)
@@ -250,7 +250,7 @@ def test_a_look_that_makes_no_load_waits_for_nobody(
         had.append(alone)
         yield
 
-    monkeypatch.setattr("faultlab.run.lock.turn", turn)
+    monkeypatch.setattr("faultlab.run.run.lock.turn", turn)
     run = reading(record, [100.0, 99.0])
     run.check = replace(run.check, idle=lambda _stack: idle)
     run.measure("healthy")

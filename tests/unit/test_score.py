@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from faultlab import digest
 from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
-from faultlab.measured import PHASES
 from faultlab.report import score as page
+from faultlab.run import digest
+from faultlab.run.readings import PHASES
 from faultlab.score import bundle, exam, figures, results, scorecard, verdict
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.record import Record
+from faultlab.run.record import Record
 from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20261121-221004-mtu-4f1e"

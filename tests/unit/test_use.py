@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import engines, transcript
+from faultlab import transcript
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.docker import Engine
 from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
+from faultlab.run import placement
 from faultlab.use import limits, namespace, rows, sections
 from faultlab.use import table as use
 from faultlab.use.cells import Row, Value, blank, in_bytes, short
@@ -427,7 +428,7 @@ def up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Up]:
 
     def be(lab: str, kernel: object = None) -> Place:
         place = Place(lab, kernel)
-        monkeypatch.setattr(engines, "having", lambda _lab: cast("Engine", None))
+        monkeypatch.setattr(placement, "having", lambda _lab: cast("Engine", None))
         monkeypatch.setattr(use, "Stack", lambda _engine, _name: place)
         return place
 

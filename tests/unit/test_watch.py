@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from faultlab import watch
-from faultlab.record import Record
-from faultlab.report.series import Samples
+from faultlab.run.record import Record
+from faultlab.run.series import Samples
 from tests.unit.conftest import REPO, Project, Run
 from tests.unit.test_report import nginx, sample
 
@@ -98,6 +98,6 @@ def test_there_is_nothing_to_watch(
 def test_the_script_of_the_meter_compiles() -> None:
     """Debian has a perl everywhere; what the script uses is in its smallest."""
     done = subprocess.run(
-        ["perl", "-wc", REPO / "faultlab/meter.pl"], capture_output=True, text=True, check=False
+        ["perl", "-wc", REPO / "faultlab/run/meter.pl"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr.split()[-1]) == (0, "OK")

@@ -12,7 +12,7 @@ from typing import Any
 from faultlab.core.errors import CannotRun
 from faultlab.lab.check import Check, Finding, Reading
 from faultlab.lab.model import Lab
-from faultlab.record import Record
+from faultlab.run.record import Record
 
 HEALTHY = "healthy"
 FAULTY = "faulty"

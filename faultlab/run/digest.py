@@ -19,7 +19,7 @@ from faultlab.lab.model import Lab
 
 _WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}
 _TEXTS = ("lab.toml", "README.md", "ticket.md")  # of a lab's folder; lab.toml counts by its keys
-_PROGRAM = Path(__file__).parent
+_PROGRAM = Path(__file__).parents[1]
 
 
 def fault(lab: Lab) -> str:

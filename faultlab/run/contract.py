@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from faultlab import rotation
 from faultlab.engine import removal
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
-from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured, showing
-from faultlab.run import Run
+from faultlab.run import rotation
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL, Measured, showing
+from faultlab.run.run import Run
 
 
 def alternative(number: int) -> str:

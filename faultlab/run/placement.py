@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY, Wanted
@@ -16,7 +18,8 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.record import Record
+from faultlab.run import preflight
+from faultlab.run.record import Record
 
 
 def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
@@ -105,3 +108,57 @@ def having(lab_id: str, patience: float = 0) -> Engine:
 def here(lab_id: str) -> Stack:
     """This lab's stack on the local engine; empty when it is not up there."""
     return Stack(Engine(), stack_name(lab_id))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Where a lab runs: here, in the lab VM only, or not at all."""
+
+    lab: str
+    verdict: Literal["RUN", "VM", "SKIP"]
+    reason: str
+
+
+def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
+    """Where this lab runs, with the reason."""
+    why = reason(lab, lacking)
+    return Outlook(lab.id, "VM" if why else "RUN", why)
+
+
+def engines_of(
+    term: Terminal, chosen: Sequence[Lab], wanted: Wanted
+) -> tuple[dict[str, Engine], dict[str, str]]:
+    """The engine of each lab, ready; and why those have none that `wanted` does not allow."""
+    places: dict[str, Engine] = {}
+    cannot: dict[str, str] = {}
+    local, lacking = (None, {}) if wanted == "vm" else _local(term)
+    inside: Engine | None = None
+    for lab in chosen:
+        here_or_not = outlook(lab, lacking)
+        if local is not None and here_or_not.verdict == "RUN":
+            places[lab.id] = local
+        elif wanted == "local":
+            cannot[lab.id] = (
+                f"needs the lab VM ({here_or_not.reason}): faultlab verify {lab.id} --engine vm"
+            )
+        else:
+            if inside is None:
+                boot.bring_up(term)
+                inside = vm.connect()
+            places[lab.id] = inside
+    return places, cannot
+
+
+def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
+    """The local engine with every image, and what its kernel lacks. Raises CannotRun."""
+    engine = Engine()
+    with term.step("images", "looking for what has to be built") as step:
+        ensure_images(engine, step.note)
+        step.done("ready")
+    with term.step("doctor", "trying what this machine can run") as step:
+        facts, lacking = preflight.examine(engine)
+        step.done("tried")
+    amiss = [fact for fact in facts if not fact.ok]
+    if amiss:
+        raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", "faultlab doctor")
+    return engine, lacking

@@ -23,7 +23,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import Machine
 from faultlab.engine.stack import Stack, joins
 from faultlab.lab import images
-from faultlab.record import Record
+from faultlab.run.record import Record
 
 FILE = "timeline.jsonl"
 SECONDS = 0.5

@@ -11,7 +11,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
-from faultlab import __version__, inject
+from faultlab import __version__
 from faultlab.core import lock
 from faultlab.core.command import meanwhile
 from faultlab.core.command import run as run_command
@@ -28,9 +28,10 @@ from faultlab.lab import check, images, services
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab, Step
-from faultlab.measured import FAULTY, FIXED, HEALTHY, STILL, Measured
-from faultlab.record import READY, Record
-from faultlab.timeline import Timeline
+from faultlab.run import inject
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL, Measured
+from faultlab.run.record import READY, Record
+from faultlab.run.timeline import Timeline
 
 # After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
 _TAKES_EFFECT = 0.3  # seconds

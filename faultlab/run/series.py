@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from faultlab.timeline import SECONDS
+from faultlab.run.timeline import SECONDS
 
 Line = list[float | None]
 Samples = dict[str, list[dict[str, Any]]]
