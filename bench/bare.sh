@@ -5,7 +5,7 @@ set -euo pipefail
 
 name=faultlab-bench
 label=(--label "faultlab.stack=$name")
-image() { .venv/bin/python -c "from faultlab import images; print(images.tag('$1'))"; }
+image() { .venv/bin/python -c "from faultlab.lab import images; print(images.tag('$1'))"; }
 
 up() {
     local machine=$MACHINE nginx=$NGINX php=$PHP subnet=$1 pids role

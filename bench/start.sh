@@ -10,7 +10,7 @@ export LC_ALL=C # a comma in EPOCHREALTIME is no number to awk
 pairs=${1:-5}
 setup/setup.sh
 .venv/bin/faultlab images >/dev/null
-tag() { .venv/bin/python -c "from faultlab import images; print(images.tag('$1'))"; }
+tag() { .venv/bin/python -c "from faultlab.lab import images; print(images.tag('$1'))"; }
 MACHINE=$(tag machine) NGINX=$(tag nginx) PHP=$(tag php-fpm)
 export MACHINE NGINX PHP FAULTLAB_NAMESPACE=bench
 trap 'bench/bare.sh down; .venv/bin/faultlab sweep >/dev/null' EXIT

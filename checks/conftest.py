@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.case import namespace
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
@@ -26,6 +25,7 @@ from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.contract import walk
 from faultlab.run.run import Run
+from faultlab.verify.case import namespace
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from faultlab import sampler
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.observe import profiler
 from faultlab.probes import mysql, mysqlslap
 from faultlab.run.contract import Contract
 
@@ -35,7 +35,7 @@ def look(at: Stack) -> Look:
     """As many as nearly a second is filled with, after some that fetch the rows into memory."""
     reports(at, 8)
     loads: list[mysqlslap.Load] = []
-    recording = sampler.during(at, lambda: loads.append(reports(at, 80)))
+    recording = profiler.during(at, lambda: loads.append(reports(at, 80)))
     return Look(loads[0], 100 * recording.stacks.share("vfs_write"))
 
 

@@ -21,61 +21,45 @@ from faultlab.core.later import Later
 from faultlab.core.terminal import Terminal
 
 if TYPE_CHECKING:
-    from faultlab import (
-        catalogue,
-        doctor,
-        flame,
-        hints,
-        judge,
-        learner,
-        matrix,
-        mystery,
-        offline,
-        origins,
-        plot,
-        reliability_page,
-        several,
-        status,
-        story,
-        transcript,
-        verify,
-        watch,
-    )
+    from faultlab.admin import bundle, doctor, status
     from faultlab.engine import boot
-    from faultlab.report import index, page
-    from faultlab.report import score as score_page
-    from faultlab.score import bundle, exam, scorecard
+    from faultlab.learn import hints, learner, mystery, several
+    from faultlab.observe import flame, watch
+    from faultlab.observe.use import table as use
+    from faultlab.report import catalogue, history, index, judge, page, plot, references
+    from faultlab.score import exam, recording, scorecard
+    from faultlab.score import page as score_page
     from faultlab.score import tool as tools
-    from faultlab.use import table as use
+    from faultlab.verify import matrix, reliability_page, transcript, verify
     from faultlab.workshop import verbs as workshop
 else:  # a verb imports what it needs when it is typed
-    catalogue = Later("faultlab.catalogue")
-    doctor = Later("faultlab.doctor")
-    flame = Later("faultlab.flame")
-    hints = Later("faultlab.hints")
-    judge = Later("faultlab.judge")
-    learner = Later("faultlab.learner")
-    matrix = Later("faultlab.matrix")
-    mystery = Later("faultlab.mystery")
-    offline = Later("faultlab.offline")
-    origins = Later("faultlab.origins")
-    plot = Later("faultlab.plot")
-    reliability_page = Later("faultlab.reliability_page")
-    several = Later("faultlab.several")
-    status = Later("faultlab.status")
-    story = Later("faultlab.story")
-    transcript = Later("faultlab.transcript")
-    verify = Later("faultlab.verify")
-    vm = Later("faultlab.engine.vm")
-    watch = Later("faultlab.watch")
+    bundle = Later("faultlab.admin.bundle")
+    doctor = Later("faultlab.admin.doctor")
+    status = Later("faultlab.admin.status")
+    boot = Later("faultlab.engine.boot")
+    hints = Later("faultlab.learn.hints")
+    learner = Later("faultlab.learn.learner")
+    mystery = Later("faultlab.learn.mystery")
+    several = Later("faultlab.learn.several")
+    flame = Later("faultlab.observe.flame")
+    watch = Later("faultlab.observe.watch")
+    use = Later("faultlab.observe.use.table")
+    catalogue = Later("faultlab.report.catalogue")
+    history = Later("faultlab.report.history")
     index = Later("faultlab.report.index")
+    judge = Later("faultlab.report.judge")
     page = Later("faultlab.report.page")
-    score_page = Later("faultlab.report.score")
-    bundle = Later("faultlab.score.bundle")
+    plot = Later("faultlab.report.plot")
+    references = Later("faultlab.report.references")
     exam = Later("faultlab.score.exam")
+    recording = Later("faultlab.score.recording")
     scorecard = Later("faultlab.score.scorecard")
+    score_page = Later("faultlab.score.page")
     tools = Later("faultlab.score.tool")
-    use = Later("faultlab.use.table")
+    matrix = Later("faultlab.verify.matrix")
+    reliability_page = Later("faultlab.verify.reliability_page")
+    transcript = Later("faultlab.verify.transcript")
+    verify = Later("faultlab.verify.verify")
     workshop = Later("faultlab.workshop.verbs")
 
 _EXITS = """\
@@ -417,7 +401,7 @@ VERBS: dict[str, Verb] = {
     ),
     "record": Verb(
         "write what a lab leaves in counters, logs and captures into one file",
-        lambda term, a: bundle.record(term, a.lab, a.out, a.engine),
+        lambda term, a: recording.record(term, a.lab, a.out, a.engine),
         ("faultlab record mtu", "faultlab record conntrack --out /tmp/conntrack.tar.gz"),
         lab=True,
         options=(
@@ -449,7 +433,7 @@ VERBS: dict[str, Verb] = {
     ),
     "origins": Verb(
         "measured figures beside those of the documents of origin, and beside the limits",
-        lambda term, a: origins.show(term, a.labs, markdown=a.markdown, picture=a.picture),
+        lambda term, a: references.show(term, a.labs, markdown=a.markdown, picture=a.picture),
         ("faultlab origins", "faultlab origins conntrack", "faultlab origins --markdown"),
         options=(
             _option("labs", nargs="*", metavar="LAB", help="only these labs"),
@@ -481,7 +465,7 @@ VERBS: dict[str, Verb] = {
     ),
     "runs": Verb(
         "the runs that are recorded, the newest first",
-        lambda term, a: story.runs(term, a.lab, a.last),
+        lambda term, a: history.runs(term, a.lab, a.last),
         ("faultlab runs", "faultlab runs mtu --last 5", "faultlab runs --json"),
         options=(
             _option("lab", nargs="?", metavar="LAB", help="only of this lab (all)"),
@@ -490,7 +474,7 @@ VERBS: dict[str, Verb] = {
     ),
     "show": Verb(
         "the story of a recorded run: what happened, what was measured (a spoiler)",
-        lambda term, a: story.show(term, a.run),
+        lambda term, a: history.show(term, a.run),
         ("faultlab show 20261121-205240-temp-tables-ccfd",),
         options=(_option("run", metavar="RUN", help="a run of `faultlab runs`"),),
     ),
@@ -546,7 +530,7 @@ VERBS: dict[str, Verb] = {
     ),
     "bundle": Verb(
         "write all that a machine without a network needs into one file",
-        lambda term, a: offline.bundle(term, a.out, vm=not a.no_vm),
+        lambda term, a: bundle.bundle(term, a.out, vm=not a.no_vm),
         ("faultlab bundle", "faultlab bundle --out /media/usb/faultlab.bundle.tar --no-vm"),
         options=(
             _option("--out", metavar="FILE", default=defaults.BUNDLE, help="(%(default)s)"),

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab import judge, matrix, origins, story
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import wilson
@@ -17,10 +16,12 @@ from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab
+from faultlab.report import history, judge, references
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment, lead
 from faultlab.run.readings import FAULTY, FIXED, Measured
 from faultlab.run.record import Record
+from faultlab.verify import matrix
 
 FILE = "index.html"
 _LAST = 30  # runs in a spark line
@@ -98,15 +99,15 @@ def show(term: Terminal) -> None:
 
 def html(rows: Sequence[Row]) -> str:
     """The page."""
-    figures, _, _ = origins.collect([])
+    figures, _, _ = references.collect([])
     columns, cells = _evidence()
     return (
         environment()
         .get_template("index.html")
         .render(
             rows=rows,
-            headings=origins.FIGURES,
-            figures=[origins.figure_row(row) for row in figures],
+            headings=references.FIGURES,
+            figures=[references.figure_row(row) for row in figures],
             columns=columns,
             cells=cells,
             letters=matrix.LETTERS,
@@ -151,7 +152,7 @@ def _verdict(ran: Measured) -> str:
 
 
 def _leading(ran: Measured) -> Finding | None:
-    line = lead(story.lines(ran))
+    line = lead(history.lines(ran))
     if line is None or FAULTY not in ran.phases:
         return None
     return next(finding for finding in ran.good(FAULTY) if finding.name == line.name)

@@ -13,17 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultlab import judge, plot, story
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
+from faultlab.report import history, judge, plot
+from faultlab.report.history import Line
 from faultlab.run import series
 from faultlab.run.readings import FIXED, PHASES, Measured
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
 from faultlab.run.timeline import FILE as TIMELINE
-from faultlab.story import Line
 
 if TYPE_CHECKING:
     import jinja2  # slow to import, and so is not until a page is written
@@ -80,7 +80,7 @@ def html(ran: Measured) -> str:
     grid = series.seconds(samples)
     charts = [*met(ran, grid), *series.charts(samples)] if grid else []
     stretches = bands(ran.record, ran.lab.control, grid[-1] if grid else 0.0)
-    lines = story.lines(ran)
+    lines = history.lines(ran)
     pictures, left_out = _pictures(ran)
     return (
         environment()
@@ -89,15 +89,15 @@ def html(ran: Measured) -> str:
             lab=ran.lab,
             ran=ran,
             facts=ran.record.facts,
-            came_to=story.came_to(ran.record),
-            where=story.where(ran.record.facts),
+            came_to=history.came_to(ran.record),
+            where=history.where(ran.record.facts),
             phases=[phase for phase in PHASES if phase in ran.phases],
             lead=lead(lines),
             measures=[line for line in lines if line.kind == "measure"],
             traces=_signs(ran, lines),
             broke=_steps(ran.record, "inject"),
             mended=_steps(ran.record, "fix"),
-            moments=list(story.moments(ran.record.facts["events"])),
+            moments=list(history.moments(ran.record.facts["events"])),
             bands=stretches,
             end=stretches[-1].end if stretches else 0,
             learner=ran.record.happened(READY),
@@ -228,7 +228,7 @@ def _signs(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
 def _steps(record: Record, what: str) -> list[str]:
     """The commands of these events of the main walk, one by one."""
     made = [event for event in main_walk(record) if event["what"] == what]
-    return [story.typed(step) for event in made for step in event.get("steps", [])]
+    return [history.typed(step) for event in made for step in event.get("steps", [])]
 
 
 def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:

@@ -25,7 +25,7 @@ from faultlab.run.background_load import traffic
 from faultlab.run.placement import engines_of
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
-from faultlab.score import bundle, figures, results, scorecard, trial
+from faultlab.score import figures, recording, results, scorecard, trial
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
@@ -85,7 +85,7 @@ def _results(file: Path) -> Results:
 def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | None) -> None:
     """Let tools that read files look at a recorded bundle. Raises SaidNo, BadInput, CannotRun."""
     examined = _examined(names)
-    recorded = bundle.read(Path(source))
+    recorded = recording.read(Path(source))
     lab = labs.load(recorded.manifest["lab"])
     kept = _results(Path(json_file) if json_file else paths.runs() / _REPLAYED)
     engine = Engine()

@@ -25,11 +25,11 @@ from faultlab.engine.stack import Stack, joins
 from faultlab.lab import images
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
+from faultlab.observe.use import table as use
+from faultlab.observe.use.limits import crossed
 from faultlab.score import verdict
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
 from faultlab.score.verdict import Broken, Ended, Said, Verdict
-from faultlab.use import table as use
-from faultlab.use.limits import crossed
 
 Kind = Literal["verdict", "unknown", "absent"]
 

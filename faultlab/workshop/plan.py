@@ -13,13 +13,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import mystery
 from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.errors import BadInput
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.load import explain
 from faultlab.lab.model import Lab
+from faultlab.learn import mystery
 
 MOST_SEATS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")

@@ -22,7 +22,6 @@ from typing import Any
 
 from docker.utils import parse_bytes
 
-from faultlab import mystery
 from faultlab.core import naming
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.defaults import MYSTERY
@@ -31,6 +30,7 @@ from faultlab.engine import stack
 from faultlab.engine.docker import Engine, Machine
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
+from faultlab.learn import mystery
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.mystery import Score, right
+from faultlab.learn.mystery import Score, right
 from faultlab.workshop.journal import Event
 from faultlab.workshop.plan import Plan
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from faultlab import hints
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
+from faultlab.learn import hints
 from faultlab.workshop.room import Room, now
 from faultlab.workshop.roster import Seat, Turn, known
 

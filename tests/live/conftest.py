@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab.case import namespace
 from faultlab.core import lock
 from faultlab.engine import removal
 from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.run import rotation
+from faultlab.verify.case import namespace
 from tests.live.host import differences, snapshot
 
 OUT = pytest.StashKey[list[str]]()

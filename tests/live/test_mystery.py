@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import mystery
 from faultlab.core.naming import stack_name
 from faultlab.engine import removal
 from faultlab.engine.docker import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
+from faultlab.learn import mystery
 from faultlab.score import trial
 from tests.live.commandline import finish, spawn
 from tests.live.sweep import sweeper, swept

@@ -20,7 +20,7 @@ from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
-from faultlab.score import bundle, exam, trial
+from faultlab.score import exam, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import engine_for
@@ -210,7 +210,7 @@ def test_a_recorded_lab_is_examined_like_a_live_one(engine: Engine, tmp_path: Pa
     file = tmp_path / "mtu.tar.gz"
     code, said = finish(spawn("record", "mtu", "--out", str(file)))
     assert code == 0, said
-    recorded = bundle.read(file)
+    recorded = recording.read(file)
     for phase in (HEALTHY, FAULTY, FIXED):
         its = recorded.files[phase]
         assert len(its["web/capture.pcap"]) > 24, "a header only"

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from faultlab import transcript
 from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine import libvirt, vm
 from faultlab.lab import load as labs
 from faultlab.run.run import Run
+from faultlab.verify import transcript
 
 PAGE = paths.root() / "docs/tracing.md"
 _SHOWS = re.compile(r"^<!-- shows: (.*) -->$", re.MULTILINE)

@@ -14,11 +14,11 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine, Machine
 from faultlab.lab import load as labs
+from faultlab.observe.use import limits
+from faultlab.observe.use import table as use
+from faultlab.observe.use.cells import Row
 from faultlab.probes import nstat
 from faultlab.run.run import Run
-from faultlab.use import limits
-from faultlab.use import table as use
-from faultlab.use.cells import Row
 from tests.live.commandline import finish, spawn
 
 pytestmark = pytest.mark.rotates

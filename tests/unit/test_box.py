@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import status
+from faultlab.admin import status
 from faultlab.core import paths
 
 FILES = [

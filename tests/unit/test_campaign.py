@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from faultlab import verify
-from faultlab.case import Ended, Runner
 from faultlab.lab.model import Lab
+from faultlab.verify import verify
+from faultlab.verify.case import Ended, Runner
 from tests.unit.conftest import Project, Result, Run
 
 TEST = {"test": "test_fix", "verdict": "pass", "text": ""}

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from faultlab import learner, several
 from faultlab.core import command, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
+from faultlab.learn import learner, several
 from faultlab.run import inject, placement
 from tests.unit.conftest import REPO, Run
 
@@ -43,7 +43,7 @@ def test_the_catalogue_needs_neither_docker_nor_markdown() -> None:
 
 
 def test_a_hint_imports_no_docker() -> None:
-    verb = "from faultlab import hints; from faultlab.engine import peek"
+    verb = "from faultlab.learn import hints; from faultlab.engine import peek"
     assert not imported_after(verb) & {"docker", "requests", "rich"}
 
 

@@ -15,9 +15,10 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import catalogue, cli
+from faultlab import cli
 from faultlab.core import paths
 from faultlab.lab import check
+from faultlab.report import catalogue
 from faultlab.run import placement
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run

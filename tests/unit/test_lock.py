@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import status
+from faultlab.admin import status
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.engine import removal

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import matrix
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.docker import Machine
@@ -17,7 +16,8 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Sign
 from faultlab.lab.limits import at_least
-from faultlab.matrix import Cell, Mark
+from faultlab.verify import matrix
+from faultlab.verify.matrix import Cell, Mark
 from tests.unit.conftest import Project, Run
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from faultlab import hints, learner, mystery
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
+from faultlab.learn import hints, learner, mystery
 from faultlab.run.record import Record
 from tests.unit.conftest import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import offline
+from faultlab.admin import bundle
 from faultlab.core.errors import CannotRun
 from tests.unit.conftest import Run
 
@@ -18,7 +18,7 @@ def test_the_archive_can_be_checked(tmp_path: Path) -> None:
     (folder / "wheels").mkdir(parents=True)
     (folder / "wheels/a.whl").write_text("a")
     (folder / "images.tar.gz").write_text("images")
-    offline._pack(folder, out, lambda _: None)
+    bundle._pack(folder, out, lambda _: None)
     with tarfile.open(out) as archive:
         assert archive.getnames() == ["SHA256SUMS", "images.tar.gz", "wheels/a.whl"]
         archive.extractall(tmp_path / "there", filter="data")
@@ -32,18 +32,18 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "x").mkdir()
     with pytest.raises(CannotRun, match="cannot be written"):
-        offline._pack(tmp_path / "parts", tmp_path / "x", lambda _: None)
+        bundle._pack(tmp_path / "parts", tmp_path / "x", lambda _: None)
     assert {path.name for path in tmp_path.iterdir()} == {"parts", "x"}
 
 
 def test_the_packages_of_the_vm_are_those_of_its_setup() -> None:
-    found = offline._of_the_vm()
+    found = bundle._of_the_vm()
     assert {"vagrant", "libvirt-daemon-system", "openssh-client"} <= set(found)
     assert all(name.replace("-", "").isalnum() for name in found)
 
 
 def test_what_pip_builds_with_comes_along() -> None:
-    assert [name for name in offline._built_with() if name.startswith("setuptools>=")]
+    assert [name for name in bundle._built_with() if name.startswith("setuptools>=")]
 
 
 def test_a_folder_that_is_not_there(faultlab: Run) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import flame, sampler
 from faultlab.cli import main
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
+from faultlab.observe import flame, profiler
+from faultlab.observe.profiler import Recording
 from faultlab.probes import perf
 from faultlab.probes.perf import Share, Stacks
-from faultlab.sampler import Recording
 
 RECORDED = Path(__file__).parents[1] / "recorded/perf"
 
@@ -128,13 +128,13 @@ def test_a_recording_that_had_to_end_early() -> None:
 def test_whose_a_sample_is() -> None:
     """Of a machine, of the kernel, or of neither: Docker and the load."""
     processes = "1 0 10\n2 0 10\n15 2 10\n300 1 10\n400 399 20\n401 400 20\n500 499 30\n"
-    root = sampler.owners(processes, {"400": "web"}, "on")
+    root = profiler.owners(processes, {"400": "web"}, "on")
     assert root(400, "docker-init") == "web;docker-init"
     assert root(401, "nginx") == "web;nginx"
     assert root(15, "ksoftirqd/0") == "kernel;ksoftirqd/0"
     assert root(0, "swapper") == "kernel;swapper"
     assert root(300, "dockerd") is root(500, "wrk") is root(9999, "gone") is None
-    off = sampler.owners(processes, {"400": "web"}, "off")
+    off = profiler.owners(processes, {"400": "web"}, "off")
     assert (off(401, "nginx"), off(15, "ksoftirqd/0")) == ("web;nginx", None)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from faultlab import plot, transcript
 from faultlab.core.errors import BadInput
 from faultlab.lab import load as labs
+from faultlab.report import plot
+from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20260101-000000-bandwidth-0001"

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import catalogue, cli, transcript
-from faultlab.hints import told
+from faultlab import cli
 from faultlab.lab import check
 from faultlab.lab import load as labs
+from faultlab.learn.hints import told
+from faultlab.report import catalogue
+from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run
 
 WEB = """

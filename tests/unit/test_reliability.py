@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from faultlab import reliability, reliability_page, walks
 from faultlab.lab import load as labs
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
-from faultlab.margin import sigmas
-from faultlab.walks import Limit, Walk, Walks
+from faultlab.verify import reliability, reliability_page, walks
+from faultlab.verify.margin import sigmas
+from faultlab.verify.walks import Limit, Walk, Walks
 from tests.unit.conftest import REPO, Project, Run
 
 E = math.e

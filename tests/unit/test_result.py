@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from faultlab.campaign import Campaign
-from faultlab.case import Case
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.terminal import Terminal
-from faultlab.result import Result
+from faultlab.verify.campaign import Campaign
+from faultlab.verify.case import Case
+from faultlab.verify.result import Result
 
 
 def case(verdict: str, lab: str = "mtu", number: int = 1, reason: str = "") -> Case:

@@ -14,10 +14,9 @@ import pytest
 
 from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
-from faultlab.report import score as page
 from faultlab.run import digest
 from faultlab.run.readings import PHASES
-from faultlab.score import bundle, exam, figures, results, scorecard, verdict
+from faultlab.score import exam, figures, page, recording, results, scorecard, verdict
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
@@ -420,7 +419,7 @@ WHOLE = {
 
 
 def test_a_bundle_shows_a_phase_and_not_which(tmp_path: Path) -> None:
-    recorded = bundle.read(packed(tmp_path, WHOLE))
+    recorded = recording.read(packed(tmp_path, WHOLE))
     with tarfile.open(fileobj=io.BytesIO(recorded.phase("faulty"))) as tar:
         assert tar.getnames() == ["bundle/web/before/nstat"]
         content = tar.extractfile("bundle/web/before/nstat")

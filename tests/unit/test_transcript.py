@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import transcript
 from faultlab.lab import load as labs
+from faultlab.verify import transcript
 
 LESSON = """\
 # Lesson

@@ -12,18 +12,18 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab import transcript
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.docker import Engine
 from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
+from faultlab.observe.use import limits, namespace, rows, sections
+from faultlab.observe.use import table as use
+from faultlab.observe.use.cells import Row, Value, blank, in_bytes, short
+from faultlab.observe.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
 from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
 from faultlab.run import placement
-from faultlab.use import limits, namespace, rows, sections
-from faultlab.use import table as use
-from faultlab.use.cells import Row, Value, blank, in_bytes, short
-from faultlab.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
+from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Result, Run, recorded
 
 IMAGES = {"php-fpm": "php-fpm"}

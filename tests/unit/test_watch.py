@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import watch
+from faultlab.observe import watch
 from faultlab.run.record import Record
 from faultlab.run.series import Samples
 from tests.unit.conftest import REPO, Project, Run

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from faultlab.probes import cgroup, fpm, host, mysql
-from faultlab.probes.cgroup import Cgroup
-from faultlab.use.cells import (
+from faultlab.observe.use.cells import (
     NOT_COUNTED,
     Cells,
     Row,
@@ -24,7 +22,9 @@ from faultlab.use.cells import (
     short,
     unread,
 )
-from faultlab.use.sections import NO_ANSWER, Looks, Pair, Unread
+from faultlab.observe.use.sections import NO_ANSWER, Looks, Pair, Unread
+from faultlab.probes import cgroup, fpm, host, mysql
+from faultlab.probes.cgroup import Cgroup
 
 
 def container(name: str, looks: Looks) -> Iterator[Row]:

@@ -16,6 +16,10 @@ from faultlab.engine.docker import Machine
 from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.model import KERNEL, Lab
+from faultlab.observe.use import namespace, rows
+from faultlab.observe.use.cells import Row, Value
+from faultlab.observe.use.limits import crossed
+from faultlab.observe.use.sections import Looks, read
 from faultlab.probes import (
     cgroup,
     conntrack,
@@ -27,10 +31,6 @@ from faultlab.probes import (
     sockets,
 )
 from faultlab.run import placement
-from faultlab.use import namespace, rows
-from faultlab.use.cells import Row, Value
-from faultlab.use.limits import crossed
-from faultlab.use.sections import Looks, read
 
 _LONGEST = 300  # seconds that one reading may take
 _MARK = "LOOK"

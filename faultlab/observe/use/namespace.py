@@ -7,9 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faultlab.observe.use.cells import (
+    NOT_COUNTED,
+    Cells,
+    Row,
+    Value,
+    blank,
+    count,
+    of,
+    row,
+    short,
+    unread,
+)
+from faultlab.observe.use.sections import Looks, Pair, Unread
 from faultlab.probes import conntrack, descriptors, iptables, network, nstat, sockets
-from faultlab.use.cells import NOT_COUNTED, Cells, Row, Value, blank, count, of, row, short, unread
-from faultlab.use.sections import Looks, Pair, Unread
 
 
 def rows(at: str, looks: Looks) -> Iterator[Row]:

@@ -12,11 +12,11 @@ from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING
 
-from faultlab import plot
 from faultlab.core.text import number
+from faultlab.report import plot
 
 if TYPE_CHECKING:
-    from faultlab.origins import Compared
+    from faultlab.report.references import Compared
 
 
 @dataclass(frozen=True)

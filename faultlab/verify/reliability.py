@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import Any
 
 from faultlab.core.statistics import Share
-from faultlab.margin import sigmas
-from faultlab.walks import BURDENS, Kind, Limit, Walk, Walks
+from faultlab.verify.margin import sigmas
+from faultlab.verify.walks import BURDENS, Kind, Limit, Walk, Walks
 
 ENOUGH = 4.0  # standard deviations between a mean and its limit: chance crosses it once in 30,000
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faultlab import learner
 from faultlab.core import defaults, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
@@ -22,6 +21,7 @@ from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth
+from faultlab.learn import learner
 from faultlab.run import placement
 from faultlab.run.record import Record
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from faultlab import reliability, walks
 from faultlab.core import paths
 from faultlab.core.defaults import RELIABILITY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.reliability import ENOUGH, Distance, Row, smallest
-from faultlab.walks import Walk, Walks
+from faultlab.verify import reliability, walks
+from faultlab.verify.reliability import ENOUGH, Distance, Row, smallest
+from faultlab.verify.walks import Walk, Walks
 
 _ABOUT = """\
 # How reliable the labs are

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from faultlab.campaign import Campaign
-from faultlab.case import Case
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.run.record import VERDICTS, worst
+from faultlab.verify.campaign import Campaign
+from faultlab.verify.case import Case
 
 
 class Result:

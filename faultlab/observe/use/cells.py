@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from faultlab.use.sections import Pair, Unread
+from faultlab.observe.use.sections import Pair, Unread
 
 NOT_COUNTED = "this kernel does not count it"
 

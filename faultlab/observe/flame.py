@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 
-from faultlab import sampler
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
@@ -23,10 +22,11 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.build import ensure_images
 from faultlab.engine.docker import Engine
 from faultlab.lab import images
+from faultlab.observe import profiler
+from faultlab.observe.profiler import LONGEST, Recording
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
 from faultlab.run import placement
 from faultlab.run.run import Run
-from faultlab.sampler import LONGEST, Recording
 
 _ALONE = 10  # seconds that a user gets who makes the load
 _TOP = 10
@@ -85,7 +85,7 @@ def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mod
         term.say(f"Make the load now, for {alone} s: make shell-{run.lab.id}")
     with term.step("record", "while the lab makes its load" if load else "your load") as step:
         act = look if load else lambda: time.sleep(alone)
-        recording = sampler.during(run.stack, act, mode, alone)
+        recording = profiler.during(run.stack, act, mode, alone)
         step.done(f"{_amount(recording)} in {recording.seconds:.1f} s")
     return recording
 

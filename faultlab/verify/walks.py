@@ -16,8 +16,6 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab import campaign
-from faultlab.case import Case
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import check
@@ -28,6 +26,8 @@ from faultlab.lab.model import Lab
 from faultlab.run.contract import alternative, before, cheat, fixed_only
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.record import Record
+from faultlab.verify import campaign
+from faultlab.verify.case import Case
 
 SCHEMA = 1
 BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them

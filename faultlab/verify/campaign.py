@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab.case import Case, digests
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.run.record import VERDICTS
+from faultlab.verify.case import Case, digests
 
 SCHEMA = 1
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from faultlab import case
 from faultlab.core import lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
@@ -28,6 +27,7 @@ from faultlab.run.placement import engines_of
 from faultlab.run.readings import FAULTY, showing
 from faultlab.run.record import Record
 from faultlab.run.run import Run
+from faultlab.verify import case
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
 LETTERS: dict[Mark, str] = {

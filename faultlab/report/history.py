@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from faultlab import judge
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Limit
+from faultlab.report import judge
 from faultlab.run.readings import PHASES, Measured
 from faultlab.run.record import READY, Record
 

@@ -12,9 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab import campaign, case
-from faultlab.campaign import Campaign
-from faultlab.case import Case, Runner
 from faultlab.core import paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import Wanted
@@ -25,8 +22,11 @@ from faultlab.engine.removal import take_down
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.result import Result
 from faultlab.run.placement import engines_of
+from faultlab.verify import campaign, case
+from faultlab.verify.campaign import Campaign
+from faultlab.verify.case import Case, Runner
+from faultlab.verify.result import Result
 
 
 def verify(

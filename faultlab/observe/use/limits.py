@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab.use.cells import Part, Row
+from faultlab.observe.use.cells import Part, Row
 
 
 @dataclass(frozen=True)

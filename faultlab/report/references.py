@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import Any
 
-from faultlab import plot
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
@@ -20,7 +19,8 @@ from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.model import Figure, Lab
-from faultlab.ladder import Ladder, ladders, svg
+from faultlab.report import plot
+from faultlab.report.ladder import Ladder, ladders, svg
 from faultlab.run.contract import ill_in
 from faultlab.run.readings import FIXED, HEALTHY, PHASES, Measured
 from faultlab.run.record import Record

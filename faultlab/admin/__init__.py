@@ -1,0 +1,1 @@
+"""This machine and what of ours is on it: doctor, status, offline bundle."""

@@ -1,0 +1,1 @@
+"""One person at one lab: start to debrief, hints, mystery."""
