@@ -17,12 +17,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from faultlab import probes, use
+from faultlab import probes
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import images, terms
 from faultlab.lab import load as labs
 from faultlab.lab.load import explain
+from faultlab.observe import use
 
 SERVERS = "servers"  # `at`: every machine but client, an instance on each
 STACK = "stack"  # `at`: all of it, through the engine; only for what faultlab brings itself
