@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 
 from faultlab.core import naming, paths
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 
 PAIRS = 5
@@ -47,7 +47,8 @@ def main() -> None:
         began = time.monotonic()
         states = wait(folder, count)
         print(f"{count} seats ready after {time.monotonic() - began:.0f} s: {states}")
-        places = [Stack(Engine(), f"{naming.prefix()}bench-{n + 1}-mystery") for n in range(count)]
+        stacks = [f"{naming.prefix()}bench-{n + 1}-mystery" for n in range(count)]
+        places = [Stack(LocalEngine(), name) for name in stacks]
         for event in journal(folder):
             if event["what"] == "failed":
                 print(f"seat {event['seat']} failed: {event['why']}")

@@ -12,8 +12,7 @@ import time
 from typing import Any
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.probes import wrk
 from faultlab.run.run import Run
@@ -26,8 +25,8 @@ def main() -> None:
     """Print the requests a second of each pair, their ratios, and the meters' processor time."""
     os.environ["FAULTLAB_NAMESPACE"] = "bench"
     pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    engine = Engine()
-    ensure_images(engine, print)
+    engine = LocalEngine()
+    engine.images.ensure(print)
     run = Run.begin(engine, labs.load(LAB), stack_name(LAB))
     try:
         client = run.stack["client"]

@@ -19,7 +19,7 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.engine import vm
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement

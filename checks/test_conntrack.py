@@ -45,7 +45,7 @@ def look(at: Stack) -> Look:
 
 def watch(at: Stack) -> Watch:
     """Count the lines of the kernel's log, and the client's drops."""
-    return Watch(log.kernel_count(at.place("kernel"), conntrack.FULL), conntrack.read(at["client"]))
+    return Watch(log.kernel_count(at.shell("kernel"), conntrack.FULL), conntrack.read(at["client"]))
 
 
 CHECK = Check(

@@ -83,7 +83,7 @@ def watch(at: Stack) -> Watch:
     """Read logs, counters and sockets."""
     web = at["web"]
     return Watch(
-        full=log.kernel_count(at.place("kernel"), conntrack.FULL),
+        full=log.kernel_count(at.shell("kernel"), conntrack.FULL),
         workers=log.count(web, log.PHP_FPM, "reached pm.max_children"),
         counters=nstat.read(web, [OVERFLOWS, REUSED]),
         listeners=ss.listeners(web),

@@ -23,9 +23,9 @@ from faultlab.core import paths
 from faultlab.core.command import run, stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
 from faultlab.lab import images
+from faultlab.run import placement
 
 SUMS = "SHA256SUMS"
 _FACTS = "bundle.json"
@@ -44,13 +44,13 @@ Say = Callable[[str], None]
 def bundle(term: Terminal, out: str, *, vm: bool) -> None:
     """Write the archive. Raises BadInput, or CannotRun when a part of it cannot be had."""
     file = paths.in_a_folder(out)
-    engine = Engine()
+    engine = placement.local()
     box = paths.root() / ".vm"
     with_vm = vm and (box / "digest").is_file()
     with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=".bundle-") as name:
         folder = Path(name)
         with term.step("images", "looking for what has to be built") as step:
-            ensure_images(engine, step.note)
+            engine.images.ensure(step.note)
             tags = [images.tag(each) for each in images.names()]
             _images(engine, tags, folder / "images.tar.gz", step.note)
             step.done(f"{len(tags)} images, {_size(folder / 'images.tar.gz')}")
@@ -83,8 +83,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
 
 def _images(engine: Engine, tags: list[str], to: Path, note: Say) -> None:
     note(f"saving {len(tags)} images")
-    save = 'set -o pipefail; docker save "$@" | gzip -1 >"$0"'
-    stream(["bash", "-c", save, str(to), *tags], note, engine.env)
+    engine.images.save(tags, to, note)
 
 
 def _wheels(folder: Path, note: Say) -> int:

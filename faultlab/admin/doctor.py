@@ -7,12 +7,11 @@ from dataclasses import asdict
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import build, libvirt
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine import libvirt
 from faultlab.lab import check
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
+from faultlab.run import placement
 from faultlab.run.placement import Outlook, outlook
 from faultlab.run.preflight import Fact, examine
 
@@ -33,7 +32,7 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     for lab in chosen:
         check.load(lab.id)
-    engine = Engine()
+    engine = placement.local()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)
         step.note("booting a guest")
@@ -63,9 +62,9 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
 
 def images(term: Terminal) -> None:
     """Build what is missing."""
-    engine = Engine()
-    lacking = build.missing(engine)
+    engine = placement.local()
+    lacking = engine.images.missing()
     with term.step("images", "looking for what has to be built") as step:
-        ensure_images(engine, step.note)
+        engine.images.ensure(step.note)
         step.done(f"built: {', '.join(lacking)}" if lacking else "ready")
     term.json({"built": lacking, "images": {n: image_files.tag(n) for n in image_files.names()}})

@@ -9,11 +9,8 @@ from faultlab.core import lock, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
-from faultlab.engine import removal, stack
-from faultlab.engine.docker import Engine, Machine
-from faultlab.engine.removal import take_down
+from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.stack import Stack
-from faultlab.lab import images
 from faultlab.probes import interface, iptables, qdisc
 from faultlab.run import placement
 
@@ -34,16 +31,16 @@ class Row:
 def rows(engine: Engine) -> list[Row]:
     """Every stack of which anything is left."""
     found = []
-    for name in removal.names(engine):
+    for name in engine.stacks():
         place = Stack(engine, name)
         stopped = place.stopped()
         if not place:
-            state = "remains: " + ", ".join(removal.leftovers(engine, name))
+            state = "remains: " + ", ".join(engine.leftovers(name))
         elif stopped:
             state = "not running: " + ", ".join(stopped)
         else:
             state = "up: " + ", ".join(place)
-        created = [str(m.container.attrs["Created"])[:19] for m in place.values()]
+        created = [machine.created for machine in place.values()]
         found.append(Row(engine.name, name, place.lab_id, state, min(created, default="")))
     return found
 
@@ -74,13 +71,11 @@ def show(term: Terminal, spoil: bool) -> None:
 
 
 def _is_machine(machine: Machine) -> bool:
-    return not stack.joins(machine) and bool(machine.state["Running"])
+    return not machine.joins and machine.state.running
 
 
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
-    out = engine.helper(
-        images.tag("machine"), "sysctl -a 2>/dev/null || true", naming.prefix() + "status"
-    )
+    out = engine.once("machine", "sysctl -a 2>/dev/null || true", naming.prefix() + "status")
     return _sysctls(out)
 
 
@@ -116,12 +111,12 @@ def sweep(term: Terminal, images_too: bool) -> None:
         # A second look finds what Docker was still making when its client was killed.
         reached, unreached = placement.everywhere()
         for engine in [*reached, *reached]:
-            for name in removal.names(engine):
+            for name in engine.stacks():
                 step.note(f"removing {name}")
                 try:
                     with lock.hold(name, "sweep"):
-                        removed += removal.leftovers(engine, name)
-                        take_down(engine, name)
+                        removed += engine.leftovers(name)
+                        engine.down(name)
                 except Held as problem:
                     held.append(problem.message)
                 except CannotRun as problem:
@@ -142,11 +137,7 @@ def sweep(term: Terminal, images_too: bool) -> None:
 
 def _sweep_images(engine: Engine) -> list[str]:
     """Only when asked: another copy of the project may use what is stale here."""
-    with engine.errors():
-        have = [t for image in engine.client.images.list(name="faultlab/*") for t in image.tags]
-        for tag in have:
-            engine.client.images.remove(tag, force=True)
-    return [f"image {tag}" for tag in have]
+    return [f"image {tag}" for tag in engine.images.remove()]
 
 
 def _sweep_box() -> list[str]:

@@ -10,9 +10,8 @@ from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import libvirt, vm
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
 from faultlab.engine.libvirt import Say
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.vm import BOOT_SECONDS
 from faultlab.lab import images
 
@@ -28,13 +27,13 @@ def up(term: Terminal) -> None:
 
 def bring_up(term: Terminal) -> None:
     """Set up libvirt, build the box, boot the VM; each only where it is missing."""
-    local = Engine()
+    local = LocalEngine()
     with lock.hold("vm", "vm up", wait=True):
         with term.step("libvirt", "looking for what is missing") as step:
             stream([str(paths.root() / "setup/libvirt.sh")], step.note)
             step.done("ready")
         with term.step("images", "looking for what has to be built") as step:
-            ensure_images(local, step.note)
+            local.images.ensure(step.note)
             step.done("ready")
         with term.step("box", "looking whether it is up to date") as step:
             tags = " ".join(images.tag(name) for name in images.names() if name != images.BASE)
@@ -66,10 +65,8 @@ def _current(note: Say) -> bool:
         except CannotRun:
             return False  # its disk is broken: qemu was killed, say
     kernel = vm.connect(BOOT_SECONDS).kernel
-    return (
-        kernel.run(f"cat {_BOX_ID}").out.strip()
-        == (libvirt.folder() / "digest").read_text().strip()
-    )
+    wanted = (libvirt.folder() / "digest").read_text().strip()
+    return kernel.run(f"cat {_BOX_ID}").out.strip() == wanted
 
 
 def _start(note: Say) -> None:
@@ -77,7 +74,7 @@ def _start(note: Say) -> None:
     note(f"booting it with {how}: {why}")
     libvirt.vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
     note("waiting for Docker in it")
-    vm.connect(BOOT_SECONDS).info()
+    vm.connect(BOOT_SECONDS).facts()
 
 
 def _destroy(note: Say) -> None:

@@ -9,14 +9,16 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from faultlab.core import lock
+from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Images, Say
+from faultlab.engine.docker import Docker
 from faultlab.lab.images import BASE, LABEL, folder, mode, names, short, tag
 
 if TYPE_CHECKING:
@@ -26,55 +28,72 @@ else:
     docker = Later("docker")
     requests = Later("requests")
 
-Say = Callable[[str], None]
-
 _SUITE = "bookworm"
 # On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it could not.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
-def missing(engine: Engine, wanted: Collection[str] | None = None) -> list[str]:
-    """Those of the wanted images (all) that the engine lacks, in the order to build them.
+class DockerImages(Images):
+    """The images that a Docker Engine has."""
 
-    `base` is only there to build the others from.
-    """
-    wanted = [BASE, *(names() if wanted is None else wanted)]
-    with engine.errors():
-        have = {t for image in engine.client.images.list(name="faultlab/*") for t in image.tags}
-    own = [name for name in wanted if Path(name).is_absolute()]
-    lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
-    return lacking if lacking != [BASE] else []
+    def __init__(self, on: Docker) -> None:
+        self._docker = on
+
+    def missing(self, wanted: Collection[str] | None = None) -> list[str]:
+        """Return those of the wanted images (all) that are not there, in the order to build them.
+
+        `base` is only there to build the others from.
+        """
+        wanted = [BASE, *(names() if wanted is None else wanted)]
+        have = self._tags()
+        own = [name for name in wanted if Path(name).is_absolute()]
+        lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
+        return lacking if lacking != [BASE] else []
+
+    def _tags(self) -> list[str]:
+        with self._docker.errors():
+            found = self._docker.client.images.list(name="faultlab/*")
+        return [tag for image in found for tag in image.tags]
+
+    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
+        """Build what is missing; two commands at once build it once. Raises CannotRun."""
+        if not self.missing(wanted):
+            return
+        with lock.hold("images", "images", wait=True):
+            for name in self.missing(wanted):
+                build(self._docker, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
+
+    def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
+        """Write images into a compressed archive. Raises CannotRun."""
+        script = 'set -o pipefail; docker save "$@" | gzip -1 >"$0"'
+        stream(["bash", "-c", script, str(to), *tags], note, self._docker.env)
+
+    def remove(self) -> list[str]:
+        """Remove all images of ours and return their tags."""
+        have = self._tags()
+        with self._docker.errors():
+            for name in have:
+                self._docker.client.images.remove(name, force=True)
+        return have
 
 
-def ensure_images(engine: Engine, say: Say, wanted: Collection[str] | None = None) -> None:
-    """Build those of these images (all) that are missing; two commands at once build them once."""
-    lacking = missing(engine, wanted)
-    if not lacking:
-        return
-    if engine.kernel is not None:
-        raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
-    with lock.hold("images", "images", wait=True):
-        for name in missing(engine, wanted):
-            build(engine, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
-
-
-def build(engine: Engine, name: str, say: Say) -> None:
+def build(on: Docker, name: str, say: Say) -> None:
     """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error."""
     if name == BASE:
-        _build_base(engine, say)
-    _build(engine, name, say)
+        _build_base(on, say)
+    _build(on, name, say)
 
 
 def _base_source() -> str:
     return f"faultlab/{_SUITE}:latest"
 
 
-def _build_base(engine: Engine, say: Say) -> None:
+def _build_base(on: Docker, say: Say) -> None:
     """Bring a bare Debian under `faultlab/bookworm`: pulled when a registry answers, else made."""
     repository, version = _base_source().split(":")
     say("asking the registry for debian:bookworm-slim")
     try:
-        image = engine.client.images.pull("debian", tag=f"{_SUITE}-slim")
+        image = on.client.images.pull("debian", tag=f"{_SUITE}-slim")
         image.tag(repository, version)
         return
     except (docker.errors.DockerException, requests.exceptions.RequestException):
@@ -89,8 +108,8 @@ def _build_base(engine: Engine, say: Say) -> None:
     )
     assert make.stdout is not None and make.stderr is not None
     try:
-        with engine.errors():
-            engine.client.api.import_image_from_stream(make.stdout, repository, version)
+        with on.errors():
+            on.client.api.import_image_from_stream(make.stdout, repository, version)
     except BaseException:
         make.terminate()
         make.wait()
@@ -118,11 +137,11 @@ def pack(folder: Path, into: IO[bytes]) -> None:
     into.seek(0)
 
 
-def _build(engine: Engine, name: str, say: Say) -> None:
+def _build(on: Docker, name: str, say: Say) -> None:
     base = _base_source() if name == BASE else tag(BASE)
-    with engine.errors(), tempfile.TemporaryFile() as context:
+    with on.errors(), tempfile.TemporaryFile() as context:
         pack(folder(name), context)
-        stream = engine.client.api.build(
+        stream = on.client.api.build(
             fileobj=context,
             custom_context=True,
             tag=tag(name),

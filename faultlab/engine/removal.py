@@ -9,16 +9,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faultlab.core import naming
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine import kernel
-from faultlab.engine.docker import STACK_LABEL, Engine
-from faultlab.engine.stack import in_vm_mark, joined
+from faultlab.engine.docker import STACK_LABEL, Docker
 
 if TYPE_CHECKING:
     import docker
@@ -26,73 +23,52 @@ else:
     docker = Later("docker")
 
 
-def take_down(engine: Engine, name: str) -> None:
-    """Remove a stack, and put the kernel back as it was before, if its lab changed it."""
-    down(engine, name)
-    if engine.kernel is not None:
-        kernel.put_back(engine.kernel, name)
+def down(on: Docker, name: str, interfaces: Callable[[], list[str]]) -> None:
+    """Remove everything with this stack's label, then read back. Raises CannotRun for a rest.
 
-
-def down(engine: Engine, name: str) -> None:
-    """Remove everything with this stack's label, then read back. Raises CannotRun for a rest."""
-    with uninterrupted():
-        _down(engine, name)
-    if engine.kernel is not None:
-        in_vm_mark(name).unlink(missing_ok=True)
-
-
-def may_be_in_vm(name: str) -> bool:
-    """Tell whether this user has started a stack of this name in the VM and not removed it.
-
-    To ask the VM itself takes more than a second of two CPUs without KVM.
+    `interfaces`: reads the network interfaces of the machine that Docker runs on.
     """
-    return in_vm_mark(name).exists()
+    with uninterrupted():
+        _down(on, name, interfaces)
 
 
-def _down(engine: Engine, name: str) -> None:
-    bridges = [f"br-{network.id[:12]}" for network in engine.networks(stack=name)]
+def _down(on: Docker, name: str, interfaces: Callable[[], list[str]]) -> None:
+    bridges = [f"br-{network.id[:12]}" for network in on.networks(stack=name)]
     deadline = time.monotonic() + 30
-    while left := leftovers(engine, name):
+    while left := leftovers(on, name):
         if time.monotonic() > deadline:
             raise CannotRun(f"Could not remove {', '.join(left)}.", "faultlab sweep")
-        _remove(engine, name)
-    interfaces = _interfaces(engine)
-    still = [bridge for bridge in bridges if bridge in interfaces]
+        _remove(on, name)
+    there = interfaces()
+    still = [bridge for bridge in bridges if bridge in there]
     if still:
         raise CannotRun(f"The bridge {still[0]} of {name} is still there.", "ip -d link")
 
 
-def _interfaces(engine: Engine) -> list[str]:
-    """The network interfaces of the machine that the engine runs on."""
-    if engine.kernel is None:
-        return [path.name for path in Path("/sys/class/net").iterdir()]
-    return engine.kernel.must("ls /sys/class/net").split()
-
-
-def _remove(engine: Engine, name: str) -> None:
+def _remove(on: Docker, name: str) -> None:
     """What joins a machine at the same time, then the machines one by one.
 
     Docker 20.10 can lock up for good when two containers leave a network at once: one holds the
     network and wants its controller (getSvcRecords), the other the reverse: moby#42545.
     """
-    containers = engine.containers(stack=name)
+    containers = on.containers(stack=name)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(partial(_remove_container, engine), filter(joined, containers)))
+        list(pool.map(partial(_remove_container, on), filter(_joined, containers)))
     for container in containers:
-        if not joined(container):
-            _remove_container(engine, container)
-    for kind in (engine.networks, engine.volumes):
+        if not _joined(container):
+            _remove_container(on, container)
+    for kind in (on.networks, on.volumes):
         for thing in kind(stack=name):
-            _tolerant(engine, thing.remove)
+            _tolerant(on, thing.remove)
 
 
-def _remove_container(engine: Engine, container: Any) -> None:
-    _tolerant(engine, lambda: container.remove(force=True, v=True))
+def _remove_container(on: Docker, container: Any) -> None:
+    _tolerant(on, lambda: container.remove(force=True, v=True))
 
 
-def _tolerant(engine: Engine, remove: Callable[[], None]) -> None:
+def _tolerant(on: Docker, remove: Callable[[], None]) -> None:
     """Remove, where "gone already" and "in use for a moment" are for the next look to judge."""
-    with engine.errors():
+    with on.errors():
         try:
             remove()
         except docker.errors.NotFound:
@@ -103,20 +79,31 @@ def _tolerant(engine: Engine, remove: Callable[[], None]) -> None:
             time.sleep(0.1)
 
 
-def leftovers(engine: Engine, name: str) -> list[str]:
+def leftovers(on: Docker, name: str) -> list[str]:
     """Containers, networks and volumes that still carry this stack's label."""
     return [
-        *(f"container {container.name}" for container in engine.containers(stack=name)),
-        *(f"network {network.name}" for network in engine.networks(stack=name)),
-        *(f"volume {volume.name}" for volume in engine.volumes(stack=name)),
+        *(f"container {container.name}" for container in on.containers(stack=name)),
+        *(f"network {network.name}" for network in on.networks(stack=name)),
+        *(f"volume {volume.name}" for volume in on.volumes(stack=name)),
     ]
 
 
-def names(engine: Engine) -> list[str]:
+def names(on: Docker) -> list[str]:
     """Every stack of ours of which anything is left; in a namespace, only those in it."""
     labels = [
-        *(container.labels for container in engine.containers()),
-        *((network.attrs.get("Labels") or {}) for network in engine.networks()),
-        *((volume.attrs.get("Labels") or {}) for volume in engine.volumes()),
+        *(container.labels for container in on.containers()),
+        *((network.attrs.get("Labels") or {}) for network in on.networks()),
+        *((volume.attrs.get("Labels") or {}) for volume in on.volumes()),
     ]
     return sorted({n for label in labels if (n := label[STACK_LABEL]).startswith(naming.prefix())})
+
+
+def _joined(container: Any) -> bool:
+    """Tell whether a container has joined the namespaces of another."""
+    return joined_id(container) != ""
+
+
+def joined_id(container: Any) -> str:
+    """Return the id of the container whose namespaces this one has joined; else nothing."""
+    kind, _, where = str(container.attrs["HostConfig"]["NetworkMode"]).partition(":")
+    return where if kind == "container" else ""

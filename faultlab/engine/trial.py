@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
 from faultlab.engine.shell import Shell
 from faultlab.lab.abilities import ABILITIES, ALWAYS
 
@@ -29,5 +29,5 @@ def lacking(engine: Engine, image: str, names: Sequence[str], stack: str) -> lis
         for name in names
         if name not in ALWAYS
     )
-    said = engine.helper(image, script, stack, cap_add=["NET_ADMIN"])
+    said = engine.once(image, script, stack, rights=["NET_ADMIN"])
     return [line.split()[1] for line in said.splitlines() if line.startswith("lacks ")]

@@ -12,14 +12,19 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from faultlab.core import lock
 from faultlab.core.command import DIE_WITH_US, run
 from faultlab.core.errors import CannotRun
-from faultlab.engine import libvirt
-from faultlab.engine.docker import Engine
+from faultlab.engine import kernel, launch, libvirt
+from faultlab.engine.build import DockerImages
+from faultlab.engine.contention import Observer
+from faultlab.engine.contract import Machine, Say
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.shell import Done, Shell
+from faultlab.lab.model import Lab
 
 BOOT_SECONDS = 60  # a VM that is just booting may refuse connections for so long
 # A socket's path has at most 107 bytes (unix(7)): its folder's, this, and what ssh adds to a name.
@@ -60,14 +65,15 @@ class VmKernel(Shell):
         return Done(command, done.returncode, done.stdout, done.stderr, seconds)
 
 
-class VmEngine(Engine):
+class VmEngine(LocalEngine):
     """The Docker Engine inside the VM, through an ssh connection that ends with us.
 
     `patience`: seconds in which a VM that is just coming up may still refuse the connection.
     """
 
     name = "vm"
-    kernel: Shell
+    owns_kernel = True
+    _patience = 2.0  # without KVM to open and close 200 connections takes 20 s
 
     def __init__(self, patience: float = 0) -> None:
         where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
@@ -80,13 +86,54 @@ class VmEngine(Engine):
             if time.monotonic() > began + patience:
                 raise libvirt.silent()
             time.sleep(0.5)
-        self.kernel = VmKernel(control)
-        self.guest = libvirt.name()
+        self._kernel = VmKernel(control)
         super().__init__(f"unix://{socket}")
+        self.images = _VmImages(self)
+
+    @property
+    def kernel(self) -> Shell:
+        """A root shell in the VM."""
+        return self._kernel
+
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+        """Start the containers, and remember that this stack is in the VM."""
+        launch.in_vm_mark(stack).touch(mode=0o600)
+        super().launch(lab, stack, run_id, folder)
+
+    def furnish(self, machines: Sequence[Machine]) -> None:
+        """Open /proc/sys/net of the machines, without a helper: it takes seconds without KVM."""
+        self._kernel.must(f"set -e\n{launch.furnishing(machines)}")
+
+    def down(self, stack: str) -> None:
+        """Remove a stack, put the kernel back, and read back that nothing is left."""
+        super().down(stack)
+        launch.in_vm_mark(stack).unlink(missing_ok=True)
+        kernel.put_back(self._kernel, stack)
+
+    def interfaces(self) -> list[str]:
+        """Return the network interfaces of the VM."""
+        return self._kernel.must("ls /sys/class/net").split()
+
+    def note_kernel(self, stack: str) -> None:
+        """Note the settings of the kernel before this stack changes them."""
+        kernel.note(self._kernel, stack)
+
+    def observer(self, stack: str) -> Observer:
+        """Return an observer to whom the VM as a whole is no other."""
+        return Observer(guest=libvirt.name())
 
     def unreachable(self, error: BaseException) -> CannotRun:
         """A VM that hangs, died or lost its network gives no verdict, but a command to type."""
         return libvirt.silent()
+
+
+class _VmImages(DockerImages):
+    """The images in the VM, which come with its box."""
+
+    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
+        """Build nothing. Raises CannotRun for what is missing."""
+        if lacking := self.missing(wanted):
+            raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
 
 
 def _stands(command: list[str], control: Path, socket: Path) -> bool:

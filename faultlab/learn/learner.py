@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +13,7 @@ from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import removal, vm
-from faultlab.engine.removal import take_down
+from faultlab.engine import vm
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
@@ -45,7 +42,7 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
 def _found(lab: Lab, wanted: Wanted) -> Stack:
     """Return the lab's stack, empty where it is not up; the VM is asked only if it may be there."""
     name = stack_name(lab.id)
-    if lab.scope == "kernel" or wanted == "vm" or removal.may_be_in_vm(name):
+    if lab.scope == "kernel" or wanted == "vm" or placement.may_be_in_vm(name):
         return Stack(placement.having(lab.id, vm.BOOT_SECONDS), name)
     return placement.here(lab.id)
 
@@ -78,8 +75,8 @@ def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
     with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
         old = placement.having(lab.id)
         if wanted == "auto" and Stack(old, stack_name(lab.id)):
-            wanted = "local" if old.kernel is None else "vm"
-        take_down(old, stack_name(lab.id))
+            wanted = "vm" if old.owns_kernel else "local"
+        old.down(stack_name(lab.id))
         begin(term, lab, wanted)
 
 
@@ -106,7 +103,7 @@ def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
             step.done("none, as it should be" if lab.control else "proven")
     except BaseException as error:
         with uninterrupted():
-            take_down(engine, name)
+            engine.down(name)
         if isinstance(error, SaidNo):
             error.message += " Rolled back."
         raise
@@ -170,12 +167,9 @@ def shell(lab_id: str, machine: str) -> None:
             f"make shell-{lab.id} AT={next(iter(place))}",
         )
     target = place[machine]
-    if not target.state["Running"]:
-        raise CannotRun(f"{machine} is not running.", f"docker start {target.container_name}")
-    flags = "-it" if sys.stdin.isatty() else "-i"
-    sys.stdout.flush()
-    os.environ.update(engine.env)
-    os.execvp("docker", ["docker", "exec", flags, target.container_name, "bash"])
+    if not target.state.running:
+        raise CannotRun(f"{machine} is not running.", target.typed("start"))
+    target.log_in()
 
 
 def check(term: Terminal, lab_id: str) -> None:
@@ -251,9 +245,9 @@ def down(term: Terminal, lab_id: str) -> None:
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
         engine = placement.having(lab_id)
-        was = removal.leftovers(engine, name)
+        was = engine.leftovers(name)
         with term.step("down", "removing its containers, network and volumes") as step:
-            take_down(engine, name)
+            engine.down(name)
             step.done("removed, nothing is left" if was else "nothing was up")
     term.json({"lab": lab_id, "removed": was})
 

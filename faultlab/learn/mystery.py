@@ -17,7 +17,6 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import stack
-from faultlab.engine.docker import Engine
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth
@@ -109,7 +108,7 @@ def start(
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: Wanted) -> Lab:
     """Without the VM unless it is asked for: what needs it would be told apart by that."""
-    engine = Engine()
+    engine = placement.local()
     for lab in order(found, seed):
         if wanted == "vm" or not placement.needs_vm(engine, lab):
             return lab

@@ -19,9 +19,6 @@ from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
-from faultlab.lab import images
 from faultlab.observe import profiler
 from faultlab.observe.profiler import LONGEST, Recording
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
@@ -98,7 +95,7 @@ def _amount(recording: Recording) -> str:
 def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
     stacks = recording.stacks
     rows = [row for row in stacks.functions() if row.own][:_TOP]
-    lacking = missing(recording, local=run.engine.kernel is None)
+    lacking = missing(recording, local=not run.engine.owns_kernel)
     term.say()
     term.table(
         ("itself", "with callees", "function"),
@@ -191,14 +188,12 @@ def _free(folder: Path, stem: str) -> Path:
 def draw(stack: str, recording: Recording, title: str, note: Callable[[str], None]) -> str:
     """The SVG of a recording: script, styles and all in one file. Raises CannotRun."""
     stacks, unit = recording.stacks, _UNITS[recording.mode]
-    engine = Engine()
-    ensure_images(engine, note)
+    engine = placement.local()
+    engine.images.ensure(note)
     command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
-    with engine.companion(images.tag("machine"), stack, 120) as helper:
-        with engine.errors():
-            helper.container.put_archive(
-                _FOLDER, _archive({"stacks": stacks.folded(), "palette.map": _palette(stacks)})
-            )
+    with engine.beside("machine", stack, 120) as helper:
+        files = {"stacks": stacks.folded(), "palette.map": _palette(stacks)}
+        helper.put(_FOLDER, _archive(files))
         return helper.must(command, timeout=100)
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Shell
-from faultlab.engine.stack import Stack, joins
-from faultlab.lab import images
+from faultlab.engine.stack import Stack
 from faultlab.probes import perf
 from faultlab.probes.perf import Mode, Root, Stacks
 
@@ -72,7 +71,7 @@ def during(
         paranoid, restrict = clocks[0].at.must(_SETTINGS).split()
         parts = [perf.parse(perf.stop(clock.at), clock.root(mode), mode) for clock in clocks]
     ours = tuple(_machines(at))
-    rest = tuple(name for name, machine in at.items() if name not in ours and not joins(machine))
+    rest = tuple(name for name, machine in at.items() if name not in ours and not machine.joins)
     return Recording(_merged(parts), mode, lasted, ours, rest, int(paranoid), int(restrict))
 
 
@@ -85,8 +84,8 @@ def _merged(parts: list[Stacks]) -> Stacks:
 
 def _machines(at: Stack) -> dict[str, Machine]:
     """Those with daemons; the others make the load."""
-    homes = {home for machine in at.values() if (home := joins(machine))}
-    return {name: machine for name, machine in at.items() if machine.container.id in homes}
+    homes = {machine.joins for machine in at.values()}
+    return {name: machine for name, machine in at.items() if name in homes}
 
 
 @dataclass(frozen=True)
@@ -99,21 +98,21 @@ class _Clock:
 
 
 def _clocks(at: Stack) -> list[AbstractContextManager[_Clock]]:
-    if at.engine.kernel is None:
+    if not at.engine.owns_kernel:
         return [_of_machine(at, name, machine) for name, machine in _machines(at).items()]
     return [_of_kernel(at)]
 
 
 @contextmanager
 def _of_machine(at: Stack, name: str, machine: Machine) -> Iterator[_Clock]:
-    with _helper(at, f"container:{machine.container.id}") as helper:
+    with _helper(at, machine) as helper:
         yield _Clock(helper, _OTHERS, lambda _mode: lambda _pid, comm: f"{name};{comm}")
 
 
 @contextmanager
 def _of_kernel(at: Stack) -> Iterator[_Clock]:
-    with _helper(at, "host") as helper:
-        roots = {str(m.state["Pid"]): name for name, m in _machines(at).items()}
+    with _helper(at) as helper:
+        roots = {m.pid: name for name, m in _machines(at).items()}
         yield _Clock(helper, "-a", lambda mode: owners(helper.must(_PROCESSES), roots, mode))
 
 
@@ -137,12 +136,5 @@ def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
     return root
 
 
-def _helper(at: Stack, pid_mode: str) -> AbstractContextManager[Machine]:
-    return at.engine.companion(
-        images.tag("machine"),
-        at.name,
-        _LIFE,
-        pid_mode=pid_mode,
-        cap_add=_RIGHTS,
-        security_opt=["apparmor=unconfined"],
-    )
+def _helper(at: Stack, inside: Machine | None = None) -> AbstractContextManager[Machine]:
+    return at.engine.beside("machine", at.name, _LIFE, inside=inside, rights=_RIGHTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ def state(machine: Machine) -> State:
     """Read the state now."""
     facts = machine.state
     return State(
-        running=facts["Running"],
-        exit_code=facts["ExitCode"],
-        oom_killed=facts["OOMKilled"],
-        restarts=machine.container.attrs.get("RestartCount", 0),
+        running=facts.running,
+        exit_code=facts.exit_code,
+        oom_killed=facts.oom_killed,
+        restarts=facts.restarts,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
     done = visitor.run(
         f"timeout {most} sh -c '{knock}' 2>/dev/null; echo $?; date +%s.%N", most + 10
     )
-    return parse(str(daemon.state["StartedAt"]), done.out)
+    return parse(daemon.state.started, done.out)
 
 
 def parse(started: str, out: str) -> Start:

@@ -194,7 +194,7 @@ class Contract:
 
     def test_nothing_left(self, run: Run) -> None:
         """After down nothing of the stack is there."""
-        left = removal.leftovers(run.engine, run.stack.name)
+        left = run.engine.leftovers(run.stack.name)
         assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
 
     def _silent(self, run: Measured, phase: str) -> None:

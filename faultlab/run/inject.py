@@ -24,7 +24,7 @@ def apply(stack: Stack, steps: Iterable[Step]) -> None:
             _wait_listening(stack)
             restarted = False
         if step.run is not None:
-            stack.place(step.at).must(step.run, _STEP_SECONDS)
+            stack.shell(step.at).must(step.run, _STEP_SECONDS)
         elif step.limit is not None:
             stack[step.at].limit(step.limit.cpus, step.limit.memory)
         else:
@@ -49,10 +49,9 @@ def _wait_listening(stack: Stack) -> None:
 
 def typed(stack: Stack, step: Step) -> str:
     """The step as an engineer types it, with the place where: `web# ip link …`."""
-    container = f"{stack.name}-{step.at}"
-    prompt = "$" if stack.engine.kernel is None else "vm$"
+    prompt = "vm$" if stack.engine.owns_kernel else "$"
     if step.run is not None:
         return f"{step.at}# {step.run}"
     if step.limit is not None:
-        return f"{prompt} docker update {step.limit.flags} {container}"
-    return f"{prompt} docker restart {container}"
+        return f"{prompt} {stack[step.at].typed(f'update {step.limit.flags}')}"
+    return f"{prompt} {stack[step.at].typed('restart')}"

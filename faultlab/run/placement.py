@@ -12,10 +12,9 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, libvirt, trial, vm
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight
@@ -29,10 +28,10 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
     what it requires, and says so.
     """
     why = "asked for" if wanted == "vm" else ""
-    local = Engine()
+    local = LocalEngine()
     if not why:
         with term.step("images", "looking for what has to be built") as step:
-            ensure_images(local, step.note, lab.services.images(lab.daemons))
+            local.images.ensure(step.note, lab.services.images(lab.daemons))
             step.done("ready")
         why = needs_vm(local, lab)
     if not why:
@@ -46,8 +45,8 @@ def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
 
 def at_hand(lab: Lab) -> Engine:
     """Return an engine that is up and can run the lab. Raises CannotRun: it needs the VM."""
-    local = Engine()
-    ensure_images(local, lambda _: None)
+    local = LocalEngine()
+    local.images.ensure(lambda _: None)
     why = needs_vm(local, lab)
     if not why:
         return local
@@ -58,12 +57,11 @@ def at_hand(lab: Lab) -> Engine:
 
 def needs_vm(engine: Engine, lab: Lab) -> str:
     """Why the lab cannot run on this engine, found by trying; empty when it can."""
-    if engine.kernel is not None:
+    if engine.owns_kernel:
         return ""
     if lab.scope == "kernel" or not lab.requires:
         return reason(lab, [])
-    helper = images.tag("machine")
-    return reason(lab, trial.lacking(engine, helper, lab.requires, naming.prefix() + "trial"))
+    return reason(lab, trial.lacking(engine, "machine", lab.requires, naming.prefix() + "trial"))
 
 
 def reason(lab: Lab, lacking: Collection[str]) -> str:
@@ -87,7 +85,7 @@ def named(lab_id: str) -> Lab:
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:
     """The local engine, and the VM's when it is running; and why that one cannot be reached."""
-    found = [Engine()]
+    found: list[Engine] = [LocalEngine()]
     try:
         return ([*found, vm.connect()] if libvirt.state() == "running" else found), None
     except CannotRun as problem:
@@ -105,9 +103,14 @@ def having(lab_id: str, patience: float = 0) -> Engine:
     return place.engine
 
 
+def local() -> Engine:
+    """Return the engine of this machine. Raises CannotRun when Docker does not answer."""
+    return LocalEngine()
+
+
 def here(lab_id: str) -> Stack:
     """This lab's stack on the local engine; empty when it is not up there."""
-    return Stack(Engine(), stack_name(lab_id))
+    return Stack(LocalEngine(), stack_name(lab_id))
 
 
 @dataclass(frozen=True)
@@ -151,9 +154,9 @@ def engines_of(
 
 def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
     """The local engine with every image, and what its kernel lacks. Raises CannotRun."""
-    engine = Engine()
+    engine = LocalEngine()
     with term.step("images", "looking for what has to be built") as step:
-        ensure_images(engine, step.note)
+        engine.images.ensure(step.note)
         step.done("ready")
     with term.step("doctor", "trying what this machine can run") as step:
         facts, lacking = preflight.examine(engine)

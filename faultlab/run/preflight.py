@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
-from faultlab.engine import build, compose, removal, stack, trial
-from faultlab.engine.docker import Engine, Machine
+from faultlab.engine import compose, trial
+from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run.record import Record
 
@@ -28,15 +29,14 @@ class Fact:
 
 def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     """Try Docker, Compose, the images and a real stack: facts, and the abilities that lack."""
-    info = engine.info()
-    kernel, cgroup = info.get("KernelVersion", "?"), info.get("CgroupVersion", "?")
+    now = engine.facts()
     free = shutil.disk_usage(paths.root()).free / 1e9
     facts = [
-        Fact("docker", True, f"{info.get('ServerVersion')}, kernel {kernel}, cgroup v{cgroup}"),
+        Fact("docker", True, f"{now.version}, kernel {now.kernel}, cgroup v{now.cgroup}"),
         Fact("compose", True, " ".join(compose.program())),
         Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
     ]
-    lacking = build.missing(engine)
+    lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
     facts.append(Fact("images", not lacking, text, "make setup"))
     if lacking:
@@ -49,15 +49,17 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     lab = labs.load(_TRIED_ON)
     name = stack_name("doctor")
     with lock.hold(name, "doctor"):
-        removal.down(engine, name)
+        engine.down(name)
         record = Record.create("doctor", name, {})
         try:
-            place = stack.up(engine, lab, name, record.id, record.folder)
+            engine.launch(lab, name, record.id, record.folder)
+            place = Stack(engine, name)
+            place.make_ready()
             web = place["web"]
             facts = [Fact("stack", True, f"came up: {', '.join(place)}"), sysctls(web)]
             return facts, trial.missing(web)
         finally:
-            removal.down(engine, name)
+            engine.down(name)
 
 
 def sysctls(machine: Machine) -> Fact:

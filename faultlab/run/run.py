@@ -18,11 +18,10 @@ from faultlab.core.command import run as run_command
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
-from faultlab.engine import kernel, pace, removal, speed, stack
-from faultlab.engine.contention import Contention, Observer
-from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, Engine
+from faultlab.engine import pace, speed
+from faultlab.engine.contention import Contention
+from faultlab.engine.contract import Engine
 from faultlab.engine.pace import Pace
-from faultlab.engine.removal import take_down
 from faultlab.engine.stack import Stack
 from faultlab.lab import check, images, services
 from faultlab.lab import load as labs
@@ -43,15 +42,14 @@ _PATIENCE = 120.0  # seconds of a run that are spent on waiting for a calm machi
 
 def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
     """A lab that changes a kernel has it for itself. Raises CannotRun with the lab in the way."""
-    if engine.kernel is None:
+    if not engine.owns_kernel:
         if lab.scope == "kernel":
             raise CannotRun(
                 f"{lab.id} changes a whole kernel: it runs in the lab VM only.",
                 f"faultlab start {lab.id} --engine vm",
             )
         return
-    for container in engine.containers():  # of every namespace: they all share the kernel
-        other, lab_id = container.labels[STACK_LABEL], container.labels.get(LAB_LABEL, "")
+    for other, lab_id in engine.neighbours().items():
         if other == name or lab_id not in labs.ids():
             continue
         if "kernel" in (lab.scope, labs.load(lab_id).scope):
@@ -68,15 +66,16 @@ def _up(
 
     `meter`: its counters are written down from the moment on that its containers run.
     """
-    if lab.scope == "kernel" and engine.kernel is not None:
-        kernel.note(engine.kernel, name)
-    place = stack.launch(engine, lab, name, record.id, record.folder)
+    if lab.scope == "kernel":
+        engine.note_kernel(name)
+    engine.launch(lab, name, record.id, record.folder)
+    place = Stack(engine, name)
     if not meter:
-        stack.make_ready(place)
+        place.make_ready()
         return place, None
     timeline = Timeline(place, record)
     with meanwhile(timeline.start):
-        stack.make_ready(place)
+        place.make_ready()
     return place, timeline
 
 
@@ -101,13 +100,13 @@ class Run(Measured):
         """
         judge = check.load(lab.name)
         with lock.turn(alone=False):
-            take_down(engine, name)
+            engine.down(name)
             _own_kernel(engine, lab, name)
             record = Record.create(lab.id, name, _context(engine, lab))
             try:
                 place, timeline = _up(engine, lab, name, record, meter)
             except BaseException:
-                removal.down(engine, name)
+                engine.down(name)
                 raise
             run = cls(engine, lab, judge, place, record)
             run.record.facts["machines"] = run._machines()
@@ -183,7 +182,7 @@ class Run(Measured):
 
     def _look(self, phase: str) -> tuple[float, Contention]:
         """Take one reading; return its seconds and what others took meanwhile."""
-        observer = self._observer()
+        observer = self.engine.observer(self.stack.name)
         fast = speed.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
         try:
@@ -196,11 +195,6 @@ class Run(Measured):
         self.record.facts["readings"][phase] = self.check.dump(reading)
         return took, seen
 
-    def _observer(self) -> Observer:
-        if self.engine.kernel is not None:
-            return Observer(guest=self.engine.guest)
-        return Observer([str(c.id) for c in self.engine.containers(stack=self.stack.name)])
-
     def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
         """Wait until the machine is calm. Raises CannotRun when the run has waited long enough.
 
@@ -210,7 +204,7 @@ class Run(Measured):
         del self.record.facts["readings"][phase]
         with lock.turn(alone=True):  # our own labs are no reason to wait
             waiting = time.monotonic()
-            self._observer().wait_for_calm(self._patience, least)
+            self.engine.observer(self.stack.name).wait_for_calm(self._patience, least)
             self._patience -= time.monotonic() - waiting
         if self._patience <= 0:
             again = f"make check-{self.lab.id}" if phase == "check" else f"make lab-{self.lab.id}"
@@ -224,10 +218,10 @@ class Run(Measured):
         if stopped:
             name = stopped[0].split()[0]
             # A machine that is started again has new namespaces: without the fault, and without us.
-            daemon = name in self.lab.daemons and self.engine.kernel is None
+            daemon = name in self.lab.daemons and not self.engine.owns_kernel
             raise CannotRun(
                 f"{stopped[0]} is not running, so nothing can be judged.",
-                f"docker start {self.stack.name}-{name}" if daemon else f"make reset-{self.lab.id}",
+                self.stack[name].typed("start") if daemon else f"make reset-{self.lab.id}",
             )
         if self._machines() != self.record.facts["machines"]:
             raise CannotRun(
@@ -237,9 +231,9 @@ class Run(Measured):
     def _machines(self) -> dict[str, str]:
         """Since when each machine runs: a restart takes its namespaces and the fault with it."""
         return {
-            name: str(machine.state["StartedAt"])
-            for name, machine in self.stack.items()
-            if name not in self.lab.daemons
+            machine.name: machine.state.started
+            for machine in self.stack.values()
+            if machine.name not in self.lab.daemons
         }
 
     def healthy(self) -> None:
@@ -329,7 +323,7 @@ class Run(Measured):
         self.meter(on=False)
         was = self.stack.pace
         with lock.turn(alone=False):
-            take_down(self.engine, name)
+            self.engine.down(name)
             self.stack, self.timeline = _up(self.engine, self.lab, name, self.record)
         self.stack.pace = was
         self.record.facts["machines"] = self._machines()
@@ -338,26 +332,26 @@ class Run(Measured):
         """Remove the stack and read back that nothing is left."""
         self.meter(on=False)
         with lock.turn(alone=False):
-            take_down(self.engine, self.stack.name)
+            self.engine.down(self.stack.name)
         with suppress(CannotRun):
             self.record.event("down")
 
 
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     """What a reader of the record needs to know about where it was measured."""
-    info = engine.info()
+    facts = engine.facts()
     used = lab.services.images(lab.daemons)
     return {
         "lab": lab.name,
         "faultlab": __version__,
         "commit": _commit(),
         "engine": engine.name,
-        "docker": info.get("ServerVersion", ""),
-        "kernel": info.get("KernelVersion", ""),
-        "system": info.get("OperatingSystem", ""),
-        "cgroup": info.get("CgroupVersion", ""),
-        "cpus": info.get("NCPU", 0),
-        "memory_bytes": info.get("MemTotal", 0),
+        "docker": facts.version,
+        "kernel": facts.kernel,
+        "system": facts.system,
+        "cgroup": facts.cgroup,
+        "cpus": facts.cpus,
+        "memory_bytes": facts.memory,
         "images": {name: images.tag(name) for name in used},
     }
 

@@ -20,9 +20,8 @@ from typing import Any
 
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import Machine
-from faultlab.engine.stack import Stack, joins
-from faultlab.lab import images
+from faultlab.engine.contract import Machine
+from faultlab.engine.stack import Stack
 from faultlab.run.record import Record
 
 FILE = "timeline.jsonl"
@@ -50,33 +49,19 @@ class Timeline:
 
     def start(self) -> None:
         """Begin to write. A machine without a meter is left out, for it is no part of the proof."""
-        machines = [machine for machine in self._place.values() if not joins(machine)]
+        machines = self._place.machines
         with ThreadPoolExecutor(max_workers=len(machines) or 1) as pool:
             list(pool.map(self._listen, machines))
 
     def _listen(self, machine: Machine) -> None:
-        pause = SECONDS if self._place.engine.kernel is None else _SECONDS_IN_VM
+        pause = _SECONDS_IN_VM if self._place.engine.owns_kernel else SECONDS
         script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
-        home = str(machine.container.id)
-        roles = {
-            name: str(other.container.id)
-            for name, other in self._place.items()
-            if joins(other) == home
-        }
-        wanted = [f"{name}={container}" for name, container in roles.items()]
-        speaker = self._place.engine.speaker(
-            images.tag("machine"),
-            [*script, f"{machine.name}={home}", *wanted],
-            self._place.name,
-            network_mode=f"container:{home}",
-            pid_mode=f"container:{home}",
-            cap_drop=["ALL"],
-            cap_add=_RIGHTS,
-            security_opt=["apparmor=unconfined"],
-        )
+        daemons = [each for each in self._place.values() if each.joins == machine.name]
+        wanted = [f"{each.name}={each.mark}" for each in (machine, *daemons)]
+        helper = self._place.engine.lines("machine", [*script, *wanted], machine, _RIGHTS)
         with suppress(CannotRun):
-            lines = speaker.__enter__()
-            self._helpers.append(speaker)
+            lines = helper.__enter__()
+            self._helpers.append(helper)
             reader = threading.Thread(target=self._write, args=(machine.name, lines), daemon=True)
             reader.start()
             self._readers.append(reader)

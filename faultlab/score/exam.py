@@ -16,11 +16,10 @@ from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run import digest
+from faultlab.run import digest, placement
 from faultlab.run.background_load import traffic
 from faultlab.run.placement import engines_of
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
@@ -88,7 +87,7 @@ def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | N
     recorded = recording.read(Path(source))
     lab = labs.load(recorded.manifest["lab"])
     kept = _results(Path(json_file) if json_file else paths.runs() / _REPLAYED)
-    engine = Engine()
+    engine = placement.local()
     _prepare(term, engine, examined, kept)
     kept.facts |= {"machine": _machine(engine)}
     made_of = digest.fault(lab)
@@ -138,7 +137,7 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int) -> list[Look]:
 def _prepare(term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Results) -> None:
     """Build the images of the tools, and ask each for its version."""
     with term.step("tools", "building their images") as step:
-        ensure_images(engine, step.note, {tool.image for tool in examined})
+        engine.images.ensure(step.note, {tool.image for tool in examined})
         for tool in examined:
             step.note(f"asking {tool.id} for its version")
             kept.tools[tool.id] = {
@@ -150,13 +149,13 @@ def _prepare(term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Res
 
 
 def _machine(engine: Engine) -> dict[str, object]:
-    info = engine.info()
+    facts = engine.facts()
     return {
-        "docker": info.get("ServerVersion", ""),
-        "kernel": info.get("KernelVersion", ""),
-        "system": info.get("OperatingSystem", ""),
-        "cgroup": info.get("CgroupVersion", ""),
-        "cpus": info.get("NCPU", 0),
+        "docker": facts.version,
+        "kernel": facts.kernel,
+        "system": facts.system,
+        "cgroup": facts.cgroup,
+        "cpus": facts.cpus,
     }
 
 

@@ -22,8 +22,8 @@ from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine.docker import Machine
-from faultlab.engine.stack import Stack, joins
+from faultlab.engine.contract import Machine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run import placement
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
@@ -123,7 +123,7 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None
 
 def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
     """All that the machines of a stack can be asked, before, while and after somebody looks."""
-    machines = [machine for machine in run.stack.values() if not joins(machine)]
+    machines = run.stack.machines
     log = _kernel_log(run.stack)
     _on_all(machines, _READ.replace("$1", "before") + _CAPTURE)
     look()
@@ -133,7 +133,7 @@ def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
         for machine, said in zip(machines, pool.map(_collected, machines), strict=True):
             found |= {f"{machine.name}/{path}": content for path, content in said}
     new = _kernel_log(run.stack)[len(log) :]
-    return found | ({"kernel/log": new.encode()} if run.engine.kernel is not None else {})
+    return found | ({"kernel/log": new.encode()} if run.engine.owns_kernel else {})
 
 
 def _on_all(machines: list[Machine], script: str) -> None:
@@ -149,7 +149,7 @@ def _collected(machine: Machine) -> list[tuple[str, bytes]]:
 
 def _kernel_log(place: Stack) -> str:
     """That of the lab VM; the log of this machine is no part of a lab."""
-    return place.engine.kernel.must("dmesg") if place.engine.kernel is not None else ""
+    return place.engine.kernel.must("dmesg") if place.engine.owns_kernel else ""
 
 
 def _write(file: Path, bundle: Bundle) -> int:

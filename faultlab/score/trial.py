@@ -14,15 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from shlex import quote
-from typing import Any, Literal
+from typing import Literal
 
-import docker
-
-from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun, Problem
-from faultlab.engine.docker import STACK_LABEL, Engine, Machine
-from faultlab.engine.stack import Stack, joins
-from faultlab.lab import images
+from faultlab.engine.contract import Engine, Machine, Part, Process
+from faultlab.engine.stack import Stack
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
@@ -38,6 +34,7 @@ _GRACE = 5.0  # seconds beyond its window for a tool that ends by itself
 _POLL = 1.0  # seconds between looks at its alerts
 _MEMORY = "1g"
 _PROCESSES = 512
+_BUNDLE = "/bundle"  # where a bundle is unpacked, which a tool reads in its current folder
 _KILLED = 128 + 9
 _STOPPED = (124, _KILLED)  # by `timeout`
 
@@ -53,7 +50,7 @@ class Outcome:
 
 def seen_from(tool: Tool, place: Stack) -> list[str]:
     """The machines of this stack that the tool looks from."""
-    machines = [name for name, machine in place.items() if not joins(machine)]
+    machines = [machine.name for machine in place.machines]
     if STACK in tool.at:
         return machines
     servers = [name for name in machines if name != CLIENT] if SERVERS in tool.at else []
@@ -102,17 +99,7 @@ def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
 
 def _instance(tool: Tool, place: Stack, machine: Machine) -> Ended:
     """Run the tool once beside a machine, as long as it wants or may. Raises Broken, CannotRun."""
-    home = f"container:{machine.container.id}"
-    files = f"{machine.container.id}:ro"  # the sockets in them can be used all the same
-    options = {"network_mode": home, "pid_mode": home, "volumes_from": [files]}
-    with _running(
-        place.engine,
-        tool,
-        tool.command,
-        stack=place.name,
-        machine=machine.name,
-        options=options,
-    ) as instance:
+    with _running(place.engine, tool, tool.command, stack=place.name, inside=machine) as instance:
         if tool.alerts is not None:
             instance.poll(machine, tool.alerts)
         return instance.end()
@@ -123,7 +110,7 @@ def version(engine: Engine, tool: Tool, stack: str) -> str:
     if not tool.version:
         return ""
     command = f"({tool.version}) 2>&1 || true"  # a plugin says its version and exits with 3
-    said = engine.helper(images.tag(tool.image), command, stack, entrypoint=[])
+    said = engine.once(tool.image, command, stack)
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
 
@@ -131,17 +118,8 @@ def replay(engine: Engine, tool: Tool, archive: bytes, stack: str) -> Outcome:
     """Let a tool read a bundle (a tar file) in its current folder, without any network."""
     if not tool.replay:
         return Outcome("absent", reason="it reads no bundles")
-    options: dict[str, Any] = {"network_mode": "none", "working_dir": "/bundle"}
     try:
-        with _running(
-            engine,
-            tool,
-            tool.replay,
-            stack=stack,
-            machine="",
-            options=options,
-            archive=archive,
-        ) as instance:
+        with _running(engine, tool, tool.replay, stack=stack, files=archive) as instance:
             return Outcome("verdict", verdict.of(tool, [instance.end()]))
     except (Broken, CannotRun) as problem:
         return Outcome("unknown", reason=str(problem))
@@ -154,52 +132,38 @@ def _running(
     command: str,
     *,
     stack: str,
-    machine: str,
-    options: dict[str, Any],
-    archive: bytes | None = None,
+    inside: Machine | None = None,
+    files: bytes | None = None,
 ) -> Iterator[_Instance]:
     """The tool in a container, for as long as the body takes."""
-    with engine.errors():
-        container = engine.client.containers.create(
-            images.tag(tool.image),
-            ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
-            entrypoint=[],
-            labels={STACK_LABEL: stack},
-            cap_add=[*tool.capabilities],
-            security_opt=["apparmor=unconfined"],
-            mem_limit=_MEMORY,
-            pids_limit=_PROCESSES,
-            log_config=docker.types.LogConfig(type="none"),
-            **options,
-        )
-    try:
-        with engine.errors():
-            if archive is not None:
-                container.put_archive("/", archive)
-            said = container.attach(stream=True, demux=True)
-            instance = _Instance(engine, tool, container, said, machine)
-            container.start()
-        yield instance
-    finally:
-        with engine.errors(), uninterrupted(), suppress(docker.errors.APIError):
-            container.remove(force=True)
+    with engine.process(
+        tool.image,
+        ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
+        stack,
+        inside=inside,
+        rights=tool.capabilities,
+        memory=_MEMORY,
+        processes=_PROCESSES,
+        files=files,
+        folder=_BUNDLE if files else "/",
+    ) as process:
+        yield _Instance(tool, process, inside.name if inside else "")
 
 
 class _Instance:
     """One container of a tool: what it says, until it ends or has said too much."""
 
-    def __init__(self, engine: Engine, tool: Tool, container: Any, said: Any, machine: str) -> None:
-        self._engine = engine
+    def __init__(self, tool: Tool, process: Process, machine: str) -> None:
         self._window = tool.window
         self._settle = tool.settle
-        self._container = container
+        self._process = process
         self._machine = machine
         self._began = time.monotonic()
         self._lines: list[Said] = []
         self._complaint = ""
         self._over = threading.Event()  # it has ended, or said too much
         self._flooded = False
-        self._reader = threading.Thread(target=self._read, args=(said,), daemon=True)
+        self._reader = threading.Thread(target=self._read, args=(process.output,), daemon=True)
         self._reader.start()
 
     @property
@@ -237,20 +201,19 @@ class _Instance:
         if self._flooded:
             raise Broken(f"it printed more than {_MOST_OUTPUT // 1000} kB")
         code: int | None = None
-        with self._engine.errors():
-            if in_time:
-                code = int(self._container.wait(timeout=30)["StatusCode"])
+        if in_time:
+            code = self._process.wait(30)
         if code in _STOPPED and self._seconds >= self._window:
             code = None
         if code == _KILLED:
             raise Broken("it was killed")
         return Ended(self._machine, self._seconds, code, list(self._lines), self._complaint)
 
-    def _read(self, said: Any) -> None:
+    def _read(self, output: Iterator[Part]) -> None:
         """Read to the end, also what is dropped: Docker cannot end what nobody listens to."""
         rest, size = [b"", b""], 0
         with suppress(Exception):  # the container went away below us: `end` finds out
-            for parts in said:
+            for parts in output:
                 size += sum(len(part or b"") for part in parts)
                 if size > _MOST_OUTPUT:
                     self._flooded = True

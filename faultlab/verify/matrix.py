@@ -17,7 +17,7 @@ from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import check
 from faultlab.lab import load as labs

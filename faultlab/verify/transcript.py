@@ -20,7 +20,7 @@ from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
 from faultlab.core.terminal import Step, Terminal
-from faultlab.engine.docker import Engine
+from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement
@@ -137,7 +137,7 @@ def _on_machine(run: Run, place: str, command: str) -> str:
     if place == "$":
         done = run_command(["sh", "-c", command], timeout=60)
         return done.stdout + done.stderr
-    at = run.stack.place(place.removesuffix("#"))
+    at = run.stack.shell(place.removesuffix("#"))
     return at.run(f"{{ {command}\n}} 2>&1", timeout=_SECONDS).out
 
 

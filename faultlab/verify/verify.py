@@ -18,7 +18,6 @@ from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
-from faultlab.engine.removal import take_down
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
@@ -71,7 +70,7 @@ def verify(
         with uninterrupted():
             os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
             for lab_id, engine in places.items():
-                take_down(engine, stack_name(lab_id))
+                engine.down(stack_name(lab_id))
         raise
     result.conclude()
 

@@ -22,12 +22,13 @@ from typing import Any
 
 from docker.utils import parse_bytes
 
+from faultlab.run import placement
 from faultlab.core import naming
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine import stack
-from faultlab.engine.docker import Engine, Machine
+from faultlab.engine.contract import Engine, Machine
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
 from faultlab.learn import mystery
@@ -190,7 +191,7 @@ class Room:
         self._must_be_free(seat)
         async with self._busy(seat, f"docker is at {daemon}"):
             name = self.stack(seat)
-            await asyncio.to_thread(lambda: act(stack.Stack(Engine(), name)[daemon]))
+            await asyncio.to_thread(lambda: act(stack.Stack(placement.local(), name)[daemon]))
 
     def daemons(self, seat: Seat) -> list[str]:
         """What can be restarted: a machine would lose its namespaces, and the fault with them."""

@@ -1,4 +1,4 @@
-"""Tty: a terminal of a browser in a container of a seat: `docker exec` over a WebSocket.
+"""Tty: a terminal in a container of a seat, for a browser, over a WebSocket.
 
 The browser sends JSON, `{"input": "ls\\r"}` or `{"columns": 80, "rows": 24}`; what the shell prints
 goes back as bytes. Anything else ends the connection. When the page goes, the shell is hung up, and
@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import Engine
-from faultlab.engine.exec import answer, wire
+from faultlab.engine import attach
+from faultlab.engine.contract import Terminal
 from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message
@@ -28,16 +26,6 @@ _MOST_WAITING = 64  # messages that a shell has not taken yet
 _OVER, _NOT_UNDERSTOOD, _TOO_MUCH, _GONE = 1000, 1007, 1008, 1011
 # Of their own: somebody's slow container keeps nobody else's page waiting.
 _hands = ThreadPoolExecutor(max_workers=32, thread_name_prefix="tty")
-_MARK = "TERMINAL_OF"
-# The shell itself is who leads a session that has a terminal; a daemon that it started has left it.
-_HANG_UP = """
-for p in /proc/[0-9]*; do
-  grep -qz '^{mark}$' $p/environ 2>/dev/null || continue
-  stat=$(cat $p/stat 2>/dev/null) && set -- ${{stat##*) }}
-  [ "$4" = "${{p#/proc/}}" ] && [ "$5" != 0 ] && kill -HUP ${{p#/proc/}}
-done
-true
-"""
 
 
 class Malformed(Exception):
@@ -59,58 +47,6 @@ def understood(text: str) -> str | tuple[int, int]:
     raise Malformed
 
 
-class Tty:
-    """One shell in one container."""
-
-    def __init__(self, container: str) -> None:
-        self.container = container
-        self._engine: Engine | None = None
-        self._mark = f"{_MARK}={secrets.token_hex(8)}"
-        self._id = ""
-        self._stream: Any = None  # keeps the socket open
-        self.first = b""  # what the shell printed before the socket was ours to read
-
-    def open(self) -> socket.socket:
-        """Start it. Raises CannotRun when the container does not run."""
-        self._engine = Engine()
-        api = self._engine.client.api
-        name, _, value = self._mark.partition("=")
-        with self._engine.errors():
-            self._id = api.exec_create(
-                self.container,
-                ["bash"],
-                tty=True,
-                stdin=True,
-                environment={name: value, "TERM": "xterm-256color"},
-            )["Id"]
-            self._stream = api.exec_start(self._id, tty=True, socket=True)
-        found = wire(self._stream)
-        found.setblocking(False)
-        self.first = answer(self._stream).read1()
-        return found
-
-    def resize(self, columns: int, rows: int) -> None:
-        """Tell it how large its window is."""
-        if self._engine is not None:
-            with suppress(CannotRun), self._engine.errors():
-                self._engine.client.api.exec_resize(self._id, height=rows, width=columns)
-
-    def close(self) -> None:
-        """Hang it up, as a terminal does. Waits for nothing that is in the container."""
-        if self._engine is None:
-            return
-        if self._stream is not None:
-            with suppress(OSError):
-                self._stream.close()
-        with suppress(CannotRun), self._engine.errors():
-            api = self._engine.client.api
-            script = _HANG_UP.format(mark=self._mark)
-            hang_up = api.exec_create(self.container, ["timeout", "10", "sh", "-c", script])["Id"]
-            api.exec_start(hang_up, detach=True)
-        with suppress(CannotRun), self._engine.errors():
-            self._engine.client.close()
-
-
 async def serve(
     page: WebSocket, container: str, allowed: asyncio.Event, gone: asyncio.Event
 ) -> None:
@@ -118,7 +54,7 @@ async def serve(
 
     What is typed while `allowed` is not set is dropped.
     """
-    shell = Tty(container)
+    shell = attach.DockerTerminal(container)
     loop = asyncio.get_running_loop()
     tasks: list[asyncio.Task[int]] = []
     try:
@@ -158,7 +94,7 @@ async def _when(gone: asyncio.Event) -> int:
 
 
 async def _from_page(
-    page: WebSocket, shell: Tty, typed: asyncio.Queue[bytes], allowed: asyncio.Event
+    page: WebSocket, shell: Terminal, typed: asyncio.Queue[bytes], allowed: asyncio.Event
 ) -> int:
     """Hear the page. It never waits for the shell, so that it notices when the page goes."""
     speed = Allowance(_BYTES_A_SECOND, 4 * MOST_BYTES)

@@ -15,9 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab.core import lock
-from faultlab.engine import removal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.run import rotation
 from faultlab.verify.case import namespace
 from tests.live.host import differences, snapshot
@@ -77,11 +75,11 @@ def the_host_is_as_it_was() -> Iterator[None]:
     if os.geteuid() != 0:
         yield  # no right to read the packet filter
         return
-    engine = Engine()
-    ensure_images(engine, lambda _: None)
-    for name in removal.names(engine):  # of tests that were cut off: ours to remove, now or later
+    engine = LocalEngine()
+    engine.images.ensure(lambda _: None)
+    for name in engine.stacks():  # of tests that were cut off: ours to remove, now or later
         with lock.hold(name, "tests"):
-            removal.down(engine, name)
+            engine.down(name)
     before = snapshot()
     yield
     assert differences(before, snapshot()) == []

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine.docker import Engine
+from faultlab.engine.container import DockerMachine
+from faultlab.engine.contract import Engine, Machine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement
@@ -23,6 +25,12 @@ def engine_for(lab: Lab) -> Engine:
         return placement.at_hand(lab)
     except CannotRun as problem:
         pytest.skip(problem.message)
+
+
+def container(machine: Machine) -> Any:
+    """Return a machine or daemon as Docker's SDK has it."""
+    assert isinstance(machine, DockerMachine)
+    return machine.container
 
 
 @contextmanager

@@ -15,9 +15,7 @@ import pytest
 from faultlab.core import lock, paths
 from faultlab.core.errors import SaidNo
 from faultlab.core.naming import stack_name
-from faultlab.engine import removal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
@@ -26,7 +24,7 @@ from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY
 from faultlab.run.run import Run
 from tests.live.host import differences, snapshot
-from tests.live.stacks import engine_for
+from tests.live.stacks import container, engine_for
 
 NOOP = Step(at="client", run="true")
 # One that is told by an answer, one by its speed, and one of the VM's kernel, with their minutes.
@@ -36,15 +34,15 @@ ALLOWED_CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
+def engine() -> LocalEngine:
     """The engine, with every image built."""
-    engine = Engine()
-    ensure_images(engine, lambda _: None)
+    engine = LocalEngine()
+    engine.images.ensure(lambda _: None)
     return engine
 
 
 @pytest.fixture(scope="module")
-def quiet_stack(engine: Engine) -> Iterator[Stack]:
+def quiet_stack(engine: LocalEngine) -> Iterator[Stack]:
     """The stack of the control `healthy`, with nothing done to it."""
     name = stack_name("contract")
     with lock.hold(name, "test"):
@@ -102,7 +100,7 @@ def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
     assert "the fault has no effect" in started.stderr
     assert "curl's exit code: measured 0, wanted exactly 28" in started.stderr
     assert "Rolled back" in started.stderr
-    assert not removal.leftovers(Engine(), stack_name("mtu"))
+    assert not LocalEngine().leftovers(stack_name("mtu"))
     verified = faultlab("verify", "mtu", root=tmp_path)
     assert verified.returncode == 1, verified.stdout + verified.stderr
     assert "fail" in verified.stdout
@@ -117,7 +115,7 @@ def test_several_labs_at_once() -> None:
             done = list(pool.map(lambda lab_id: faultlab("start", lab_id), chosen))
         for result in done:
             assert result.returncode == 0, result.stdout + result.stderr
-        engine = Engine()
+        engine = LocalEngine()
         subnets = {
             network.attrs["IPAM"]["Config"][0]["Subnet"]
             for lab_id in chosen
@@ -135,7 +133,7 @@ def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
     """net.* can be set, kernel.* and vm.* not; there is no way out; no container has much power."""
     assert preflight.sysctls(quiet_stack["web"]).ok
     for machine in quiet_stack.values():
-        host = machine.container.attrs["HostConfig"]
+        host = container(machine).attrs["HostConfig"]
         assert not host["Privileged"]
         assert host["NetworkMode"] != "host" and host["PidMode"] != "host"
         assert set(host["CapAdd"] or []) <= ALLOWED_CAPABILITIES
@@ -159,7 +157,7 @@ def test_a_daemon_restarts_and_its_machine_keeps_its_settings(quiet_stack: Stack
 
 
 @pytest.mark.rotates(minutes=0.25)
-def test_the_host_is_as_it_was_after_a_lab(engine: Engine) -> None:
+def test_the_host_is_as_it_was_after_a_lab(engine: LocalEngine) -> None:
     """Sysctls, rules, interfaces, qdiscs, mounts and foreign Docker objects before and after."""
     before = snapshot()
     assert faultlab("start", "iptables-drop").returncode == 0

@@ -22,9 +22,8 @@ import pytest
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine import removal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine, docker_url
+from faultlab.engine.docker import docker_url
+from faultlab.engine.local import LocalEngine
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 from tests.live.stacks import untouched
@@ -39,7 +38,7 @@ LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
 
 def wait_for_containers(count: int) -> None:
     """Wait until so many containers of the lab are there: the command is in the middle of it."""
-    engine = Engine()
+    engine = LocalEngine()
     deadline = time.monotonic() + 30
     while len(engine.containers(stack=stack_name(LAB))) < count:
         assert time.monotonic() < deadline
@@ -49,7 +48,7 @@ def wait_for_containers(count: int) -> None:
 @pytest.fixture(autouse=True)
 def swept() -> Iterator[None]:
     """Every test begins and ends with nothing of ours up."""
-    ensure_images(Engine(), lambda _: None)
+    LocalEngine().images.ensure(lambda _: None)
     assert finish(spawn("sweep"))[0] == 0
     yield
     assert finish(spawn("sweep"))[0] == 0
@@ -70,7 +69,7 @@ def test_kill_9(number: int) -> None:
     code, said = finish(spawn("sweep"))
     where = f"seed {SEED + number}: {verb} killed after {moment:.2f} s"
     assert code == 0, f"{where}: {said}"
-    assert removal.names(Engine()) == [], where
+    assert LocalEngine().stacks() == [], where
     assert differences(before, snapshot()) == [], where
 
 
@@ -88,26 +87,26 @@ def test_after_a_kill_status_tells_and_the_next_start_works() -> None:
 def test_told_to_stop(number: signal.Signals) -> None:
     """Ctrl-C and SIGTERM in the middle of a start: exit 3, and nothing is left without a sweep."""
     process = spawn("start", LAB)
-    engine = Engine()
+    engine = LocalEngine()
     wait_for_containers(1)
     os.kill(process.pid, number)
     code, said = finish(process)
     assert code == 3, said
     assert "Interrupted" in said and "Traceback" not in said
-    assert removal.names(engine) == []
+    assert engine.stacks() == []
 
 
 @pytest.mark.parametrize("later", [0.0, 0.7, 6.0])
 def test_told_to_stop_while_verifying(later: float) -> None:
     """SIGTERM to verify takes its walk down too, whatever the walk is doing."""
     process = spawn("verify", LAB)
-    engine = Engine()
+    engine = LocalEngine()
     wait_for_containers(1)
     time.sleep(later)
     os.kill(process.pid, signal.SIGTERM)
     code, said = finish(process)
     assert code == 3 and "Traceback" not in said, said
-    assert removal.names(engine) == []
+    assert engine.stacks() == []
 
 
 def test_two_at_once() -> None:
@@ -124,19 +123,19 @@ def test_two_at_once() -> None:
 def test_a_daemon_killed_underneath() -> None:
     """A dead daemon is no verdict: exit 3 and the command that starts it, which then works."""
     assert finish(spawn("start", LAB))[0] == 0
-    Engine().client.containers.get(f"{stack_name(LAB)}-nginx").kill()
+    LocalEngine().client.containers.get(f"{stack_name(LAB)}-nginx").kill()
     code, said = finish(spawn("check", LAB))
     assert code == 3
     assert "nginx (exit code 137) is not running" in said
     assert f"docker start {stack_name(LAB)}-nginx" in said
-    Engine().client.containers.get(f"{stack_name(LAB)}-nginx").start()
+    LocalEngine().client.containers.get(f"{stack_name(LAB)}-nginx").start()
     assert finish(spawn("check", LAB))[0] == 1
 
 
 def test_a_machine_removed_underneath() -> None:
     """A machine that is gone is no verdict either; reset brings the lab back."""
     assert finish(spawn("start", LAB))[0] == 0
-    Engine().client.containers.get(f"{stack_name(LAB)}-web").remove(force=True)
+    LocalEngine().client.containers.get(f"{stack_name(LAB)}-web").remove(force=True)
     code, said = finish(spawn("check", LAB))
     assert code == 3 and f"{LAB} has lost web" in said, said
     code, said = finish(spawn("start", LAB))
@@ -146,7 +145,7 @@ def test_a_machine_removed_underneath() -> None:
 def test_a_machine_restarted_underneath() -> None:
     """A restarted machine has lost the fault: that is no repair, and check does not say so."""
     assert finish(spawn("start", LAB))[0] == 0
-    Engine().client.containers.get(f"{stack_name(LAB)}-client").restart(timeout=0)
+    LocalEngine().client.containers.get(f"{stack_name(LAB)}-client").restart(timeout=0)
     code, said = finish(spawn("check", LAB))
     assert code == 3 and "restarted" in said and f"make reset-{LAB}" in said
 
@@ -224,7 +223,7 @@ def test_docker_stops_in_the_middle() -> None:
     assert "Docker does not answer" in said and "make setup" in said
     assert "Traceback" not in said
     assert finish(spawn("sweep"))[0] == 0
-    assert removal.names(Engine()) == []
+    assert LocalEngine().stacks() == []
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -249,7 +248,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert done.returncode == 3, done.stdout + done.stderr
     assert "No space left on device" in done.stderr and "df -h" in done.stderr
     assert "Traceback" not in done.stderr
-    assert removal.names(Engine()) == []
+    assert LocalEngine().stacks() == []
 
 
 def test_a_foreign_container_is_not_ours() -> None:

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import libvirt, removal, stack
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine import libvirt, stack
+from faultlab.engine.local import LocalEngine
 from faultlab.probes.perf import PREEMPTED
 from tests.live.commandline import finish, kill_9, spawn
 
@@ -36,7 +35,7 @@ _CLICKS = """<script><![CDATA[ window.addEventListener("load", function () {
 @pytest.fixture(scope="module")
 def up() -> Iterator[None]:
     """The lab, as a learner has it."""
-    ensure_images(Engine(), lambda _: None)
+    LocalEngine().images.ensure(lambda _: None)
     code, said = finish(spawn("start", LAB, "--engine", "local"))
     assert code == 0, said
     yield
@@ -70,7 +69,7 @@ def told(up: None) -> dict[str, Any]:
 
 def helpers() -> list[str]:
     """Containers of ours that are no part of the stack."""
-    labelled = Engine().containers(stack=stack_name(LAB))
+    labelled = LocalEngine().containers(stack=stack_name(LAB))
     return [str(c.name) for c in labelled if "com.docker.compose.service" not in c.labels]
 
 
@@ -149,7 +148,7 @@ def test_where_it_waits(up: None) -> None:
 def test_it_leaves_nothing_behind(told: dict[str, Any]) -> None:
     """No helper, and no process of ours in the machine."""
     assert helpers() == []
-    web = stack.Stack(Engine(), stack_name(LAB))["web"]
+    web = stack.Stack(LocalEngine(), stack_name(LAB))["web"]
     assert web.run("pgrep -a perf").code == 1
 
 
@@ -162,12 +161,12 @@ def test_killed_in_the_middle(up: None) -> None:
         time.sleep(0.05)
     kill_9(process)
     (name,) = helpers()
-    facts = Engine().client.containers.get(name).attrs
+    facts = LocalEngine().client.containers.get(name).attrs
     assert facts["HostConfig"]["AutoRemove"]
     assert facts["Path"] == "sleep" and int(facts["Args"][0]) <= 600
     assert not facts["HostConfig"]["Privileged"]
     assert finish(spawn("sweep"))[0] == 0
-    assert removal.names(Engine()) == []
+    assert LocalEngine().stacks() == []
 
 
 def test_of_a_lab_that_is_not_up() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.engine import libvirt
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.run import placement, rotation
 from tests.live.commandline import spawn
@@ -31,8 +30,8 @@ class Walked:
 
 def left_out() -> dict[str, str]:
     """Return the labs that this run leaves out, with the reason."""
-    engine = Engine()
-    ensure_images(engine, lambda _: None)
+    engine = LocalEngine()
+    engine.images.ensure(lambda _: None)
     why = {lab_id: placement.needs_vm(engine, labs.load(lab_id)) for lab_id in labs.ids()}
     in_vm = [lab_id for lab_id in labs.ids() if why[lab_id]]
     if libvirt.state() != "running":

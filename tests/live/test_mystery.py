@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.stacks import container
 from faultlab.core.naming import stack_name
-from faultlab.engine import removal
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.learn import mystery
@@ -34,7 +34,7 @@ def up() -> Iterator[str]:
         yield said
     finally:
         finish(spawn("down", "mystery"))
-        assert removal.leftovers(Engine(), stack_name("mystery")) == []
+        assert LocalEngine().leftovers(stack_name("mystery")) == []
 
 
 def test_from_the_ticket_to_the_debrief(up: str, tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_from_the_ticket_to_the_debrief(up: str, tmp_path: Path) -> None:
     assert run("debrief", "mystery") == 3
     assert run("diagnose", *RIGHT) == 0
     assert run("debrief", "mystery") == 3  # not repaired
-    place = Stack(Engine(), stack_name("mystery"))
+    place = Stack(LocalEngine(), stack_name("mystery"))
     sweep = sweeper(tmp_path, LAB)
     assert swept(trial.examine(place, labs.load(LAB), [sweep])[sweep.id]) == []
-    labels = json.dumps([machine.container.attrs["Config"]["Labels"] for machine in place.values()])
+    labels = json.dumps([container(each).attrs["Config"]["Labels"] for each in place.values()])
     place["web"].must("ip link set dev eth0 mtu 1500")
     assert run("check", "mystery") == 0
     before = "\n".join(said).replace(" ".join(RIGHT), "")

@@ -13,9 +13,7 @@ import pytest
 
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
-from faultlab.engine import removal
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
@@ -23,17 +21,17 @@ from faultlab.run.run import Run
 from faultlab.score import exam, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
-from tests.live.stacks import engine_for
+from tests.live.stacks import container, engine_for
 from tests.live.sweep import make, sweeper, swept
 
 pytestmark = pytest.mark.rotates
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
+def engine() -> LocalEngine:
     """The local one, with every image."""
-    found = Engine()
-    ensure_images(found, lambda _: None)
+    found = LocalEngine()
+    found.images.ensure(lambda _: None)
     return found
 
 
@@ -63,13 +61,13 @@ def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
             sweep = sweeper(tmp_path, lab_id)
             outcomes = trial.examine(run.stack, lab, [sweep])
             assert swept(outcomes[sweep.id]) == []
-            said = json.dumps([m.container.attrs["Config"]["Labels"] for m in run.stack.values()])
+            said = json.dumps([container(m).attrs["Config"]["Labels"] for m in run.stack.values()])
             assert lab_id not in said
         finally:
             run.down()
 
 
-def test_the_sweep_finds_what_is_there(engine: Engine, tmp_path: Path) -> None:
+def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> None:
     """On a stack that is named after its lab; else the check above could not fail."""
     lab = labs.load("iptables-drop")
     name = stack_name("iptables-drop")
@@ -84,7 +82,7 @@ def test_the_sweep_finds_what_is_there(engine: Engine, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="class")
-def standing(engine: Engine) -> Iterator[Run]:
+def standing(engine: LocalEngine) -> Iterator[Run]:
     """A stack of mtu, faulty."""
     with exam.standing(engine, labs.load("mtu"), FAULTY) as run:
         yield run
@@ -149,7 +147,7 @@ class TestOnOneStack:
         for tool in well:
             told = outcomes[tool.id].verdict
             assert told is not None and told.alarm and told.causes == ["mtu"], outcomes[tool.id]
-        left = standing.engine.containers(stack=standing.stack.name)
+        left = LocalEngine().containers(stack=standing.stack.name)
         assert len(left) == len(standing.stack)
 
     def test_a_tool_that_has_nothing_to_look_at(self, standing: Run, tmp_path: Path) -> None:
@@ -192,7 +190,7 @@ def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert code == 3, said
     kept = {(t["tool"], t["phase"]): t["run"] for t in json.loads(file.read_text())["trials"]}
     assert 0 < len(kept) < 6, said
-    assert removal.leftovers(Engine(), stack_name("exam")) == []
+    assert LocalEngine().leftovers(stack_name("exam")) == []
     code, said = finish(spawn(*words))
     assert code == 0, said
     document = json.loads(file.read_text())
@@ -205,7 +203,7 @@ def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
         assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
 
 
-def test_a_recorded_lab_is_examined_like_a_live_one(engine: Engine, tmp_path: Path) -> None:
+def test_a_recorded_lab_is_examined_like_a_live_one(engine: LocalEngine, tmp_path: Path) -> None:
     """The bundle shows the drops of the faulty phase only; a tool that reads files sees them."""
     file = tmp_path / "mtu.tar.gz"
     code, said = finish(spawn("record", "mtu", "--out", str(file)))

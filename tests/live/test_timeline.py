@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from faultlab.engine.local import LocalEngine
 from faultlab.core import paths
 from faultlab.probes import wrk
 from faultlab.run import series
@@ -83,7 +84,7 @@ def test_a_daemon_that_was_restarted_is_found_again(samples: Samples) -> None:
 
 def test_nothing_of_it_stays_beside_the_stack(run: Run) -> None:
     """Neither a container, nor a process in a machine."""
-    beside = [c for c in run.engine.containers(stack=run.stack.name) if HELPED not in c.labels]
+    beside = [c for c in LocalEngine().containers(stack=run.stack.name) if HELPED not in c.labels]
     assert beside == []
     assert "meter" not in run.stack["web"].must("ps -eo comm=").split()
 

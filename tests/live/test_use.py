@@ -9,10 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.live.stacks import container
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
-from faultlab.engine.build import ensure_images
-from faultlab.engine.docker import Engine, Machine
+from faultlab.engine.contract import Machine
+from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.observe.use import limits
 from faultlab.observe.use import table as use
@@ -42,8 +43,8 @@ LOADS = {
 @contextmanager
 def under_load(lab_id: str) -> Iterator[Run]:
     """A lab with its fault in, and its users."""
-    lab, engine = labs.load(lab_id), Engine()
-    ensure_images(engine, lambda _: None)
+    lab, engine = labs.load(lab_id), LocalEngine()
+    engine.images.ensure(lambda _: None)
     with lock.hold(stack_name(lab_id), "use"):
         run = Run.begin(engine, lab, stack_name(lab_id))
         try:
@@ -106,7 +107,7 @@ def test_nothing_is_marked_where_all_is_well() -> None:
 
 def _files(machine: Machine) -> set[str]:
     """What differs from the image in the container, as `docker diff` shows it."""
-    changes = machine.container.diff() or []
+    changes = container(machine).diff() or []
     return {f"{change['Kind']} {change['Path']}" for change in changes}
 
 

@@ -21,9 +21,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.live.stacks import container
 from faultlab.core import naming, paths
-from faultlab.engine import removal
-from faultlab.engine.docker import Engine
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.commandline import words
 
@@ -113,7 +113,7 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
         found.kill(signal.SIGINT)
         done = found.run("end", f"{NAME}.toml")
         assert done.returncode == 0, done.stderr
-        left = [name for name in removal.names(Engine()) if f"-{NAME}-" in name]
+        left = [name for name in LocalEngine().stacks() if f"-{NAME}-" in name]
         assert left == []
 
 
@@ -225,13 +225,13 @@ def test_its_pages_have_no_barriers(
 def test_a_seat_cannot_take_the_machine(trio: Class) -> None:
     """Each container has its limits: of processors, of memory, of processes."""
     for seat in SEATS:
-        place = Stack(Engine(), f"{naming.prefix()}{NAME}-{seat}-mystery")
+        place = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-{seat}-mystery")
         assert len(place) > 2
         for machine in place.values():
-            host = machine.container.attrs["HostConfig"]
+            host = container(machine).attrs["HostConfig"]
             assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (10**9, 512 << 20, 200)
             assert host["MemorySwap"] == host["Memory"]
-    bombed = Stack(Engine(), f"{naming.prefix()}{NAME}-2-mystery")["web"]
+    bombed = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-2-mystery")["web"]
     assert "fork" in bombed.run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60).err
     assert trio.states()[0] == "green"
 
@@ -242,7 +242,7 @@ def test_a_shell_ends_with_its_page(trio: Class, browser: Browser) -> None:
     linus = opened(browser, trio.told["seats"]["Linus"], said)
     type_into(linus, "web", "setsid -f sleep 986; echo st''arted", "started")
     linus.keyboard.type("sleep 987\n")
-    web = Stack(Engine(), f"{naming.prefix()}{NAME}-3-mystery")["web"]
+    web = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-3-mystery")["web"]
     _until(lambda: "sleep 987" in _running(web))
     linus.context.close()
     _until(lambda: "sleep 987" not in _running(web) and "bash" not in _running(web))
@@ -265,8 +265,8 @@ def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
     said: list[str] = []
     linus = opened(browser, trio.told["seats"]["Linus"], said)
     linus.locator("#acts").wait_for()
-    place = Stack(Engine(), f"{naming.prefix()}{NAME}-3-mystery")
-    before = {name: machine.state["StartedAt"] for name, machine in place.items()}
+    place = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-3-mystery")
+    before = {name: machine.state.started for name, machine in place.items()}
     links = trio.told["seats"]
     trio.kill()
     trio.start()
@@ -274,8 +274,8 @@ def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
     assert [one.split("token=")[1] for one in trio.told["seats"].values()] == [
         one.split("token=")[1] for one in links.values()
     ]
-    place.refresh()
-    assert {name: machine.state["StartedAt"] for name, machine in place.items()} == before
+    place = Stack(LocalEngine(), place.name)
+    assert {name: machine.state.started for name, machine in place.items()} == before
     again = opened(browser, trio.told["seats"]["Ada"], said)
     again.locator("#debrief").get_by_text("It was mtu").wait_for()
     linus = opened(browser, trio.told["seats"]["Linus"], said)
@@ -291,7 +291,7 @@ def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
     trio.kill()
     trio.start()
     trio.wait("green", "red", "over", "red")
-    place = Stack(Engine(), f"{naming.prefix()}{NAME}-1-mystery")
+    place = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-1-mystery")
     assert "DROP" in place["web"].must("iptables -nL")
 
 
@@ -309,6 +309,6 @@ def test_the_end_is_told_to_the_server(trio: Class) -> None:
     assert trio.server is not None
     assert trio.server.wait(10) == 0
     trio.server = None
-    assert [name for name in removal.names(Engine()) if f"-{NAME}-" in name] == []
+    assert [name for name in LocalEngine().stacks() if f"-{NAME}-" in name] == []
     assert trio.run("start", f"{NAME}.toml").returncode == 3
     assert "has ended" in trio.run("status", f"{NAME}.toml").stdout

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 from faultlab.probes import container, curl, jvm, mysql, slowlog, startup
 from tests.unit.conftest import recorded
 

@@ -1,4 +1,4 @@
-"""What an Engine makes of what Docker sends, in pieces as unlucky as they may be."""
+"""What an LocalEngine makes of what Docker sends, in pieces as unlucky as they may be."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from threading import Thread
 import pytest
 from docker.models.containers import Container
 
+from faultlab.engine.container import DockerMachine
 from faultlab.core.errors import CannotRun
 from faultlab.engine import exec
-from faultlab.engine.docker import Engine, Machine
+from faultlab.engine.contract import Machine
+from faultlab.engine.local import LocalEngine
 
 UPGRADED = (
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"
@@ -22,7 +24,7 @@ UPGRADED = (
 
 
 def frame(stream: int, data: bytes) -> bytes:
-    """As the Docker Engine API has it, "Attach to a container", stream format."""
+    """As the Docker LocalEngine API has it, "Attach to a container", stream format."""
     return struct.pack(">BxxxL", stream, len(data)) + data
 
 
@@ -58,8 +60,9 @@ def machine() -> Iterator[Machine]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Docker)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
-        local = Engine(f"tcp://127.0.0.1:{server.server_port}")
-        yield Machine("cache", Container({"Id": "cache"}, local.client), local)
+        local = LocalEngine(f"tcp://127.0.0.1:{server.server_port}")
+        cache = Container({"Id": "cache", "Config": {"Labels": {}}}, local.client)
+        yield DockerMachine("cache", cache, local, local, 1.0)
         local.client.close()
     finally:
         server.shutdown()

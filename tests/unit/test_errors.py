@@ -154,7 +154,7 @@ class NothingUp:
 
 @pytest.mark.parametrize("verb", ["shell", "use", "check", "hint", "fix"])
 def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "Engine", NothingUp)
+    monkeypatch.setattr(placement, "LocalEngine", NothingUp)
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
 
 

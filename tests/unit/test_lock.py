@@ -64,7 +64,7 @@ def test_the_holder_is_named(
     faultlab: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "Engine", Quiet)
+    monkeypatch.setattr(placement, "LocalEngine", Quiet)
     assert faultlab(verb, "mtu") == Result(
         3,
         "",
@@ -126,7 +126,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
-    monkeypatch.setattr(placement, "Engine", Quiet)
+    monkeypatch.setattr(placement, "LocalEngine", Quiet)
     monkeypatch.setattr(removal, "names", lambda _engine: ["faultlab-mtu"])
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     got = faultlab("sweep", "--json")

@@ -11,7 +11,7 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Sign

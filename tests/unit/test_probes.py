@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 from faultlab.probes import (
     ab,
     capture,

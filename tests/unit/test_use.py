@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
+from faultlab.engine.contract import State
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine.docker import Engine
 from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
 from faultlab.observe.use import limits, namespace, rows, sections
@@ -397,9 +397,9 @@ class Place(dict[str, Any]):
     def __init__(self, lab: str, kernel: object = None) -> None:
         super().__init__({name: Recorded(name, lab) for name in ("client", "web", "nginx")})
         self["php-fpm"] = Recorded("php-fpm", lab)
-        self.engine = SimpleNamespace(kernel=kernel)
+        self.engine = SimpleNamespace(kernel=kernel, owns_kernel=kernel is not None)
 
-    def place(self, at: str) -> Any:
+    def shell(self, at: str) -> Any:
         return self.engine.kernel if at == KERNEL else self[at]
 
 
@@ -410,9 +410,11 @@ class Recorded(Local):
         self.name = name
         self.file = "web" if name in ("client", KERNEL) else "php-fpm" if name == "nginx" else name
         self.lab = lab
-        self.state: dict[str, Any] = {"Running": True, "ExitCode": 0, "OOMKilled": False}
-        self.container_name = f"faultlab-{lab}-{name}"
+        self.state = State(True, 0, False, 0, "")
         self.asked: list[str] = []
+
+    def typed(self, action: str) -> str:
+        return f"docker {action} faultlab-{self.lab}-{self.name}"
 
     def run(self, command: str, timeout: float = 30) -> Done:
         self.asked.append(command)
@@ -428,7 +430,7 @@ def up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Up]:
 
     def be(lab: str, kernel: object = None) -> Place:
         place = Place(lab, kernel)
-        monkeypatch.setattr(placement, "having", lambda _lab: cast("Engine", None))
+        monkeypatch.setattr(placement, "having", lambda _lab: None)
         monkeypatch.setattr(use, "Stack", lambda _engine, _name: place)
         return place
 
@@ -478,7 +480,7 @@ def test_in_the_vm_the_host_is_its_kernel(up: Up, faultlab: Run) -> None:
 
 def test_a_daemon_that_has_ended(up: Up, faultlab: Run) -> None:
     place = up("healthy")
-    place["php-fpm"].state = {"Running": False, "ExitCode": 137, "OOMKilled": True}
+    place["php-fpm"].state = State(False, 137, True, 0, "")
     got = faultlab("use", "healthy", "web")
     assert got.code == 0
     assert "php-fpm: it is not running: exit 137, OOM" in got.out
@@ -503,7 +505,7 @@ def test_bad_input(words: str, problem: str, hint: str, up: Up, faultlab: Run) -
 
 
 def test_a_machine_that_has_stopped(up: Up, faultlab: Run) -> None:
-    up("healthy")["web"].state = {"Running": False}
+    up("healthy")["web"].state = State(False, 0, False, 0, "")
     got = faultlab("use", "mtu")
     assert got == Result(3, "", "faultlab: web is not running.\n  next: make reset-mtu\n")
 

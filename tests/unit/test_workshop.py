@@ -28,6 +28,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync import client
 from websockets.typing import Origin
 
+from faultlab.engine import attach
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.lab import load as labs
 from faultlab.lab import services
@@ -578,7 +579,7 @@ def served(
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A class of three that has begun."""
-    monkeypatch.setattr(tty, "Tty", Mirror)
+    monkeypatch.setattr(attach, "DockerTerminal", Mirror)
     monkeypatch.setattr(server, "_TICK", 0.1)
     Mirror.opened.clear()
     with served(tmp_path) as it:
@@ -976,7 +977,7 @@ def test_who_looks_too_often(here: Served) -> None:
 
 def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cookie is for TLS only, terminals too; who says nothing is sent away."""
-    monkeypatch.setattr(tty, "Tty", Mirror)
+    monkeypatch.setattr(attach, "DockerTerminal", Mirror)
     monkeypatch.setattr(door, "_PATIENCE", 1.0)
     cert, key = access.certificate(tmp_path, ["127.0.0.1"])
     trust = ssl.create_default_context(cafile=str(cert))

@@ -86,11 +86,10 @@ def _grown(before: int | None, after: int | None, word: str) -> Value:
     return count(after - before, word)
 
 
-def stopped(name: str, container_name: str, code: int, oom: bool) -> Row:
+def stopped(name: str, command: str, code: int, oom: bool) -> Row:
     """A daemon that should run and does not."""
     text = f"exit {code}{', OOM' if oom else ''}"
     why = blank(f"{name} is not running")
-    command = f"docker logs --tail 5 {container_name}"
     return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine.docker import Machine
+from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.model import KERNEL, Lab
@@ -95,7 +95,7 @@ def _machines(lab: Lab, place: Stack, machine: str | None) -> list[str]:
         )
     chosen = [machine] if machine else there
     for name in chosen:
-        if not place[name].state["Running"]:
+        if not place[name].state.running:
             raise CannotRun(f"{name} is not running.", f"make reset-{lab.id}")
     return chosen
 
@@ -105,12 +105,12 @@ def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[
     plan = lab.services
     on = {name: m for name, m in plan.daemons.items() if name in place and m in machines}
     image = {name: str(plan.services[name].get("image", "")) for name in on}
-    stopped = {name: _stopped(place[name]) for name in on if not place[name].state["Running"]}
+    stopped = {name: _stopped(place[name]) for name in on if not place[name].state.running}
     commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, MACHINE)
     for name in on:
         if name not in stopped:
             commands[name] = {**CONTAINER, **OF_IMAGE.get(image[name], {})}
-    below = machines[0] if place.engine.kernel is None else KERNEL
+    below = KERNEL if place.engine.owns_kernel else machines[0]
     commands[below] = {**commands.get(below, {}), **HOST}
     looks = _all(place, commands, seconds)
     found = []
@@ -128,7 +128,7 @@ def _all(
     place: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
 ) -> dict[str, Looks]:
     """Enter every place once, all at the same time."""
-    shells: dict[str, Shell] = {name: place.place(name) for name in commands}
+    shells: dict[str, Shell] = {name: place.shell(name) for name in commands}
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
         waiting = {
             name: pool.submit(read, shells[name], its, seconds) for name, its in commands.items()
@@ -158,7 +158,9 @@ def rows_of(
 
 def _stopped(daemon: Machine) -> Row:
     state = daemon.state
-    return rows.stopped(daemon.name, daemon.container_name, state["ExitCode"], state["OOMKilled"])
+    return rows.stopped(
+        daemon.name, daemon.typed("logs --tail 5"), state.exit_code, state.oom_killed
+    )
 
 
 def print_table(term: Terminal, table: Table) -> None:

@@ -1,0 +1,79 @@
+"""Attach: a shell with a terminal in a container, by `docker exec`.
+
+Docker leaves a shell alone when its connection ends, so it gets SIGHUP as the leader of its
+session, and with it goes what it left in the foreground.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from contextlib import suppress
+from typing import Any
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine.docker import Docker
+from faultlab.engine.exec import answer, wire
+
+_MARK = "TERMINAL_OF"
+# The shell itself is who leads a session that has a terminal; a daemon that it started has left it.
+_HANG_UP = """
+for p in /proc/[0-9]*; do
+  grep -qz '^{mark}$' $p/environ 2>/dev/null || continue
+  stat=$(cat $p/stat 2>/dev/null) && set -- ${{stat##*) }}
+  [ "$4" = "${{p#/proc/}}" ] && [ "$5" != 0 ] && kill -HUP ${{p#/proc/}}
+done
+true
+"""
+
+
+class DockerTerminal:
+    """One shell with a terminal in one container."""
+
+    def __init__(self, container: str) -> None:
+        self.container = container
+        self._docker: Docker | None = None
+        self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._id = ""
+        self._stream: Any = None  # keeps the socket open
+        self.first = b""  # what the shell printed before the socket was ours to read
+
+    def open(self) -> socket.socket:
+        """Start it. Raises CannotRun when the container does not run."""
+        self._docker = Docker()
+        api = self._docker.client.api
+        name, _, value = self._mark.partition("=")
+        with self._docker.errors():
+            self._id = api.exec_create(
+                self.container,
+                ["bash"],
+                tty=True,
+                stdin=True,
+                environment={name: value, "TERM": "xterm-256color"},
+            )["Id"]
+            self._stream = api.exec_start(self._id, tty=True, socket=True)
+        found = wire(self._stream)
+        found.setblocking(False)
+        self.first = answer(self._stream).read1()
+        return found
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell it how large its window is."""
+        if self._docker is not None:
+            with suppress(CannotRun), self._docker.errors():
+                self._docker.client.api.exec_resize(self._id, height=rows, width=columns)
+
+    def close(self) -> None:
+        """Hang it up, as a terminal does. Waits for nothing that is in the container."""
+        if self._docker is None:
+            return
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.close()
+        with suppress(CannotRun), self._docker.errors():
+            api = self._docker.client.api
+            script = _HANG_UP.format(mark=self._mark)
+            hang_up = api.exec_create(self.container, ["timeout", "10", "sh", "-c", script])["Id"]
+            api.exec_start(hang_up, detach=True)
+        with suppress(CannotRun), self._docker.errors():
+            self._docker.client.close()

@@ -1,0 +1,163 @@
+"""Container: a machine or daemon of a stack, as a Docker container."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine.attach import DockerTerminal
+from faultlab.engine.contract import Engine, Machine, State
+from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, Docker
+from faultlab.engine.exec import answer, both, cut_off_after
+from faultlab.engine.shell import Done
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+ROLE = "com.docker.compose.service"  # Compose's label: the name of a machine or daemon
+_GRACE = 5.0  # seconds beyond its time in which a command must have ended
+
+
+class DockerMachine(Machine):
+    """One container; a daemon's has joined the namespaces of its machine's.
+
+    `patience`: the factor by which a command may take longer than its caller expects.
+    """
+
+    def __init__(
+        self, name: str, container: Container, engine: Engine, docker: Docker, patience: float
+    ) -> None:
+        self.name = name
+        self.engine = engine
+        self.joins = ""
+        self.container = container
+        self._docker = docker
+        self._patience = patience
+        self.lab_id = str(container.labels.get(LAB_LABEL, ""))
+        self.run_id = str(container.labels.get(RUN_LABEL, ""))
+        self.created = str(container.attrs.get("Created", ""))[:19]
+        self.mark = str(container.id)
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Run a shell command as root in the container, and wait for its end."""
+        timeout *= self._patience
+        api = self.container.client.api  # type: ignore[union-attr]
+        argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
+        started = time.monotonic()
+        try:
+            with self._docker.errors():
+                exec_id = api.exec_create(self.container.id, argv)["Id"]
+                line = api.exec_start(exec_id, socket=True)
+                with cut_off_after(line, timeout + _GRACE):
+                    out, err = both(answer(line))
+                code = api.exec_inspect(exec_id)["ExitCode"]
+        except CannotRun as problem:
+            if "is not running" in problem.message or "is gone" in problem.message:
+                raise CannotRun(
+                    f"{self.name} is not running any more ({self.container_name}).",
+                    "faultlab status",
+                ) from problem
+            raise
+        seconds = time.monotonic() - started
+        # None: cut off. Docker 20.10 never ends the answer of a command whose container restarts.
+        if code in (124, 137, None) and seconds >= timeout:
+            raise CannotRun(
+                f"On {self.name} this did not end within {timeout:g} s: {command}",
+                "faultlab status",
+            )
+        return Done(
+            command,
+            -1 if code is None else int(code),
+            out.decode(errors="replace"),
+            err.decode(errors="replace"),
+            seconds,
+        )
+
+    @property
+    def state(self) -> State:
+        """How it is now; Docker hears of an end a moment later."""
+        with self._docker.errors():
+            self.container.reload()
+        facts: dict[str, Any] = self.container.attrs["State"]
+        return State(
+            running=facts["Running"],
+            exit_code=facts["ExitCode"],
+            oom_killed=facts["OOMKilled"],
+            restarts=self.container.attrs.get("RestartCount", 0),
+            started=str(facts["StartedAt"]),
+        )
+
+    @property
+    def pid(self) -> str:
+        """The id of its first process; "0" while it does not run."""
+        if not self.container.attrs["State"]["Pid"]:
+            with self._docker.errors():
+                self.container.reload()
+        return str(self.container.attrs["State"]["Pid"])
+
+    def unready(self) -> str:
+        """Return why its image's HEALTHCHECK does not pass; empty when it passes or has none."""
+        health: dict[str, Any] = self.container.attrs["Config"].get("Healthcheck") or {}
+        match health.get("Test"):
+            case ["CMD", *words]:
+                command = shlex.join(words)
+            case ["CMD-SHELL", command]:
+                pass
+            case _:
+                return ""
+        done = self.run(command, timeout=5)
+        return "" if done.code == 0 else (done.err or done.out).strip() or f"exit code {done.code}"
+
+    def last_log_line(self) -> str:
+        """Return the last line of its log, as `docker logs` shows it."""
+        with self._docker.errors():
+            return bytes(self.container.logs(tail=1)).decode(errors="replace").strip()
+
+    def restart(self) -> None:
+        """Stop and start the container; the machine it has joined keeps its settings."""
+        with self._docker.errors():
+            self.container.restart(timeout=5)
+
+    def limit(self, cpus: float | None, memory: str | None) -> None:
+        """Change the limits of the running container, as `docker update` does."""
+        from docker.utils import parse_bytes
+
+        change: dict[str, Any] = {}
+        if cpus is not None:
+            change["NanoCpus"] = int(cpus * 1e9)
+        if memory is not None:
+            change["Memory"] = change["MemorySwap"] = parse_bytes(memory)
+        # The SDK sets a quota and a period instead, after which `docker update --cpus` is refused.
+        api: Any = self.container.client.api  # type: ignore[union-attr]
+        with self._docker.errors():
+            url = api._url("/containers/{0}/update", self.container.id)
+            api._raise_for_status(api._post_json(url, data=change))
+
+    def put(self, folder: str, archive: bytes) -> None:
+        """Unpack a tar archive into a folder of it."""
+        with self._docker.errors():
+            self.container.put_archive(folder, archive)
+
+    def terminal(self) -> DockerTerminal:
+        """Return a terminal in it that is not open yet."""
+        return DockerTerminal(self.container_name)
+
+    def log_in(self) -> NoReturn:
+        """Become a shell in it, by `docker exec`."""
+        flags = "-it" if sys.stdin.isatty() else "-i"
+        sys.stdout.flush()
+        command = ["docker", "exec", flags, self.container_name, "bash"]
+        os.execvpe(command[0], command, {**os.environ, **self._docker.env})
+
+    def typed(self, action: str) -> str:
+        """Return the `docker` command of an engineer for an action on it."""
+        return f"docker {action} {self.container_name}"
+
+    @property
+    def container_name(self) -> str:
+        """The name that `docker exec` and `docker restart` take."""
+        return str(self.container.name)

@@ -1,0 +1,106 @@
+"""The contract of an engine, as tests: each engine's test class inherits them.
+
+A class gives the fixture `engine`, and a stack of the lab mtu that is up on it.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine.contract import Engine
+from faultlab.engine.stack import Stack
+from faultlab.lab import load as labs
+
+
+class EngineContract:
+    """The verbs that all engines have, and what a caller may rely on."""
+
+    @pytest.fixture(scope="class")
+    def stack(self, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Stack:
+        """A stack of mtu without its fault. The class of the engine takes it down."""
+        raise NotImplementedError
+
+    def test_a_stack_is_found_by_its_name(self, engine: Engine, stack: Stack) -> None:
+        assert stack.name in engine.stacks() and engine.neighbours()[stack.name] == stack.lab_id
+        assert [*Stack(engine, stack.name)] == [*stack] == ["client", "web", "nginx", "php-fpm"]
+        assert stack["nginx"].joins == "web" and not stack["web"].joins
+        assert [machine.name for machine in stack.machines] == ["client", "web"]
+        assert stack.run_id and stack["web"].created and not stack.stopped()
+        assert len({machine.mark for machine in stack.values()}) == len(stack)
+
+    def test_a_command_that_ends(self, stack: Stack) -> None:
+        done = stack["web"].run("echo one two")
+        assert (done.code, done.out, done.err) == (0, "one two\n", "")
+        assert stack["web"].must("echo three") == "three\n"
+
+    def test_a_command_that_fails(self, stack: Stack) -> None:
+        assert stack["web"].run("exit 3").code == 3
+        with pytest.raises(CannotRun, match=r"On web this failed with exit code 3: exit 3"):
+            stack["web"].must("exit 3")
+
+    def test_the_steps_of_a_lab(self, stack: Stack) -> None:
+        lab = labs.load("mtu")
+        for step in (*lab.inject, *lab.fix):
+            assert step.run is not None
+            stack.shell(step.at).must(step.run)
+
+    def test_a_daemon_starts_again(self, stack: Stack) -> None:
+        before = stack["nginx"].state
+        stack["nginx"].restart()
+        stack.wait_ready()
+        after = stack["nginx"].state
+        assert before.running and after.running and after.started != before.started
+        assert stack["nginx"].typed("restart").split()[-2] == "restart"
+
+    def test_limits_and_files(self, stack: Stack) -> None:
+        stack["nginx"].limit(0.5, "256m")
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w"):
+            pass
+        stack["web"].put("/tmp", archive.getvalue())
+        assert isinstance(stack["nginx"].last_log_line(), str)
+
+    def test_helpers(self, engine: Engine, stack: Stack) -> None:
+        assert engine.once("machine", "echo once", stack.name).strip() == "once"
+        with engine.beside("machine", stack.name, 60, inside=stack["web"]) as helper:
+            assert helper.must("echo beside") == "beside\n"
+        with engine.lines("machine", ["echo", "a line"], stack["web"]) as lines:
+            assert next(lines) == "a line"
+        with engine.process("machine", ["echo", "said"], stack.name) as process:
+            assert b"".join(out or b"" for out, _ in process.output) == b"said\n"
+            assert process.wait(10) == 0
+        assert [*Stack(engine, stack.name)] == [*stack]
+
+    def test_the_kernel_belongs_to_somebody(self, engine: Engine) -> None:
+        if engine.owns_kernel:
+            assert engine.kernel.must("id -u") == "0\n"
+            return
+        with pytest.raises(CannotRun, match="must not be changed"):
+            _ = engine.kernel
+
+    def test_facts_and_images(self, engine: Engine) -> None:
+        facts = engine.facts()
+        assert facts.version and facts.kernel and facts.cpus > 0 and facts.memory > 0
+        assert engine.images.missing() == []
+
+    def test_another_stack_is_not_there(self, engine: Engine) -> None:
+        assert not Stack(engine, "faultlab-nothing") and engine.leftovers("faultlab-nothing") == []
+        engine.down("faultlab-nothing")
+        with pytest.raises(CannotRun, match="web is not there any more"):
+            _ = Stack(engine, "faultlab-nothing")["web"]
+
+    def test_nothing_is_left(self, engine: Engine, tmp_path: Path) -> None:
+        lab = labs.load("mtu").called("left")
+        engine.launch(lab, "faultlab-left", "r", tmp_path)
+        assert (tmp_path / "compose.yaml").is_file()
+        assert len(engine.leftovers("faultlab-left")) >= 4
+        gone = Stack(engine, "faultlab-left")["web"]
+        engine.down("faultlab-left")
+        assert engine.leftovers("faultlab-left") == [] and not Stack(engine, "faultlab-left")
+        with pytest.raises(CannotRun):
+            gone.run("echo here")

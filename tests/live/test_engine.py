@@ -1,0 +1,50 @@
+"""The contract of an engine, on Docker here and in the lab VM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from faultlab.engine import libvirt, vm
+from faultlab.engine.contract import Engine
+from faultlab.engine.local import LocalEngine
+from faultlab.engine.stack import Stack
+from faultlab.lab import load as labs
+from tests.engine import EngineContract
+
+NAME = "faultlab-engine"
+
+
+class _OnDocker(EngineContract):
+    @pytest.fixture(scope="class")
+    def stack(
+        self, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[Stack]:  # type: ignore[override]
+        engine.images.ensure(lambda _: None)
+        try:
+            engine.launch(labs.load("mtu"), NAME, "r", tmp_path_factory.mktemp("run"))
+            made = Stack(engine, NAME)
+            made.make_ready()
+            yield made
+        finally:
+            engine.down(NAME)
+
+
+class TestLocal(_OnDocker):
+    """Docker on this machine."""
+
+    @pytest.fixture(scope="class")
+    def engine(self) -> Engine:
+        return LocalEngine()
+
+
+@pytest.mark.rotates
+class TestInTheVm(_OnDocker):
+    """Docker in the lab VM."""
+
+    @pytest.fixture(scope="class")
+    def engine(self) -> Engine:
+        if libvirt.state() != "running":
+            pytest.skip(f"the lab VM is {libvirt.state()}")
+        return vm.connect()

@@ -1,0 +1,271 @@
+"""A fake engine: stacks in memory, whose machines print what real ones printed.
+
+It keeps the contract of an engine (tests/engine.py), and knows the lab mtu: what its client and its
+web print follows the MTU of web, as on a real one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from faultlab.core import naming
+from faultlab.core.errors import CannotRun
+from faultlab.engine.contention import Observer
+from faultlab.engine.contract import Engine, Facts, Images, Machine, Process, Say, State, Terminal
+from faultlab.engine.shell import Done, Shell
+from faultlab.lab.model import Lab
+from tests.unit.conftest import recorded
+
+_MTU = re.compile(r"ip link set dev eth0 mtu (\d+)")
+_CLAMP = "iptables -t mangle -A OUTPUT -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 60"
+
+
+@dataclass
+class Network:
+    """The state of web's network that the fault and the fixes of mtu change."""
+
+    mtu: int = 1500
+    clamped: bool = False
+    dropped: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether a request with its headers arrives."""
+        return self.mtu >= 200 or self.clamped
+
+    def answer(self, at: str, command: str) -> str | None:
+        """Return what a command prints on a machine; None for one that is not known here."""
+        if set_to := _MTU.fullmatch(command):
+            self.mtu = int(set_to[1])
+            return ""
+        if command == _CLAMP:
+            self.clamped = True
+            return ""
+        if "tcpdump" in command:
+            return recorded("capture/healthy" if self.mtu == 1500 else "capture/mtu")
+        if command.startswith("hping3 -S"):
+            return recorded("hping3/healthy")
+        if command.startswith("curl -sS"):
+            self.dropped += 0 if self.fits else 6
+            return recorded("curl/healthy" if self.fits else "curl/mtu")
+        if command.startswith("ip -json -statistics link show"):
+            read = json.loads(recorded("interface/healthy"))
+            read[0]["mtu"] = self.mtu
+            read[0]["stats64"]["rx"]["dropped"] = self.dropped
+            return json.dumps(read)
+        if command.startswith("echo "):
+            return command.removeprefix("echo ") + "\n"
+        return None
+
+
+@dataclass
+class FakeStack:
+    """One stack: its machines, and the network between them."""
+
+    machines: dict[str, FakeMachine] = field(default_factory=dict)
+    network: Network = field(default_factory=Network)
+
+
+class FakeMachine(Machine):
+    """A machine or daemon that runs no program."""
+
+    def __init__(self, engine: FakeEngine, stack: str, name: str, joins: str, run_id: str) -> None:
+        self.engine = engine
+        self.name = name
+        self.joins = joins
+        self.lab_id = stack.removeprefix(naming.prefix())
+        self.run_id = run_id
+        self.created = "2026-01-01T00:00:00"
+        self.mark = f"{stack}/{name}"
+        self.restarts = 0
+        self.limits: tuple[float | None, str | None] = (None, None)
+        self.files: dict[str, bytes] = {}
+        self.furnished = False
+        self._stack = stack
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Answer as the stack's network is now. Raises CannotRun when the stack is gone."""
+        stack = self.engine.stacks_up.get(self._stack)
+        if stack is None:
+            raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
+        if command == "exit 3":
+            return Done(command, 3, "", "", 0.0)
+        out = stack.network.answer(self.name, command)
+        if out is None:
+            return Done(command, 127, "", f"sh: {command.split()[0]}: not found", 0.0)
+        return Done(command, 0, out, "", 0.0)
+
+    @property
+    def pid(self) -> str:
+        """No process is behind it."""
+        return "0"
+
+    @property
+    def state(self) -> State:
+        """It runs, since its last restart."""
+        return State(True, 0, False, 0, f"2026-01-01T00:00:{self.restarts:02}")
+
+    def unready(self) -> str:
+        """It is always ready."""
+        return ""
+
+    def last_log_line(self) -> str:
+        """Its log has one line."""
+        return "ready"
+
+    def restart(self) -> None:
+        """Count the restart."""
+        self.restarts += 1
+
+    def limit(self, cpus: float | None, memory: str | None) -> None:
+        """Keep the limits."""
+        self.limits = (cpus, memory)
+
+    def put(self, folder: str, archive: bytes) -> None:
+        """Keep the archive."""
+        self.files[folder] = archive
+
+    def terminal(self) -> Terminal:
+        """It has none."""
+        raise CannotRun("A fake machine has no terminal.")
+
+    def log_in(self) -> NoReturn:
+        """Nobody can log in."""
+        raise CannotRun("Nobody can log in to a fake machine.")
+
+    def typed(self, action: str) -> str:
+        """Return a command line that nobody can type."""
+        return f"fake {action} {self.name}"
+
+
+class FakeImages(Images):
+    """Every image is there."""
+
+    def missing(self, wanted: Collection[str] | None = None) -> list[str]:
+        """None is missing."""
+        return []
+
+    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
+        """There is nothing to build."""
+
+    def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
+        """Write an empty archive."""
+        to.write_bytes(b"")
+
+    def remove(self) -> list[str]:
+        """There is nothing to remove."""
+        return []
+
+
+class FakeEngine(Engine):
+    """Stacks in memory, for tests without Docker."""
+
+    name = "fake"
+    owns_kernel = False
+    images = FakeImages()
+
+    def __init__(self) -> None:
+        self.stacks_up: dict[str, FakeStack] = {}
+
+    @property
+    def kernel(self) -> Shell:
+        """There is none. Raises CannotRun."""
+        raise CannotRun("This engine's kernel must not be changed.", "add --engine vm")
+
+    def facts(self) -> Facts:
+        """Say that nothing is below."""
+        return Facts("0", "0", "none", "2", 1, 1 << 30)
+
+    def stacks(self) -> list[str]:
+        """Return the stacks that are up."""
+        return sorted(name for name in self.stacks_up if name.startswith(naming.prefix()))
+
+    def neighbours(self) -> Mapping[str, str]:
+        """Return every stack with its lab."""
+        return {name: name.removeprefix(naming.prefix()) for name in self.stacks_up}
+
+    def machines(self, stack: str) -> list[Machine]:
+        """Return the machines of a stack and then its daemons."""
+        up = self.stacks_up.get(stack, FakeStack())
+        return sorted(up.machines.values(), key=lambda each: (bool(each.joins), each.name))
+
+    def leftovers(self, stack: str) -> list[str]:
+        """Return all machines of a stack that is up."""
+        return [f"machine {name}" for name in self.stacks_up.get(stack, FakeStack()).machines]
+
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+        """Put the machines of a lab up."""
+        made = FakeStack()
+        for name in lab.services.needed(lab.daemons):
+            joins = lab.services.daemons.get(name, "")
+            made.machines[name] = FakeMachine(self, stack, name, joins, run_id)
+        (folder / "compose.yaml").write_text("services: {}\n")
+        self.stacks_up[stack] = made
+
+    def furnish(self, machines: Sequence[Machine]) -> None:
+        """Note that it was done."""
+        for machine in machines:
+            assert isinstance(machine, FakeMachine)
+            machine.furnished = True
+
+    def down(self, stack: str) -> None:
+        """Forget a stack."""
+        self.stacks_up.pop(stack, None)
+
+    def note_kernel(self, stack: str) -> None:
+        """Nothing is noted."""
+
+    def observer(self, stack: str) -> Observer:
+        """Return one that sees no process."""
+        return Observer(proc=Path("/nonexistent"))
+
+    def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
+        """Answer like a machine."""
+        return Network().answer(image, script) or ""
+
+    @contextmanager
+    def beside(
+        self,
+        image: str,
+        stack: str,
+        seconds: int,
+        *,
+        inside: Machine | None = None,
+        rights: Sequence[str] = (),
+    ) -> Iterator[Machine]:
+        """Give a machine that is in no stack."""
+        helper = "helper of " + stack
+        self.stacks_up[helper] = FakeStack()
+        try:
+            yield FakeMachine(self, helper, "a helper", "", "")
+        finally:
+            del self.stacks_up[helper]
+
+    @contextmanager
+    def lines(
+        self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
+    ) -> Iterator[Iterator[str]]:
+        """Print the words of an `echo`, and nothing for any other program."""
+        yield iter([" ".join(command[1:])] if command[0] == "echo" else [])
+
+    @contextmanager
+    def process(self, image: str, command: Sequence[str], stack: str, **_: Any) -> Iterator[Process]:
+        """Run an `echo`."""
+        yield FakeProcess(" ".join(command[1:]).encode() + b"\n")
+
+
+class FakeProcess:
+    """A program that has printed and ended."""
+
+    def __init__(self, printed: bytes) -> None:
+        self.output = iter([(printed, None)])
+
+    def wait(self, seconds: float) -> int:
+        """Return success."""
+        return 0
