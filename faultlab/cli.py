@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from faultlab.learn import hints, learner, mystery, several
     from faultlab.observe import flame, watch
     from faultlab.observe.use import table as use
-    from faultlab.report import catalogue, history, index, judge, page, plot, references
+    from faultlab.report import catalogue, history, index, judge, page, plot, references_page
     from faultlab.score import exam, recording, scorecard
     from faultlab.score import page as score_page
     from faultlab.score import tool as tools
@@ -50,7 +50,7 @@ else:  # a verb imports what it needs when it is typed
     judge = Later("faultlab.report.judge")
     page = Later("faultlab.report.page")
     plot = Later("faultlab.report.plot")
-    references = Later("faultlab.report.references")
+    references_page = Later("faultlab.report.references_page")
     exam = Later("faultlab.score.exam")
     recording = Later("faultlab.score.recording")
     scorecard = Later("faultlab.score.scorecard")
@@ -433,7 +433,7 @@ VERBS: dict[str, Verb] = {
     ),
     "origins": Verb(
         "measured figures beside those of the documents of origin, and beside the limits",
-        lambda term, a: references.show(term, a.labs, markdown=a.markdown, picture=a.picture),
+        lambda term, a: references_page.show(term, a.labs, markdown=a.markdown, picture=a.picture),
         ("faultlab origins", "faultlab origins conntrack", "faultlab origins --markdown"),
         options=(
             _option("labs", nargs="*", metavar="LAB", help="only these labs"),

@@ -16,7 +16,7 @@ from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab
-from faultlab.report import history, judge, references
+from faultlab.report import history, judge, references, references_page
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import environment, lead
 from faultlab.run.readings import FAULTY, FIXED, Measured
@@ -106,8 +106,8 @@ def html(rows: Sequence[Row]) -> str:
         .get_template("index.html")
         .render(
             rows=rows,
-            headings=references.FIGURES,
-            figures=[references.figure_row(row) for row in figures],
+            headings=references_page.FIGURES,
+            figures=[references_page.figure_row(row) for row in figures],
             columns=columns,
             cells=cells,
             letters=matrix.LETTERS,

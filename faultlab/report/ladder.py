@@ -10,13 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
-from typing import TYPE_CHECKING
 
 from faultlab.core.text import number
 from faultlab.report import plot
-
-if TYPE_CHECKING:
-    from faultlab.report.references import Compared
+from faultlab.report.comparison import Compared
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import pytest
 
 from faultlab.lab import check
 from faultlab.lab import load as labs
+from faultlab.report.comparison import Compared, Limited
 from faultlab.report.ladder import ladders, svg
-from faultlab.report.references import Compared, Limited
 from tests.unit.conftest import Project, Run
 
 REPO = Path(__file__).resolve().parents[2]
