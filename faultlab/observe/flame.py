@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
@@ -21,7 +22,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.observe import profiler
 from faultlab.observe.profiler import LONGEST, Recording
-from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Stacks
+from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Share, Stacks
 from faultlab.run import placement
 from faultlab.run.run import Run
 
@@ -115,30 +116,39 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
         term.say(f"{stacks.total} samples are few; more: --seconds {_longer(recording.seconds)}")
     term.say("Open it in a browser; click a frame to zoom, Search is at the top right.")
     term.json(
-        {
-            "lab": run.lab.id,
-            "run": run.record.id,
-            "engine": run.engine.name,
-            "file": str(file),
-            "folded": str(file.with_suffix(".folded")),
-            "seconds": round(recording.seconds, 1),
-            "machines": list(recording.machines),
-            _UNITS[recording.mode]: stacks.total,
-            "lost": stacks.lost,
-            "kernel_share": round(stacks.kernel_share, 4),
-            "functions": [
-                {
-                    "function": row.function,
-                    "own": row.own,
-                    "total": row.total,
-                    "own_share": round(row.own / stacks.total, 4),
-                    "total_share": round(row.total / stacks.total, 4),
-                }
-                for row in rows
-            ],
-            "missing": lacking,
-        }
+        {**_facts(run, recording, file), "functions": _functions(stacks, rows), "missing": lacking}
     )
+
+
+def _facts(run: Run, recording: Recording, file: Path) -> dict[str, Any]:
+    """Return the recording for a program, without its functions."""
+    stacks = recording.stacks
+    return {
+        "lab": run.lab.id,
+        "run": run.record.id,
+        "engine": run.engine.name,
+        "file": str(file),
+        "folded": str(file.with_suffix(".folded")),
+        "seconds": round(recording.seconds, 1),
+        "machines": list(recording.machines),
+        _UNITS[recording.mode]: stacks.total,
+        "lost": stacks.lost,
+        "kernel_share": round(stacks.kernel_share, 4),
+    }
+
+
+def _functions(stacks: Stacks, rows: Iterable[Share]) -> list[dict[str, Any]]:
+    """Return the functions of these rows for a program, with their shares of all samples."""
+    return [
+        {
+            "function": row.function,
+            "own": row.own,
+            "total": row.total,
+            "own_share": round(row.own / stacks.total, 4),
+            "total_share": round(row.total / stacks.total, 4),
+        }
+        for row in rows
+    ]
 
 
 def _percent(count: int, stacks: Stacks) -> str:
