@@ -42,8 +42,8 @@ from faultlab.lab.model import Limit
 from faultlab.workshop import export, tty, view
 from faultlab.workshop import roster as what
 from faultlab.workshop.access import TRAINER, Allowance, Keys, Visitor
-from faultlab.workshop.room import Room, now
 from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.session import Session, now
 
 _FOLDER = Path(__file__).parent
 _REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look as reports do
@@ -83,9 +83,11 @@ class _Open:
 class Site:
     """The pages of one class."""
 
-    def __init__(self, room: Room, keys: Keys, hosts: list[str], secure: bool, alive: Path) -> None:
+    def __init__(
+        self, session: Session, keys: Keys, hosts: list[str], secure: bool, alive: Path
+    ) -> None:
         """`hosts`: the names by which it may be called; `secure`: over TLS; `alive`: touched."""
-        self.room = room
+        self.session = session
         self.keys = keys
         self.hosts = hosts
         self.secure = secure
@@ -128,21 +130,21 @@ class Site:
     @asynccontextmanager
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
         ticker = asyncio.create_task(self._tick())
-        self.room.begin()
+        self.session.begin()
         yield
         ticker.cancel()
-        await self.room.leave()
+        await self.session.leave()
 
     async def _tick(self) -> None:
         """Once a second, and whenever something has changed."""
         while True:
-            changed = self.room.change
+            changed = self.session.change
             try:
                 self.alive.touch()
-                self.room.tick(now())
+                self.session.tick(now())
             except (Problem, OSError) as problem:  # a full disk: it may be well in a second
                 print(f"faultlab: {problem}", file=sys.stderr)
-            (self._open.clear if self.room.roster.paused else self._open.set)()
+            (self._open.clear if self.session.roster.paused else self._open.set)()
             self._end_terminals()
             with suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), _TICK)
@@ -187,14 +189,14 @@ class Site:
         if not (visitor.trainer if seat is None else visitor.may(seat)):
             self.note_refusal(visitor, connection.url.path)
             raise HTTPException(403, "This is somebody else's.")
-        if seat is not None and not 1 <= seat <= len(self.room.roster.seats):
+        if seat is not None and not 1 <= seat <= len(self.session.roster.seats):
             raise HTTPException(404, "There is no such seat.")
         return visitor
 
     def note_refusal(self, visitor: Visitor, asked: str) -> None:
         """In the journal, where the trainer sees it; not every one of somebody who goes on."""
         if not visitor.trainer and self._noted.take(str(visitor.number)):
-            self.room.note(what.REFUSED, visitor.number, asked=asked[:_MOST_PATH])
+            self.session.note(what.REFUSED, visitor.number, asked=asked[:_MOST_PATH])
 
     # --- pages ---------------------------------------------------------------------------------
 
@@ -226,12 +228,12 @@ class Site:
     async def trainer_page(self, request: Request) -> Response:
         """The roster."""
         self._may(request, None)
-        return _page("trainer.html", title=self.room.plan.title)
+        return _page("trainer.html", title=self.session.plan.title)
 
     async def projector_page(self, request: Request) -> Response:
         """The roster without names."""
         self._may(request, None)
-        return _page("projector.html", title=self.room.plan.title)
+        return _page("projector.html", title=self.session.plan.title)
 
     async def export(self, request: Request) -> Response:
         """The results so far, as a file."""
@@ -239,9 +241,9 @@ class Site:
         kind = request.path_params["kind"]
         if kind not in export.KINDS:
             raise HTTPException(404, "There is no such export.")
-        name = f"{self.room.plan.id}.{kind}"
+        name = f"{self.session.plan.id}.{kind}"
         return Response(
-            export.text(self.room.roster, self.room.journal, kind, now()),
+            export.text(self.session.roster, self.session.journal, kind, now()),
             media_type=export.KINDS[kind],
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )
@@ -252,18 +254,18 @@ class Site:
         """What a seat sees, whenever it changes."""
         number = request.path_params["seat"]
         visitor = self._may(request, number)
-        seat = self.room.roster.seat(number)
-        return self._events(request, visitor, number, lambda: view.seat(self.room, seat))
+        seat = self.session.roster.seat(number)
+        return self._events(request, visitor, number, lambda: view.seat(self.session, seat))
 
     async def trainer_events(self, request: Request) -> Response:
         """What the trainer sees, whenever it changes."""
         visitor = self._may(request, None)
-        return self._events(request, visitor, None, lambda: view.roster(self.room))
+        return self._events(request, visitor, None, lambda: view.roster(self.session))
 
     async def projector_events(self, request: Request) -> Response:
         """What the wall sees, whenever it changes."""
         visitor = self._may(request, None)
-        return self._events(request, visitor, None, lambda: view.projector(self.room))
+        return self._events(request, visitor, None, lambda: view.projector(self.session))
 
     def _events(
         self,
@@ -280,7 +282,7 @@ class Site:
             self._streams[mine] += 1
             try:
                 while True:
-                    changed = self.room.change
+                    changed = self.session.change
                     visitor = self.visitor(request)  # the link may hold no more
                     if visitor != who:
                         yield "event: gone\ndata: {}\n\n"
@@ -300,31 +302,31 @@ class Site:
         """A button of a participant. `turn`: of the page that it was pressed on."""
         number = request.path_params["seat"]
         visitor = self._may(request, number)
-        seat = self.room.roster.seat(number)
+        seat = self.session.roster.seat(number)
         facts = await self._facts(request, visitor)
         if facts.get("turn", seat.at + 1) != seat.at + 1:
             raise HTTPException(409, "This was for another lab.")
         act = request.path_params["act"]
-        if self.room.roster.paused and not visitor.trainer:
+        if self.session.roster.paused and not visitor.trainer:
             raise HTTPException(409, "The class has ended or is paused.")
         match act:
             case "check":
-                await self.room.check(seat)
+                await self.session.check(seat)
             case "hint":
-                self.room.hint(seat)
+                self.session.hint(seat)
             case "diagnose":
-                self.room.answer(seat, *_words(facts, "component", "resource", "cause"))
+                self.session.answer(seat, *_words(facts, "component", "resource", "cause"))
             case "restart":
-                await self.room.restart(seat, *_words(facts, "daemon"))
+                await self.session.restart(seat, *_words(facts, "daemon"))
             case "limit":
                 (daemon,) = _words(facts, "daemon")
-                await self.room.limit(seat, daemon, _limit(facts))
+                await self.session.limit(seat, daemon, _limit(facts))
             case "give-up":
-                self.room.give_up(seat)
+                self.session.give_up(seat)
             case "next":
-                if not (seat.turn.told(self.room.plan.blind) or seat.turn.state == "failed"):
+                if not (seat.turn.told(self.session.plan.blind) or seat.turn.state == "failed"):
                     raise BadInput("First comes the debrief of this one.")
-                self.room.next(seat)
+                self.session.next(seat)
             case _:
                 raise HTTPException(404, "There is no such button.")
         return JSONResponse({})
@@ -334,16 +336,16 @@ class Site:
         number = request.path_params["seat"]
         visitor = self._may(request, None)
         self._may(request, number)
-        seat = self.room.roster.seat(number)
+        seat = self.session.roster.seat(number)
         await self._facts(request, visitor)
         match request.path_params["act"]:
             case "restore":
-                self.room.restore(seat)
+                self.session.restore(seat)
             case "next":
-                self.room.next(seat)
+                self.session.next(seat)
             case "new-link":
-                self.keys.replace(number, self.room.plan.hours)
-                self.room.note(what.NEW_LINK, number)
+                self.keys.replace(number, self.session.plan.hours)
+                self.session.note(what.NEW_LINK, number)
                 self._end_terminals()
                 return JSONResponse({"link": self.link(request, number)})
             case "link":
@@ -358,11 +360,11 @@ class Site:
         await self._facts(request, visitor)
         match request.path_params["act"]:
             case "pause":
-                self.room.pause(True)
+                self.session.pause(True)
             case "resume":
-                self.room.pause(False)
+                self.session.pause(False)
             case "end":
-                await self.room.end()
+                await self.session.end()
             case _:
                 raise HTTPException(404, "There is no such button.")
         return JSONResponse({})
@@ -394,10 +396,10 @@ class Site:
         """A shell on a machine of a seat."""
         number, machine = page.path_params["seat"], page.path_params["machine"]
         visitor = self._may(page, number)
-        seat = self.room.roster.seat(number)
+        seat = self.session.roster.seat(number)
         if seat.turn.state not in _STANDING:
             raise HTTPException(403, "There is no lab yet.")
-        if machine not in self.room.machines(seat):
+        if machine not in self.session.machines(seat):
             raise HTTPException(403, "There is no such machine.")
         mine = [one for one in self._terminals if one.visitor == visitor and one.seat is seat]
         if len(mine) >= _MOST_TERMINALS:
@@ -407,7 +409,9 @@ class Site:
         self._terminals.append(one)
         try:
             await page.accept()
-            await tty.serve(page, f"{self.room.stack(seat)}-{machine}", self._open, one.gone)
+            await tty.serve(
+                page, f"{self.session.stacks.name(seat)}-{machine}", self._open, one.gone
+            )
         finally:
             self._terminals.remove(one)
 

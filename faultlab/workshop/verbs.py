@@ -27,8 +27,9 @@ from faultlab.workshop import roster as what
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.room import Room
 from faultlab.workshop.roster import Roster
+from faultlab.workshop.session import Session
+from faultlab.workshop.stacks import Stacks
 
 _PLANNED = "planned"
 _JOURNAL, _KEYS, _ALIVE, _END = "events.jsonl", "keys.json", "alive", "end"
@@ -79,18 +80,18 @@ def start(
         line = _listening(listen, port)
         alive = folder / _ALIVE
         since = alive.stat().st_mtime if alive.exists() else time.time()
-        room = Room(plan, roster, journal)
-        room.note(what.OPENED, alive=round(since, 3))
+        session = Session(plan, roster, journal, Stacks(plan))
+        session.note(what.OPENED, alive=round(since, 3))
         url = f"{'https' if secure else 'http'}://{_shown(listen, hosts)}:{line.getsockname()[1]}"
         front = door.Server(
             door.config(
-                server.Site(room, keys, hosts, secure, alive).app(), len(plan.seats), *files
+                server.Site(session, keys, hosts, secure, alive).app(), len(plan.seats), *files
             ),
             lambda: _welcome(term, roster, keys, url, files[0]),
         )
 
         async def serve() -> None:
-            ending = asyncio.create_task(_end_when_told(room, folder / _END, front.stop))
+            ending = asyncio.create_task(_end_when_told(session, folder / _END, front.stop))
             await front.serve(sockets=[line])
             ending.cancel()
 
@@ -144,7 +145,7 @@ def end(term: Terminal, file: str) -> None:
             with lock.hold(f"class-{plan.id}", f"class end {file}"):
                 journal = Journal(folder / _JOURNAL, mend=True)
                 roster = _roster(plan, journal)
-                asyncio.run(Room(plan, roster, journal).end(step.note))
+                asyncio.run(Session(plan, roster, journal, Stacks(plan)).end(step.note))
         except lock.Held:
             (folder / _END).touch()  # its server does it, and goes
             step.note("its server removes the stacks")
@@ -299,12 +300,12 @@ def _welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | N
     term.json({"class": plan.id, "url": url, "trainer": trainer, "seats": links})
 
 
-async def _end_when_told(room: Room, sign: Path, done: Callable[[], None]) -> None:
+async def _end_when_told(session: Session, sign: Path, done: Callable[[], None]) -> None:
     while not sign.exists():
         await asyncio.sleep(0.5)
     sign.unlink()
     try:
-        await room.end()
+        await session.end()
     except CannotRun as problem:
         print(f"faultlab: {problem.message}", file=sys.stderr)
     finally:

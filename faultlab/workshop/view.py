@@ -15,16 +15,16 @@ from markdown_it import MarkdownIt
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints
-from faultlab.workshop.room import Room, now
 from faultlab.workshop.roster import Seat, Turn, known
+from faultlab.workshop.session import Session, now
 
 _NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
 
 
-def seat(room: Room, it: Seat) -> dict[str, Any]:
+def seat(session: Session, it: Seat) -> dict[str, Any]:
     """What a participant sees. `left`: seconds until the lab is over, None without a limit."""
-    turn, plan, then = it.turn, room.plan, now()
-    lab = room.lab(turn)
+    turn, plan, then = it.turn, session.plan, now()
+    lab = session.lab(turn)
     shown = turn.state in ("red", "green", "over")
     told = turn.told(plan.blind)
     rungs = [rung.text for rung in lab.hint[: turn.hints]]
@@ -38,16 +38,16 @@ def seat(room: Room, it: Seat) -> dict[str, Any]:
         "title": lab.title if shown and not plan.blind else "",
         "state": turn.state,
         "why": _NOT_SAID if turn.state == "failed" and plan.blind else turn.why,
-        "doing": room.doing.get(it.number, ""),
-        "paused": room.roster.paused,
-        "ended": room.roster.ended,
+        "doing": session.doing.get(it.number, ""),
+        "paused": session.roster.paused,
+        "ended": session.roster.ended,
         "blind": plan.blind,
         "ticket": _html(hints.told(lab, lab.ticket)) if shown else "",
-        "machines": room.machines(it) if shown else [],
-        "daemons": room.daemons(it) if shown else [],
+        "machines": session.machines(it) if shown else [],
+        "daemons": session.daemons(it) if shown else [],
         "hints": [_html(_without_make(hints.told(lab, text))) for text in rungs],
-        "hint_left": shown and turn.hints < room.hints(turn),
-        "next_cost": costs[turn.hints] if shown and turn.hints < room.hints(turn) else 0,
+        "hint_left": shown and turn.hints < session.hints(turn),
+        "next_cost": costs[turn.hints] if shown and turn.hints < session.hints(turn) else 0,
         "checks": turn.checks,
         "findings": turn.findings,
         "answer": turn.answers[-1] if turn.answers else None,
@@ -56,13 +56,13 @@ def seat(room: Room, it: Seat) -> dict[str, Any]:
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
-        "debrief": _debrief(room, turn) if told and turn.state != "failed" else None,
+        "debrief": _debrief(session, turn) if told and turn.state != "failed" else None,
     }
 
 
-def _debrief(room: Room, turn: Turn) -> dict[str, Any]:
+def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
     lab = known(turn.lab)
-    score = room.roster.score(turn, now())
+    score = session.roster.score(turn, now())
     return {
         "lab": lab.id,
         "title": lab.title,
@@ -75,39 +75,39 @@ def _debrief(room: Room, turn: Turn) -> dict[str, Any]:
     }
 
 
-def roster(room: Room) -> dict[str, Any]:
+def roster(session: Session) -> dict[str, Any]:
     """What the trainer sees: every seat with its lab."""
     return {
-        "class": room.plan.title,
-        "paused": room.roster.paused,
-        "ended": room.roster.ended,
+        "class": session.plan.title,
+        "paused": session.roster.paused,
+        "ended": session.roster.ended,
         "seats": [
             {
-                **_line(room, it),
+                **_line(session, it),
                 "name": it.name,
                 "lab": it.turn.lab,
-                "doing": room.doing.get(it.number, ""),
+                "doing": session.doing.get(it.number, ""),
                 "why": it.turn.why,
                 "refused": it.refused,
                 "answer": it.turn.answers[-1] if it.turn.answers else None,
                 "last": it.last,
             }
-            for it in room.roster.seats
+            for it in session.roster.seats
         ],
     }
 
 
-def projector(room: Room) -> dict[str, Any]:
+def projector(session: Session) -> dict[str, Any]:
     """What may hang on the wall: no names, no labs."""
     return {
-        "class": room.plan.title,
-        "paused": room.roster.paused,
-        "ended": room.roster.ended,
-        "seats": [_line(room, it) for it in room.roster.seats],
+        "class": session.plan.title,
+        "paused": session.roster.paused,
+        "ended": session.roster.ended,
+        "seats": [_line(session, it) for it in session.roster.seats],
     }
 
 
-def _line(room: Room, it: Seat) -> dict[str, Any]:
+def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
     return {
         "seat": it.number,
@@ -117,9 +117,9 @@ def _line(room: Room, it: Seat) -> dict[str, Any]:
         "hints": turn.hints,
         "checks": turn.checks,
         "answers": len(turn.answers),
-        "told": turn.told(room.plan.blind),
+        "told": turn.told(session.plan.blind),
         "seconds": turn.seconds(now()),
-        "points": sum(room.roster.score(each, now()).points for each in it.turns),
+        "points": sum(session.roster.score(each, now()).points for each in it.turns),
     }
 
 

@@ -1,7 +1,7 @@
 """Workshop: the plan, the journal, the roster, and a server that is attacked; no Docker.
 
 The server is the real one, on loopback, with real connections. In place of the command line stands
-a room that says what a test wants, in place of a shell in a container a pair of sockets.
+stacks that say what a test wants, in place of a shell in a container a pair of sockets.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ from faultlab.workshop import access, door, export, plan, server, tty, verbs, vi
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.room import Room, Said, Slots, _step
+from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.server import Site
+from faultlab.workshop.session import Session
+from faultlab.workshop.slots import Slots
+from faultlab.workshop.stacks import Stacks, step
 from tests.unit.conftest import Project, Run
 
 CLASS = """
@@ -349,32 +352,41 @@ def test_a_certificate(tmp_path: Path) -> None:
         access.fingerprint(key)
 
 
-# --- a room that goes on ---------------------------------------------------------------------
+# --- a session that goes on ------------------------------------------------------------------
 
 
-class Fake(Room):
-    """A room whose commands say at once what a test wants."""
+class FakeStacks(Stacks):
+    """Stacks whose commands say at once what a test wants."""
 
-    def __init__(self, folder: Path, **facts: Any) -> None:
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         self.well: set[int] = set()
         self.acted: list[tuple[int, str]] = []
         self.slow = 0.01
         self.ran: list[tuple[int, tuple[str, ...]]] = []
-        journal = Journal(folder / "events.jsonl")
-        found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
-        found.replay(journal.events)
-        super().__init__(found.plan, found, journal)
 
-    async def _run(self, seat: Seat, *words: str, tell: bool = False, seconds: float = 0) -> Said:
+    async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
         self.ran.append((seat.number, words))
         await asyncio.sleep(self.slow)
         if words[0] == "check":
             well = seat.number in self.well
-            return Said(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
-        return Said(0)
+            return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
+        return Outcome(0)
 
-    async def _act(self, seat: Seat, daemon: str, act: Any) -> None:
+    async def act(self, seat: Seat, daemon: str, act: Any) -> None:
         self.acted.append((seat.number, daemon))
+
+
+class Fake(Session):
+    """A session that knows what its journal says."""
+
+    stacks: FakeStacks
+
+    def __init__(self, folder: Path, **facts: Any) -> None:
+        journal = Journal(folder / "events.jsonl")
+        found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
+        found.replay(journal.events)
+        super().__init__(found.plan, found, journal, FakeStacks(found.plan))
 
 
 # Words of these labs' names that their users say as well, or that stand in any page.
@@ -385,19 +397,19 @@ SAID = {"busy", "healthy", "latent", "swap", "bandwidth", "throughput"}
 def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> None:
     """Whatever the state, with all hints given, while it starts, and when it could not."""
     found = Roster(planned(labs=[lab_id]), [[lab_id]] * 3)
-    room = Room(found.plan, found, Journal(tmp_path / "events.jsonl"))
+    session = Session(found.plan, found, Journal(tmp_path / "events.jsonl"), Stacks(found.plan))
     seat = found.seat(1)
     cause = labs.load(lab_id).inject[:1]
     why = f"On web this failed: {cause[0].run if cause else lab_id}: the fault has no effect"
 
     def seen() -> str:
-        told = view.seat(room, seat)
+        told = view.seat(session, seat)
         assert told["debrief"] is None
         return json.dumps({**told, "terms": {}})
 
     said = [seen()]
     for line in ("stack     up: client", "symptom   none, as it should be  0.1 s", "inject  done"):
-        room.doing[1] = _step(line)
+        session.doing[1] = step(line)
         said.append(seen())
     found.apply({"t": 0, "what": "failed", "seat": 1, "why": why})
     said.append(seen())
@@ -494,8 +506,9 @@ class Mirror:
 class Served:
     """A class on a port of loopback, and who asks."""
 
-    def __init__(self, room: Fake, keys: Keys, port: int, site: Site) -> None:
-        self.room = room
+    def __init__(self, session: Fake, keys: Keys, port: int, site: Site) -> None:
+        self.session = session
+        self.stacks = session.stacks
         self.site = site
         self.keys = keys
         self.port = port
@@ -546,7 +559,7 @@ class Served:
 
     def wait(self, seat: int, state: str, at: int | None = None) -> None:
         """Until the seat is in this state; `at`: of this turn, for a state may be gone at once."""
-        found = self.room.roster.seat(seat)
+        found = self.session.roster.seat(seat)
         until(lambda: found.turn.state == state and at in (None, found.at), found)
 
 
@@ -554,18 +567,18 @@ class Served:
 def served(
     folder: Path, tls: tuple[str | None, str | None] = (None, None), **facts: Any
 ) -> Iterator[Served]:
-    room = Fake(folder, **facts)
+    session = Fake(folder, **facts)
     keys = Keys(folder / "keys.json")
     keys.make([TRAINER, 1, 2, 3], 1)
     line = socket.create_server(("127.0.0.1", 0), backlog=1024)
     ready = threading.Event()
-    site = Site(room, keys, ["127.0.0.1", "localhost"], bool(tls[0]), folder / "alive")
+    site = Site(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]), folder / "alive")
     front = door.Server(door.config(site.app(), 3, *tls), ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
     try:
         assert ready.wait(10)
-        it = Served(room, keys, line.getsockname()[1], site)
+        it = Served(session, keys, line.getsockname()[1], site)
         for seat in (1, 2, 3):
             it.wait(seat, "red")
         yield it
@@ -604,7 +617,7 @@ def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:
             assert page.post("/seat/1/next").status_code == 400  # first the debrief
             assert page.post("/seat/1/diagnose", json={**RIGHT, "cause": "x"}).status_code == 400
             assert page.post("/seat/1/diagnose", json=RIGHT).status_code == 200
-            here.room.well.add(1)
+            here.stacks.well.add(1)
             assert page.post("/seat/1/check").status_code == 200
             for told in views:
                 if told["debrief"]:
@@ -614,7 +627,7 @@ def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:
         assert page.post("/seat/1/diagnose", json=RIGHT).status_code == 409  # too late
         assert page.post("/seat/1/next").status_code == 200
         here.wait(1, "red", at=1)
-        assert here.room.ran[-1][1] == ("start", "somaxconn", "--blind", "--engine", "local")
+        assert here.stacks.ran[-1][1] == ("start", "somaxconn", "--blind", "--engine", "local")
         assert page.post("/seat/1/give-up").status_code == 200
         assert page.post("/seat/1/next").status_code == 400  # the last one
 
@@ -642,8 +655,8 @@ def test_the_trainer_sees_it_at_once(here: Served) -> None:
         assert "Grace" in here.get(TRAINER, f"/export.{kind}").text
     assert here.get(TRAINER, "/export.pdf").status_code == 404
     assert here.post(TRAINER, "/trainer/end").status_code == 200
-    assert here.room.roster.ended
-    assert [words for _, words in here.room.ran[-3:]] == [("down", "mystery", "--json")] * 3
+    assert here.session.roster.ended
+    assert [words for _, words in here.stacks.ran[-3:]] == [("down", "mystery", "--json")] * 3
 
 
 def test_a_terminal(here: Served) -> None:
@@ -678,7 +691,7 @@ def test_the_host_of_a_seat(here: Served) -> None:
     """What `docker restart` and `docker update` are at a desk, within what the class allows."""
     assert here.post(1, "/seat/1/restart", {"daemon": "nginx"}).status_code == 200
     assert here.post(1, "/seat/1/limit", {"daemon": "nginx", "cpus": 0.5}).status_code == 200
-    assert here.room.acted == [(1, "nginx"), (1, "nginx")]
+    assert here.stacks.acted == [(1, "nginx"), (1, "nginx")]
     for facts in (
         {"cpus": 2},
         {"memory": "2g"},
@@ -689,43 +702,43 @@ def test_the_host_of_a_seat(here: Served) -> None:
     ):
         answer = here.post(2, "/seat/2/limit", {"daemon": "nginx", **facts})
         assert answer.status_code == 400, facts
-    assert len(here.room.acted) == 2
+    assert len(here.stacks.acted) == 2
 
 
 def test_only_daemons_of_its_own_stack_can_be_restarted(tmp_path: Path) -> None:
     found = Roster(planned(), [["mtu", "somaxconn"]] * 3)
-    room = Room(found.plan, found, Journal(tmp_path / "events.jsonl"))
+    session = Session(found.plan, found, Journal(tmp_path / "events.jsonl"), Stacks(found.plan))
     found.apply({"t": 0, "what": "ready", "seat": 1})
     for name in ("web", "client", "../faultlab-class-2-mystery-nginx", "mysql"):
         with pytest.raises(BadInput, match="There is no daemon"):
-            asyncio.run(room.restart(found.seat(1), name))
+            asyncio.run(session.restart(found.seat(1), name))
 
 
 def test_a_double_click_is_one(here: Served) -> None:
     here.post(1, "/seat/1/give-up")
-    here.room.slow = 0.3
+    here.stacks.slow = 0.3
     codes = sorted(here.post(1, "/seat/1/next", {"turn": 1}).status_code for _ in range(3))
     assert codes == [200, 409, 409]
     here.wait(1, "red")
-    assert here.room.roster.seat(1).at == 1
+    assert here.session.roster.seat(1).at == 1
     assert here.post(1, "/seat/1/hint", {"turn": 1}).status_code == 409  # a page that is late
-    assert here.room.roster.seat(1).turn.hints == 0
+    assert here.session.roster.seat(1).turn.hints == 0
 
 
 def test_an_end_does_not_wait_for_a_check(here: Served) -> None:
-    here.room.slow = 0.5
+    here.stacks.slow = 0.5
     codes: list[int] = []
     checking = threading.Thread(
         target=lambda: codes.append(here.post(1, "/seat/1/check").status_code)
     )
-    here.room.well.add(1)
+    here.stacks.well.add(1)
     checking.start()
-    until(lambda: here.room.ran[-1][1][0] == "check")
-    here.room.slow = 0.01  # of what comes now
+    until(lambda: here.stacks.ran[-1][1][0] == "check")
+    here.stacks.slow = 0.01  # of what comes now
     assert here.post(TRAINER, "/trainer/end").status_code == 200
     checking.join()
-    assert here.room.roster.ended
-    assert here.room.roster.seat(1).turn.state == "red"  # what came after the end does not count
+    assert here.session.roster.ended
+    assert here.session.roster.seat(1).turn.state == "red"  # what came after the end does not count
     assert here.post(2, "/seat/2/next").status_code == 409
     assert here.post(TRAINER, "/trainer/seat/2/restore").status_code == 409
     assert here.post(TRAINER, "/trainer/end").status_code == 200
@@ -740,13 +753,13 @@ def test_a_trouble_does_not_stop_the_clock(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(here.room, "tick", full)
+        patch.setattr(here.session, "tick", full)
         said = ""
         while "No space left" not in said:
             time.sleep(0.01)
             said += capfd.readouterr().err
     ticked = threading.Event()
-    monkeypatch.setattr(here.room, "tick", lambda _: ticked.set())
+    monkeypatch.setattr(here.session, "tick", lambda _: ticked.set())
     assert ticked.wait(5)
 
 
@@ -771,7 +784,7 @@ def every_route(site: Starlette) -> list[tuple[str, bool]]:
 
 def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
     """Without a token, with a wrong one, and with that of another seat; and it is noted."""
-    app = Site(here.room, here.keys, [], False, tmp_path / "x").app()
+    app = Site(here.session, here.keys, [], False, tmp_path / "x").app()
     assert isinstance(app, Starlette)
     routes = every_route(app)
     assert len(routes) == 11
@@ -783,7 +796,7 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
             (1, {403}),
             (9, {401, 429}),
         ):
-            before = here.room.roster.seat(1).refused
+            before = here.session.roster.seat(1).refused
             if is_terminal:
                 code = here.status(who, path)
             else:
@@ -792,10 +805,10 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
                 assert {get, post} <= {405, *wanted}, (path, who, get, post)
             assert code in wanted, (path, who, code)
             if who == 1:
-                assert here.room.roster.seat(1).refused > before, path
-    assert all(turn.state == "red" for turn in (here.room.roster.seat(2).turn,))
+                assert here.session.roster.seat(1).refused > before, path
+    assert all(turn.state == "red" for turn in (here.session.roster.seat(2).turn,))
     assert Mirror.opened == []
-    asked = [event["asked"] for event in here.room.journal.events if event["what"] == "refused"]
+    asked = [event["asked"] for event in here.session.journal.events if event["what"] == "refused"]
     assert {"/seat/2/terminal/web", "/seat/2/check", "/trainer"} <= set(asked)
 
 
@@ -829,8 +842,8 @@ def test_a_link_that_was_replaced_holds_no_more(here: Served) -> None:
 def test_a_forged_origin(origin: str, here: Served) -> None:
     assert here.post(1, "/seat/1/give-up", origin=origin).status_code == 403
     assert here.status(1, "/seat/1/terminal/web", origin=origin) == 403
-    assert here.room.roster.seat(1).turn.state == "red"
-    assert here.room.roster.seat(1).refused == 2
+    assert here.session.roster.seat(1).turn.state == "red"
+    assert here.session.roster.seat(1).refused == 2
 
 
 def test_no_origin_at_all_and_another_name_for_us(here: Served) -> None:
@@ -840,7 +853,7 @@ def test_no_origin_at_all_and_another_name_for_us(here: Served) -> None:
     rebound = {"host": "evil.example", "origin": "http://evil.example"}
     assert here.post(1, "/seat/1/give-up", **rebound).status_code == 403
     assert here.get(1, "/seat/1", **rebound).status_code == 403
-    assert here.room.roster.seat(1).turn.state == "red"
+    assert here.session.roster.seat(1).turn.state == "red"
 
 
 @pytest.mark.parametrize(
@@ -970,7 +983,7 @@ def test_who_looks_too_often(here: Served) -> None:
         next(pages.enter_context(here.events(TRAINER, "/seat/1/events")))
     for _ in range(60):
         here.get(1, "/trainer", host="evil.example")
-    assert here.room.roster.seat(1).refused <= 25
+    assert here.session.roster.seat(1).refused <= 25
     assert here.get(1, "/seat/" + "9" * 5000).status_code == 403
     assert here.post(1, "/seat/1/hint", b"[" * 4000).status_code == 400
 
@@ -1071,10 +1084,10 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
         it.post(1, "/seat/1/diagnose", RIGHT)
         it.post(2, "/seat/2/give-up")
         tokens = [it.keys.token(number) for number in (TRAINER, 1, 2, 3)]
-    room = Fake(tmp_path)
-    assert [seat.turn.state for seat in room.roster.seats] == ["red", "over", "red"]
-    assert room.roster.seat(1).turn.answers == [RIGHT]
-    assert room.roster.seat(1).turn.hints == 1
+    session = Fake(tmp_path)
+    assert [seat.turn.state for seat in session.roster.seats] == ["red", "over", "red"]
+    assert session.roster.seat(1).turn.answers == [RIGHT]
+    assert session.roster.seat(1).turn.hints == 1
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
 
 
@@ -1082,24 +1095,24 @@ def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "events.jsonl")
     journal.add("starting", 1)
     with served(tmp_path) as it:
-        assert (1, ("start", "mtu", "--blind", "--engine", "local")) in it.room.ran
+        assert (1, ("start", "mtu", "--blind", "--engine", "local")) in it.stacks.ran
 
 
 def test_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_TICK", 0.1)
     with served(tmp_path, minutes=0.01) as it:
         it.wait(1, "over")
-        assert it.room.roster.seat(1).turn.why == "time over"
+        assert it.session.roster.seat(1).turn.why == "time over"
 
 
 def test_a_check_that_was_asked_for_in_time_counts(tmp_path: Path) -> None:
     Journal(tmp_path / "events.jsonl").add("ready", 1)
-    room = Fake(tmp_path, minutes=1)
-    seat = room.roster.seat(1)
+    session = Fake(tmp_path, minutes=1)
+    seat = session.roster.seat(1)
     late = time.time() + 61
-    room.doing[1] = "measuring"
-    room.tick(late)
+    session.doing[1] = "measuring"
+    session.tick(late)
     assert seat.turn.state == "red"
-    room.doing.clear()
-    room.tick(late)
+    session.doing.clear()
+    session.tick(late)
     assert (seat.turn.state, seat.turn.why) == ("over", "time over")

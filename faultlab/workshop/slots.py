@@ -1,0 +1,50 @@
+"""Slots: how many labs of a class may be measured at a time, and which of them is next."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from faultlab.lab.model import Lab
+
+
+class Slots:
+    """A priority queue for the machine: calm labs share it, one that makes load has all of it.
+
+    A check goes before a start: somebody waits for it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._count = count
+        self._waiting: list[tuple[int, int, asyncio.Event]] = []  # a heap: urgency, number
+        self._number = 0
+
+    @asynccontextmanager
+    async def take(self, lab: Lab, urgent: bool) -> AsyncIterator[None]:
+        """Wait for a turn, and have it."""
+        wanted = self._count if lab.load else 1
+        mine = (0 if urgent else 1, self._number, asyncio.Event())
+        self._number += 1
+        heapq.heappush(self._waiting, mine)
+        try:
+            while self._waiting[0] is not mine or self._free < wanted:
+                mine[2].clear()
+                await mine[2].wait()
+        finally:
+            self._waiting.remove(mine)
+            heapq.heapify(self._waiting)
+            self._wake()
+        self._free -= wanted
+        self._wake()
+        try:
+            yield
+        finally:
+            self._free += wanted
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting:
+            self._waiting[0][2].set()

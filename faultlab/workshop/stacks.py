@@ -1,0 +1,114 @@
+"""Stacks: each seat has a stack of its own, which the command line starts, checks and removes.
+
+`faultlab start`, `check` and `down` run with the seat's namespace: what a lab does is the same here
+as at a desk, and a command that hangs holds up no other seat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from faultlab.core import naming
+from faultlab.core.defaults import MYSTERY
+from faultlab.engine.contract import Machine
+from faultlab.engine.stack import Stack
+from faultlab.lab import services
+from faultlab.run import placement
+from faultlab.workshop.plan import Plan
+from faultlab.workshop.processes import Outcome, Processes
+from faultlab.workshop.roster import Seat, Turn
+
+_SECONDS, _CHECK_SECONDS = 900, 300  # after which a command hangs
+_STEPS = {
+    "images": "looking for what has to be built",
+    "stack": "starting its containers",
+    "healthy": "measuring it before anything is wrong",
+    "inject": "setting it up",
+    "symptom": "measuring what its users meet",
+}
+
+
+class Stacks:
+    """The stacks of all seats of a class. All methods run in one event loop."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._processes = Processes()
+
+    def name(self, seat: Seat) -> str:
+        """Return the name of the stack that a seat works at."""
+        return f"faultlab-{self._namespace(seat)}-{self._lab(seat.turn)}"
+
+    async def start(self, seat: Seat, tell: Callable[[str], None]) -> Outcome:
+        """Start the lab of a seat on a fresh stack; `tell` gets its steps in words for people."""
+        removed = await self.remove(seat)
+        if removed.code != 0:
+            return removed
+
+        def hear(line: str) -> None:
+            if said := step(line):
+                tell(said)
+
+        blind = ["--blind"] if self.plan.blind else []
+        words = ("start", seat.turn.lab, *blind, "--engine", "local")
+        return await self.run(seat, *words, hear=hear)
+
+    async def check(self, seat: Seat) -> Outcome:
+        """Check the lab of a seat."""
+        words = ("check", self._lab(seat.turn), "--json")
+        return await self.run(seat, *words, seconds=_CHECK_SECONDS)
+
+    async def remove(self, seat: Seat) -> Outcome:
+        """Remove the stack that a seat works at."""
+        return await self._down(seat, self._lab(seat.turn))
+
+    async def remove_all(self, seat: Seat) -> str:
+        """Remove every stack that a seat has had; return the last error, or nothing."""
+        error = ""
+        for lab in dict.fromkeys(self._lab(turn) for turn in seat.turns[: seat.at + 1]):
+            removed = await self._down(seat, lab)
+            if removed.code != 0:
+                error = removed.error
+        return error
+
+    async def act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
+        """Do something to a daemon of a seat's stack."""
+        name = self.name(seat)
+        await asyncio.to_thread(lambda: act(Stack(placement.local(), name)[daemon]))
+
+    async def run(
+        self,
+        seat: Seat,
+        *words: str,
+        seconds: float = _SECONDS,
+        hear: Callable[[str], None] = lambda _: None,
+    ) -> Outcome:
+        """Run one command in a seat's namespace; `hear` gets each line that it prints."""
+        env = {"FAULTLAB_NAMESPACE": self._namespace(seat), services.LIMITS: self.plan.limits}
+        return await self._processes.run(words, env, seconds, hear)
+
+    def terminate(self) -> None:
+        """Tell every command to end."""
+        self._processes.terminate()
+
+    async def gone(self) -> None:
+        """Wait until every command has ended."""
+        await self._processes.gone()
+
+    async def _down(self, seat: Seat, lab: str) -> Outcome:
+        return await self.run(seat, "down", lab, "--json")
+
+    def _namespace(self, seat: Seat) -> str:
+        """Return the name that keeps the stacks of a seat apart from all others."""
+        outer = naming.prefix().removeprefix("faultlab-")
+        return f"{outer}{self.plan.id}-{seat.number}"
+
+    def _lab(self, turn: Turn) -> str:
+        """Return the name that a lab has in its stack's; in a blind class it says nothing."""
+        return MYSTERY if self.plan.blind else turn.lab
+
+
+def step(line: str) -> str:
+    """Return the step that `start` is at, by its name alone: the rest of the line says too much."""
+    return _STEPS.get(line.partition(" ")[0], "")
