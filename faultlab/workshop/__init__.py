@@ -2,6 +2,7 @@
 
 `plan` is class.toml; `journal` keeps every event, and the `roster` follows from them; `session`
 lets the seats start, check and end labs, as `slots` become free, on `stacks` that `processes` bring
-up; `access` says who may come in, `tty` gives a terminal, `server` serves the pages, `verbs` are
-the commands.
+up. `site` is all that a browser can ask for: `page`, `streams`, `actions` and `terminals`, each
+behind `guard`, which knows from `access` who may come in; `tty` is one terminal, `view` what a page
+shows, `door` the sockets. `verbs` are the commands.
 """

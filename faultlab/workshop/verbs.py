@@ -51,7 +51,7 @@ def start(
     Raises BadInput, CannotRun.
     """
     try:
-        from faultlab.workshop import door, server
+        from faultlab.workshop import door, site
     except ModuleNotFoundError as error:
         raise CannotRun(
             f"The pages of a class need {error.name}, which is not installed.",
@@ -85,7 +85,7 @@ def start(
         url = f"{'https' if secure else 'http'}://{_shown(listen, hosts)}:{line.getsockname()[1]}"
         front = door.Server(
             door.config(
-                server.Site(session, keys, hosts, secure, alive).app(), len(plan.seats), *files
+                site.Site(session, keys, hosts, secure, alive).app(), len(plan.seats), *files
             ),
             lambda: _welcome(term, roster, keys, url, files[0]),
         )

@@ -32,14 +32,14 @@ from faultlab.engine import attach
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.lab import load as labs
 from faultlab.lab import services
-from faultlab.workshop import access, door, export, plan, server, tty, verbs, view
+from faultlab.workshop import access, door, export, plan, site, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
-from faultlab.workshop.server import Site
 from faultlab.workshop.session import Session
+from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks, step
 from tests.unit.conftest import Project, Run
@@ -593,7 +593,7 @@ def served(
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A class of three that has begun."""
     monkeypatch.setattr(attach, "DockerTerminal", Mirror)
-    monkeypatch.setattr(server, "_TICK", 0.1)
+    monkeypatch.setattr(site, "_TICK", 0.1)
     Mirror.opened.clear()
     with served(tmp_path) as it:
         yield it
@@ -677,12 +677,12 @@ def test_a_terminal(here: Served) -> None:
 def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
     with here.terminal(1, "/seat/1/terminal/web") as page:
         here.post(TRAINER, "/trainer/pause")
-        until(lambda: not here.site._open.is_set())
+        until(lambda: not here.site.terminals.typing.is_set())
         page.send(json.dumps({"input": "lost"}))
         page.send(json.dumps({"columns": 9, "rows": 9}))
         assert page.recv(5) == b"9x9"  # so what was sent before it has been heard
         here.post(TRAINER, "/trainer/resume")
-        until(here.site._open.is_set)
+        until(here.site.terminals.typing.is_set)
         page.send(json.dumps({"input": "kept"}))
         assert page.recv(5) == b"kept"
 
@@ -969,9 +969,9 @@ def test_a_shell_that_takes_nothing_keeps_nobody(
             for _ in range(4):
                 page.send(json.dumps({"input": "x" * 60_000}))
     deadline = time.monotonic() + 10
-    while here.site._terminals and time.monotonic() < deadline:
+    while here.site.terminals.open and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert here.site._terminals == []
+    assert here.site.terminals.open == []
 
 
 def test_who_looks_too_often(here: Served) -> None:
@@ -1099,7 +1099,7 @@ def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
 
 
 def test_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_TICK", 0.1)
+    monkeypatch.setattr(site, "_TICK", 0.1)
     with served(tmp_path, minutes=0.01) as it:
         it.wait(1, "over")
         assert it.session.roster.seat(1).turn.why == "time over"

@@ -1,0 +1,116 @@
+"""Actions: the buttons of a participant, and those of the trainer for one seat and for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from faultlab.core.errors import BadInput
+from faultlab.lab.model import Limit
+from faultlab.workshop.access import Keys
+from faultlab.workshop.guard import Guard
+from faultlab.workshop.roster import NEW_LINK
+from faultlab.workshop.session import Session
+from faultlab.workshop.terminals import Terminals
+
+
+class Actions:
+    """The buttons of one class."""
+
+    def __init__(self, session: Session, keys: Keys, guard: Guard, terminals: Terminals) -> None:
+        self.session = session
+        self.keys = keys
+        self.guard = guard
+        self.terminals = terminals
+
+    async def seat(self, request: Request) -> Response:
+        """Do what a participant asks for. `turn`: of the page that the button is on."""
+        number = request.path_params["seat"]
+        visitor = self.guard.admit(request, number)
+        seat = self.session.roster.seat(number)
+        facts = await self.guard.facts(request, visitor)
+        if facts.get("turn", seat.at + 1) != seat.at + 1:
+            raise HTTPException(409, "This was for another lab.")
+        if self.session.roster.paused and not visitor.trainer:
+            raise HTTPException(409, "The class has ended or is paused.")
+        match request.path_params["act"]:
+            case "check":
+                await self.session.check(seat)
+            case "hint":
+                self.session.hint(seat)
+            case "diagnose":
+                self.session.answer(seat, *_words(facts, "component", "resource", "cause"))
+            case "restart":
+                await self.session.restart(seat, *_words(facts, "daemon"))
+            case "limit":
+                (daemon,) = _words(facts, "daemon")
+                await self.session.limit(seat, daemon, _limit(facts))
+            case "give-up":
+                self.session.give_up(seat)
+            case "next":
+                if not (seat.turn.told(self.session.plan.blind) or seat.turn.state == "failed"):
+                    raise BadInput("First comes the debrief of this one.")
+                self.session.next(seat)
+            case _:
+                raise HTTPException(404, "There is no such button.")
+        return JSONResponse({})
+
+    async def trainer(self, request: Request) -> Response:
+        """Do what the trainer asks for at one seat."""
+        number = request.path_params["seat"]
+        visitor = self.guard.admit(request, None)
+        self.guard.admit(request, number)
+        seat = self.session.roster.seat(number)
+        await self.guard.facts(request, visitor)
+        match request.path_params["act"]:
+            case "restore":
+                self.session.restore(seat)
+            case "next":
+                self.session.next(seat)
+            case "new-link":
+                self.keys.replace(number, self.session.plan.hours)
+                self.session.note(NEW_LINK, number)
+                self.terminals.end_stale()
+                return JSONResponse({"link": self._link(request, number)})
+            case "link":
+                return JSONResponse({"link": self._link(request, number)})
+            case _:
+                raise HTTPException(404, "There is no such button.")
+        return JSONResponse({})
+
+    async def everybody(self, request: Request) -> Response:
+        """Do what the trainer asks for at all seats."""
+        visitor = self.guard.admit(request, None)
+        await self.guard.facts(request, visitor)
+        match request.path_params["act"]:
+            case "pause":
+                self.session.pause(True)
+            case "resume":
+                self.session.pause(False)
+            case "end":
+                await self.session.end()
+            case _:
+                raise HTTPException(404, "There is no such button.")
+        return JSONResponse({})
+
+    def _link(self, request: Request, number: int) -> str:
+        """Return the link of a seat, to be given to somebody."""
+        return f"{self.guard.origin(request)}/join?token={self.keys.token(number)}"
+
+
+def _words(facts: dict[str, Any], *names: str) -> list[str]:
+    words = [facts.get(name) for name in names]
+    if not all(isinstance(word, str) and len(word) < 100 for word in words):
+        raise BadInput(f"Expected {', '.join(names)}.")
+    return [str(word) for word in words]
+
+
+def _limit(facts: dict[str, Any]) -> Limit:
+    try:
+        return Limit.model_validate({key: facts.get(key) for key in ("cpus", "memory")})
+    except ValidationError as error:
+        raise BadInput("Expected cpus (0.5, 1, …) or memory (512m, 1g).") from error

@@ -1,0 +1,156 @@
+"""Guard: every request passes it, by its host, its origin and its token, and not too often.
+
+A seat's token opens what is that seat's, the trainer's opens everything. A request for anything
+else is refused, and noted with the seat that sent it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from faultlab.workshop.access import Allowance, Keys, Visitor
+from faultlab.workshop.roster import REFUSED
+from faultlab.workshop.session import Session
+
+COOKIE = "faultlab"
+_MOST_BODY = 4096  # bytes; no page of ours sends more
+_MOST_PATH = 300  # characters
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'"
+        " data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self';"
+        " frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """The checks of all requests of one class, and the limits on how many there may be."""
+
+    def __init__(self, session: Session, keys: Keys, hosts: Sequence[str], secure: bool) -> None:
+        """`hosts`: the names by which pages may be asked for; `secure`: over TLS."""
+        self.session = session
+        self.keys = keys
+        self.hosts = hosts
+        self.secure = secure
+        self._strangers = Allowance(rate=10 / 60, stock=20)  # wrong tokens, for each address
+        self._asked = Allowance(rate=20, stock=100)  # requests, for each visitor
+        self._acts = Allowance(rate=0.5, stock=10)  # requests that change something, for each seat
+        self._trainers = Allowance(rate=5, stock=100)
+        self._noted = Allowance(rate=0.1, stock=20)  # refusals in the journal, for each seat
+
+    def origin(self, connection: HTTPConnection) -> str:
+        """Return the origin of our own pages, under the name that this request has used."""
+        return f"{'https' if self.secure else 'http'}://{connection.headers.get('host', '')}"
+
+    def visitor(self, connection: HTTPConnection) -> Visitor | None:
+        """Return the visitor who has sent this, by their cookie."""
+        return self.keys.visitor(connection.cookies.get(COOKIE, ""))
+
+    def refusal(self, connection: HTTPConnection) -> str:
+        """Return why nobody at all may send this; empty when somebody may."""
+        if len(connection.scope["path"]) > _MOST_PATH:
+            return "Too long."
+        # Not Starlette's TrustedHostMiddleware: it answers 400 in plain text, tells nobody, and in
+        # its older versions knows no IPv6 address.
+        if _hostname(f"//{connection.headers.get('host', '')}") not in self.hosts:
+            return "This is not my name."
+        if connection.scope["type"] == "http" and connection.scope["method"] in ("GET", "HEAD"):
+            return ""
+        if connection.headers.get("origin") != self.origin(connection):
+            return "This does not come from a page of mine."
+        return ""
+
+    def admit(self, connection: HTTPConnection, seat: int | None) -> Visitor:
+        """Return the visitor, if this is theirs (`seat` None: the trainer's).
+
+        Raises HTTPException.
+        """
+        visitor = self.visitor(connection)
+        if visitor is None:
+            raise self.stranger(connection, "Open the link that you were given.")
+        if not self._asked.take(str(visitor.number)):
+            raise HTTPException(429, "Too many requests.")
+        if not (visitor.trainer if seat is None else visitor.may(seat)):
+            self.note(visitor, connection.url.path)
+            raise HTTPException(403, "This is somebody else's.")
+        if seat is not None and not 1 <= seat <= len(self.session.roster.seats):
+            raise HTTPException(404, "There is no such seat.")
+        return visitor
+
+    def stranger(self, connection: HTTPConnection, why: str) -> HTTPException:
+        """Count a wrong token, and return the error for it."""
+        address = connection.client.host if connection.client else ""
+        return HTTPException(401 if self._strangers.take(address) else 429, why)
+
+    def note(self, visitor: Visitor, asked: str) -> None:
+        """Note a refusal in the journal, where the trainer sees it; of many only some."""
+        if not visitor.trainer and self._noted.take(str(visitor.number)):
+            self.session.note(REFUSED, visitor.number, asked=asked[:_MOST_PATH])
+
+    async def facts(self, request: Request, visitor: Visitor) -> dict[str, Any]:
+        """Return the JSON object that an action comes with. Raises HTTPException."""
+        allowance = self._trainers if visitor.trainer else self._acts
+        if not allowance.take(str(visitor.number)):
+            raise HTTPException(429, "Slowly: too many at once.")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _MOST_BODY:
+                raise HTTPException(413, "Too long.")
+        try:
+            facts = json.loads(body or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise HTTPException(400, "No JSON.") from error
+        if not isinstance(facts, dict):
+            raise HTTPException(400, "No JSON object.")
+        return facts
+
+
+class GuardMiddleware:
+    """Refuses a request before anything looks at it, and adds the same headers to each answer."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self.app = app
+        self.guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        refused = self.guard.refusal(connection)
+        if refused:
+            visitor = self.guard.visitor(connection)
+            if visitor is not None:
+                self.guard.note(visitor, refused)
+            await JSONResponse({"error": refused}, 403, _HEADERS)(scope, receive, send)
+            return
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                own = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *own]}
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+
+def _hostname(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""

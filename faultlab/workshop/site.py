@@ -1,0 +1,107 @@
+"""Site: the routes of a class over HTTP and WebSockets, and its clock."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from faultlab.core.errors import BadInput, Problem
+from faultlab.workshop.access import Keys
+from faultlab.workshop.actions import Actions
+from faultlab.workshop.guard import Guard, GuardMiddleware
+from faultlab.workshop.page import TEMPLATES, Pages
+from faultlab.workshop.session import Session, now
+from faultlab.workshop.streams import Streams, wait
+from faultlab.workshop.terminals import Terminals
+
+_FOLDER = Path(__file__).parent
+_REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look as reports do
+_TICK = 1.0
+
+
+class Site:
+    """The site of one class."""
+
+    def __init__(
+        self, session: Session, keys: Keys, hosts: list[str], secure: bool, alive: Path
+    ) -> None:
+        """`hosts`: the names by which it may be called; `secure`: over TLS; `alive`: touched."""
+        self.session = session
+        self.alive = alive
+        self.guard = Guard(session, keys, hosts, secure)
+        self.pages = Pages(session, keys, self.guard)
+        self.streams = Streams(session, self.guard)
+        self.terminals = Terminals(session, keys, self.guard)
+        self.actions = Actions(session, keys, self.guard, self.terminals)
+
+    def app(self) -> ASGIApp:
+        """Return the ASGI application."""
+        return Starlette(
+            routes=self._routes(),
+            lifespan=self._life,
+            middleware=[Middleware(GuardMiddleware, guard=self.guard)],
+            exception_handlers={HTTPException: _refusal, Problem: _problem},  # type: ignore[dict-item]
+        )
+
+    def _routes(self) -> list[BaseRoute]:
+        pages, streams, actions = self.pages, self.streams, self.actions
+        return [
+            Route("/", pages.start),
+            Route("/join", pages.join),
+            Route("/seat/{seat:int}", pages.seat),
+            Route("/seat/{seat:int}/events", streams.seat),
+            Route("/seat/{seat:int}/{act:str}", actions.seat, methods=["POST"]),
+            WebSocketRoute("/seat/{seat:int}/terminal/{machine:str}", self.terminals.serve),
+            Route("/trainer", pages.trainer),
+            Route("/trainer/events", streams.trainer),
+            Route("/trainer/{act:str}", actions.everybody, methods=["POST"]),
+            Route("/trainer/seat/{seat:int}/{act:str}", actions.trainer, methods=["POST"]),
+            Route("/projector", pages.projector),
+            Route("/projector/events", streams.projector),
+            Route("/export.{kind:str}", pages.export),
+            Route("/static/report.css", lambda _: FileResponse(_REPORT_CSS)),
+            Mount("/static", StaticFiles(directory=_FOLDER / "assets")),
+        ]
+
+    @asynccontextmanager
+    async def _life(self, _app: Starlette) -> AsyncIterator[None]:
+        ticker = asyncio.create_task(self._tick())
+        self.session.begin()
+        yield
+        ticker.cancel()
+        await self.session.leave()
+
+    async def _tick(self) -> None:
+        """Look at the clock once a second, and whenever something has changed."""
+        while True:
+            change = self.session.change
+            try:
+                self.alive.touch()
+                self.session.tick(now())
+            except (Problem, OSError) as problem:  # a full disk: it may be well in a second
+                print(f"faultlab: {problem}", file=sys.stderr)
+            self.terminals.update()
+            await wait(change, _TICK)
+
+
+async def _refusal(request: Request, error: HTTPException) -> Response:
+    if "text/html" in request.headers.get("accept", ""):
+        facts = {"why": error.detail}
+        return TEMPLATES.TemplateResponse(request, "refused.html", facts, error.status_code)
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _problem(_request: Request, problem: Problem) -> Response:
+    return JSONResponse({"error": problem.message}, 400 if isinstance(problem, BadInput) else 409)

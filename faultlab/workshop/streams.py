@@ -1,0 +1,78 @@
+"""Streams: server-sent events, by which a page gets its whole view whenever something changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from faultlab.workshop import view
+from faultlab.workshop.access import Visitor
+from faultlab.workshop.guard import Guard
+from faultlab.workshop.session import Session
+
+_BEAT = 15.0  # seconds without a change after which a page hears that we are still there
+_MOST = 4  # of a visitor, for each view
+_PAUSE = 0.1  # seconds between views of a stream: several changes at once are one
+
+
+class Streams:
+    """The event streams of one class."""
+
+    def __init__(self, session: Session, guard: Guard) -> None:
+        self.session = session
+        self.guard = guard
+        self._open: Counter[tuple[int, str]] = Counter()
+
+    async def seat(self, request: Request) -> Response:
+        """Stream the view of a seat."""
+        number = request.path_params["seat"]
+        visitor = self.guard.admit(request, number)
+        seat = self.session.roster.seat(number)
+        return self._stream(request, visitor, lambda: view.seat(self.session, seat))
+
+    async def trainer(self, request: Request) -> Response:
+        """Stream the view of the trainer."""
+        visitor = self.guard.admit(request, None)
+        return self._stream(request, visitor, lambda: view.roster(self.session))
+
+    async def projector(self, request: Request) -> Response:
+        """Stream the view that may hang on the wall."""
+        visitor = self.guard.admit(request, None)
+        return self._stream(request, visitor, lambda: view.projector(self.session))
+
+    def _stream(
+        self, request: Request, visitor: Visitor, look: Callable[[], dict[str, Any]]
+    ) -> Response:
+        mine = (visitor.number, request.url.path)
+        if self._open[mine] >= _MOST:
+            raise HTTPException(429, "This page is open too many times.")
+
+        async def events() -> AsyncIterator[str]:
+            self._open[mine] += 1
+            try:
+                while True:
+                    change = self.session.change
+                    if self.guard.visitor(request) != visitor:  # the link may hold no more
+                        yield "event: gone\ndata: {}\n\n"
+                        return
+                    yield f"data: {json.dumps(look())}\n\n"
+                    await wait(change, _BEAT)
+            finally:
+                self._open[mine] -= 1
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+
+async def wait(change: asyncio.Event, seconds: float) -> None:
+    """Wait for a change, at most so long, and then a moment for those that come with it."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(change.wait(), seconds)
+    await asyncio.sleep(_PAUSE)

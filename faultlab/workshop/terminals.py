@@ -1,0 +1,74 @@
+"""Terminals: the terminals that are open in browsers, and the reasons for which they end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.websockets import WebSocket
+
+from faultlab.workshop import tty
+from faultlab.workshop.access import Keys, Visitor
+from faultlab.workshop.guard import COOKIE, Guard
+from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.session import Session
+
+_STANDING = ("red", "green", "over")  # the states in which a stack is there
+_MOST = 12  # of a visitor at a seat, at once
+
+
+@dataclass
+class OpenTerminal:
+    """A terminal that is open: whose, by which token, at which turn; `gone` ends it."""
+
+    visitor: Visitor
+    token: str
+    seat: Seat
+    turn: Turn
+    gone: asyncio.Event
+
+
+class Terminals:
+    """The terminals of one class that are open now."""
+
+    def __init__(self, session: Session, keys: Keys, guard: Guard) -> None:
+        self.session = session
+        self.keys = keys
+        self.guard = guard
+        self.open: list[OpenTerminal] = []
+        self.typing = asyncio.Event()  # set while what is typed counts
+
+    async def serve(self, page: WebSocket) -> None:
+        """Give a page a shell on a machine of a seat."""
+        number, machine = page.path_params["seat"], page.path_params["machine"]
+        visitor = self.guard.admit(page, number)
+        seat = self.session.roster.seat(number)
+        if seat.turn.state not in _STANDING:
+            raise HTTPException(403, "There is no lab yet.")
+        if machine not in self.session.machines(seat):
+            raise HTTPException(403, "There is no such machine.")
+        mine = [one for one in self.open if one.visitor == visitor and one.seat is seat]
+        if len(mine) >= _MOST:
+            raise HTTPException(403, "Too many terminals.")
+        token = page.cookies.get(COOKIE, "")
+        one = OpenTerminal(visitor, token, seat, seat.turn, asyncio.Event())
+        self.open.append(one)
+        try:
+            await page.accept()
+            container = f"{self.session.stacks.name(seat)}-{machine}"
+            await tty.serve(page, container, self.typing, one.gone)
+        finally:
+            self.open.remove(one)
+
+    def update(self) -> None:
+        """Let typing count or not, and end the terminals whose time is over."""
+        (self.typing.clear if self.session.roster.paused else self.typing.set)()
+        self.end_stale()
+
+    def end_stale(self) -> None:
+        """End the terminals whose token holds no more, or whose stack is another one by now."""
+        for one in self.open:
+            there = one.seat.turn is one.turn and one.turn.state in _STANDING
+            if not there or self.keys.visitor(one.token) != one.visitor:
+                one.gone.set()
