@@ -164,7 +164,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def missing(recording: Recording, local: bool) -> list[str]:
-    """What the picture does not show, and why, one line each."""
+    """Return what the picture does not show, and why, one line each."""
     stacks = recording.stacks
     found = [f"{_names(recording.left_out)}, for the load"]
     if recording.mode == "off":

@@ -1,7 +1,4 @@
-"""References: measured figures beside those of the documents, and beside the limits of the checks.
-
-Both are taken from the newest whole run of each lab in `runs/`; nothing is measured here.
-"""
+"""References: figures of recorded runs beside those of the documents, and beside the limits."""
 
 from __future__ import annotations
 
@@ -23,7 +20,10 @@ from faultlab.run.record import Record
 
 
 def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list[str]]:
-    """Figures and limits of these labs (of none: of all), and the labs without a whole run."""
+    """Return figures and limits of these labs (of none: of all), and the labs without a whole run.
+
+    They are taken from the newest whole run of each lab in `runs/`; nothing is measured here.
+    """
     figures: list[Compared] = []
     limits: list[Limited] = []
     without: list[str] = []

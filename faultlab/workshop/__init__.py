@@ -4,5 +4,6 @@
 lets the seats start, check and end labs, as `slots` become free, on `stacks` that `processes` bring
 up. `site` is all that a browser can ask for: `page`, `streams`, `actions` and `terminals`, each
 behind `guard`, which knows from `access` who may come in; `tty` is one terminal, `view` what a page
-shows, `door` the sockets. `verbs` are the commands.
+shows. `verbs` are the commands: they keep a class in its `folder`, and `server` serves it at an
+`address`, with the sockets of `door`.
 """

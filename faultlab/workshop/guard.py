@@ -1,8 +1,4 @@
-"""Guard: every request passes it, by its host, its origin and its token, and not too often.
-
-A seat's token opens what is that seat's, the trainer's opens everything. A request for anything
-else is refused, and noted with the seat that sent it.
-"""
+"""Guard: every request passes it, by its host, its origin and its token, and not too often."""
 
 from __future__ import annotations
 
@@ -37,7 +33,11 @@ _HEADERS = {
 
 
 class Guard:
-    """The checks of all requests of one class, and the limits on how many there may be."""
+    """The checks of all requests of one class, and the limits on how many there may be.
+
+    A seat's token opens what is that seat's, the trainer's opens everything. A request for anything
+    else is refused, and noted with the seat that sent it.
+    """
 
     def __init__(self, session: Session, keys: Keys, hosts: Sequence[str], secure: bool) -> None:
         """`hosts`: the names by which pages may be asked for; `secure`: over TLS."""

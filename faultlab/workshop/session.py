@@ -1,7 +1,4 @@
-"""Session: a class that is going on: seats start, check, answer, give up and move on.
-
-Everything is noted in the journal; nothing else is remembered.
-"""
+"""Session: in a class that is going on, seats start, check, answer, give up and move on."""
 
 from __future__ import annotations
 
@@ -33,7 +30,10 @@ _TRIES = 3  # to start a lab: what others do at that moment can spoil its proof
 
 
 class Session:
-    """One class that is going on. All methods run in one event loop."""
+    """One class that is going on. All methods run in one event loop.
+
+    Everything is noted in the journal; nothing else is remembered.
+    """
 
     def __init__(self, plan: Plan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
         self.plan = plan

@@ -1,8 +1,4 @@
-"""Stacks: each seat has a stack of its own, which the command line starts, checks and removes.
-
-`faultlab start`, `check` and `down` run with the seat's namespace: what a lab does is the same here
-as at a desk, and a command that hangs holds up no other seat.
-"""
+"""Stacks: each seat has a stack of its own, which the command line starts, checks and removes."""
 
 from __future__ import annotations
 
@@ -30,7 +26,11 @@ _STEPS = {
 
 
 class Stacks:
-    """The stacks of all seats of a class. All methods run in one event loop."""
+    """The stacks of all seats of a class. All methods run in one event loop.
+
+    `faultlab start`, `check` and `down` run with the seat's namespace: what a lab does is the same
+    here as at a desk, and a command that hangs holds up no other seat.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -22,7 +22,7 @@ _NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
-    """What a participant sees. `left`: seconds until the lab is over, None without a limit."""
+    """Return what a participant sees; `left`: seconds until the lab is over, None for no limit."""
     turn, plan, then = it.turn, session.plan, now()
     lab = session.lab(turn)
     shown = turn.state in ("red", "green", "over")
@@ -76,7 +76,7 @@ def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
 
 
 def roster(session: Session) -> dict[str, Any]:
-    """What the trainer sees: every seat with its lab."""
+    """Return what the trainer sees: every seat with its lab."""
     return {
         "class": session.plan.title,
         "paused": session.roster.paused,
@@ -98,7 +98,7 @@ def roster(session: Session) -> dict[str, Any]:
 
 
 def projector(session: Session) -> dict[str, Any]:
-    """What may hang on the wall: no names, no labs."""
+    """Return what may hang on the wall: no names, no labs."""
     return {
         "class": session.plan.title,
         "paused": session.roster.paused,

@@ -32,7 +32,7 @@ from faultlab.engine import attach
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.lab import load as labs
 from faultlab.lab import services
-from faultlab.workshop import access, door, export, plan, site, tty, verbs, view
+from faultlab.workshop import access, address, door, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
@@ -1038,18 +1038,18 @@ def test_pings_whose_answers_nobody_takes(here: Served) -> None:
 
 def test_where_it_listens(tmp_path: Path) -> None:
     """Loopback alone is without TLS; names are those that a browser sends."""
-    assert all(map(verbs._loopback, ("127.0.0.1", "127.0.0.2", "::1", "localhost")))
-    assert not any(map(verbs._loopback, ("0.0.0.0", "::", "192.0.2.1", "lab.example")))
-    assert verbs._hosts("127.0.0.1", ["Lab.Example"])[0] == "lab.example"
-    assert socket.gethostname().lower() in verbs._hosts("0.0.0.0", [])
+    assert all(map(address.loopback, ("127.0.0.1", "127.0.0.2", "::1", "localhost")))
+    assert not any(map(address.loopback, ("0.0.0.0", "::", "192.0.2.1", "lab.example")))
+    assert address.hosts("127.0.0.1", ["Lab.Example"])[0] == "lab.example"
+    assert socket.gethostname().lower() in address.hosts("0.0.0.0", [])
     with pytest.raises(BadInput):
-        verbs._listening("", 0)
+        address.listening("", 0)
     with pytest.raises(CannotRun, match=r"Cannot listen on .*, port 99999"):
-        verbs._listening("127.0.0.1", 99999)
-    with verbs._listening("127.0.0.1", 0) as line:
+        address.listening("127.0.0.1", 99999)
+    with address.listening("127.0.0.1", 0) as line:
         assert line.getsockname()[0] == "127.0.0.1"
         with pytest.raises(CannotRun, match="Address already in use"):
-            verbs._listening("127.0.0.1", line.getsockname()[1])
+            address.listening("127.0.0.1", line.getsockname()[1])
 
 
 def test_every_answer_says_what_a_page_may_do(here: Served) -> None:

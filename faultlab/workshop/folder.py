@@ -1,0 +1,61 @@
+"""Folder: `classes/NAME/`, where a class keeps its journal, its tokens and its certificate."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from faultlab.core import lock, paths
+from faultlab.core.errors import BadInput
+from faultlab.workshop.journal import Journal
+from faultlab.workshop.plan import Plan
+
+
+class Folder:
+    """The folder of one class, and the lock of the command that changes what is in it."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: the id of the class's plan."""
+        self.name = name
+        self.path = paths.root() / "classes" / name
+        self.keys = self.path / "keys.json"
+        self.alive = self.path / "alive"  # the server touches it each second
+        self.end = self.path / "end"  # tells the server to end the class
+
+    def make(self) -> None:
+        """Create it, for its owner alone."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+
+    def journal(self, *, mend: bool = False) -> Journal:
+        """Read the journal. Raises CannotRun when it is damaged."""
+        return Journal(self.path / "events.jsonl", mend=mend)
+
+    def last_alive(self) -> float:
+        """Return when a server was last there, in seconds since 1970; now if none ever was."""
+        return self.alive.stat().st_mtime if self.alive.exists() else time.time()
+
+    def hold(self, doing: str) -> AbstractContextManager[None]:
+        """Hold the class while the body runs. Raises lock.Held."""
+        return lock.hold(f"class-{self.name}", doing)
+
+    def held(self) -> bool:
+        """Does another command hold the class? As a rule this is its server."""
+        try:
+            with self.hold("class status"):
+                return False
+        except lock.Held:
+            return True
+
+
+def begun(file: str) -> tuple[Folder, Plan, Journal]:
+    """Return the folder of a class that was started, its plan as it was then, and its journal.
+
+    Raises BadInput for a class that never began, CannotRun for a journal that is damaged.
+    """
+    folder = Folder(Path(file).stem)
+    journal = folder.journal() if folder.path.is_dir() else None
+    if journal is None or not journal.events:
+        raise BadInput(f"The class of {file} was never started.", f"faultlab class start {file}")
+    return folder, Plan.model_validate(journal.events[0]["plan"]), journal

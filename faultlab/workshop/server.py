@@ -1,0 +1,89 @@
+"""Server: it listens, and serves the site of a class until Ctrl-C or the end of the class."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.workshop import access, address, door
+from faultlab.workshop.access import TRAINER, Keys
+from faultlab.workshop.folder import Folder
+from faultlab.workshop.roster import OPENED, Roster
+from faultlab.workshop.session import Session
+from faultlab.workshop.site import Site
+
+
+def serve(
+    term: Terminal,
+    session: Session,
+    folder: Folder,
+    *,
+    listen: str,
+    port: int,
+    names: Sequence[str],
+    cert: str | None,
+    key: str | None,
+) -> None:
+    """Serve the pages of a session, and say where they are. Raises BadInput, CannotRun."""
+    plan, roster = session.plan, session.roster
+    secure = bool(cert) or not address.loopback(listen)
+    hosts = address.hosts(listen, names)
+    if secure and not cert:
+        cert, key = map(str, access.certificate(folder.path, hosts))
+    keys = Keys(folder.keys)
+    keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
+    with address.listening(listen, port) as line:
+        session.note(OPENED, alive=round(folder.last_alive(), 3))
+        url = address.url(listen, hosts, line.getsockname()[1], secure)
+        site = Site(session, keys, hosts, secure, folder.alive)
+        server = door.Server(
+            door.config(site.app(), len(plan.seats), cert, key),
+            lambda: _welcome(term, roster, keys, url, cert),
+        )
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_serve(server, line, session, folder.end))
+
+
+async def _serve(server: door.Server, line: socket.socket, session: Session, sign: Path) -> None:
+    ending = asyncio.create_task(_end_when_told(session, sign, server.stop))
+    await server.serve(sockets=[line])
+    ending.cancel()
+
+
+async def _end_when_told(session: Session, sign: Path, done: Callable[[], None]) -> None:
+    """End the class once there is a file that says so."""
+    while not sign.exists():
+        await asyncio.sleep(0.5)
+    sign.unlink()
+    try:
+        await session.end()
+    except CannotRun as problem:
+        print(f"faultlab: {problem.message}", file=sys.stderr)
+    finally:
+        done()
+
+
+def _welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | None) -> None:
+    """Print everybody's link, for the trainer alone to see."""
+    plan = roster.plan
+    term.heading(f"{plan.title}: {len(plan.seats)} seats")
+    links = {seat.name: f"{url}/join?token={keys.token(seat.number)}" for seat in roster.seats}
+    trainer = f"{url}/join?token={keys.token(TRAINER)}"
+    term.say("You, the trainer:")
+    term.command(trainer)
+    for name, link in links.items():
+        term.say(f"{name}:")
+        term.command(link)
+    if cert:
+        term.say("The certificate is its own; its SHA-256 is what browsers must show:")
+        digest = access.fingerprint(Path(cert))
+        term.say(f"  {digest[:48]}")
+        term.say(f"  {digest[48:]}")
+    term.say("Ctrl-C stops the pages, and the same command goes on.")
+    term.json({"class": plan.id, "url": url, "trainer": trainer, "seats": links})
