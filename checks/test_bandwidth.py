@@ -16,10 +16,10 @@ CROWDS = (16, 768)
 
 @dataclass(frozen=True)
 class Point:
-    """What so many connections achieved, and how busy the link out of cache and memcached were.
+    """The rate of so many connections, and how busy the link out of cache and memcached were.
 
-    In percent of what the link, and all processors of cache, can do in the seconds of the load.
-    What waits in the queue at the end is sent too, so a full link can have sent a little more.
+    Both are in percent of what the link, and all processors of cache, can do in the seconds of the
+    load. Packets in the queue at the end are sent too, so a full link can have sent a little more.
     """
 
     connections: int
@@ -43,7 +43,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What link, processors and queue have counted so far; `at`: seconds of the clock."""
+    """The counters of link, processors and queue so far; `at`: seconds of the clock."""
 
     at: float
     link: link.Link

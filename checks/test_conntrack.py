@@ -23,7 +23,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the kernel complains about, and what the client's table had no place for."""
+    """The kernel's complaints, and the connections for which the client's table had no place."""
 
     full: int
     client: conntrack.Table

@@ -20,7 +20,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the container used and was refused, since its start."""
+    """The processor time that the container used and was refused, since its start."""
 
     tomcat: cgroup.Cgroup
 

@@ -23,7 +23,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What Java may take and what its container may take, while it runs."""
+    """The memory that Java may take and that its container may take, while it runs."""
 
     tomcat: container.State
     jvm: jvm.Jvm | None
@@ -36,7 +36,7 @@ class Watch:
 
 
 def look(at: Stack) -> Look:
-    """Let them come, until they are through or a minute is over."""
+    """Let the customers come, until they are through or a minute is over."""
     served = curl.one_by_one(at["client"], PAGE, count=VISITS, max_time=10, seconds=60)
     wait = 5 if served < VISITS else 0
     return Look(served, container.settled(at["tomcat"], wait))

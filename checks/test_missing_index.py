@@ -23,7 +23,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the database did, and how it would look for the tables that are taken."""
+    """The statements of the database, and its plan to look for the tables that are taken."""
 
     statements: list[mysql.Statement]
     plan: mysql.Plan

@@ -22,7 +22,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What web's queueing discipline and its interface count."""
+    """The counters of web's queueing discipline and of its interface."""
 
     qdisc: qdisc.Qdisc
     eth0: interface.Interface

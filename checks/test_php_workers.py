@@ -18,7 +18,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What PHP-FPM says of its pool."""
+    """PHP-FPM's complaints about its pool, and the pool's status."""
 
     complaints: int
     status: fpm.Status

@@ -18,7 +18,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What nginx complains about."""
+    """The complaints of nginx that no port was free."""
 
     no_address: int
 

@@ -28,7 +28,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the database was asked, and what it knew."""
+    """The counters of the database: queries, answers that it remembered, and changes."""
 
     counters: dict[str, int]
 

@@ -20,7 +20,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the database was asked."""
+    """The counters of the database: queries, and orders that were kept."""
 
     counters: dict[str, int]
 

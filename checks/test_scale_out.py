@@ -22,7 +22,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What PHP on web and on web-2 has used of the processors."""
+    """The processor time that PHP has used on web and on web-2."""
 
     web: cgroup.Cgroup
     web_2: cgroup.Cgroup

@@ -27,7 +27,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the database did, and how it would look for the prices."""
+    """The statements of the database, and its plan to look for the prices."""
 
     statements: list[mysql.Statement]
     plan: mysql.Plan

@@ -25,7 +25,7 @@ JOB = " ".join(f"SELECT COUNT(*) FROM {t}; SELECT * FROM {t} LIMIT 1;" for t in 
 
 @dataclass(frozen=True)
 class Look:
-    """What the log names, and what performance_schema has counted, over the same seconds."""
+    """The load, what the log names, and what performance_schema counted, over the same seconds."""
 
     load: wrk.Load
     logged: list[slowlog.Logged]

@@ -43,7 +43,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the kernel, PHP-FPM and nginx complain about, the queues and the ports of web."""
+    """The complaints of the kernel and of PHP-FPM, and counters, queues and ports of web."""
 
     full: int
     workers: int

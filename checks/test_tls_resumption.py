@@ -28,7 +28,7 @@ class Look:
 
     @property
     def milliseconds(self) -> float:
-        """What a visit of today's browsers costs nginx, in milliseconds of processor time."""
+        """The processor time that a visit of today's browsers costs nginx, in milliseconds."""
         return 1000 * self.cpu / self.newer.visits if self.newer.visits else 1000.0
 
 

@@ -87,7 +87,10 @@ def _images(engine: Engine, tags: list[str], to: Path, note: Say) -> None:
 
 
 def _wheels(folder: Path, note: Say) -> int:
-    """Those of faultlab with its pages, and what pip builds it with; not faultlab itself."""
+    """Collect the wheels that faultlab, its pages and pip's build of it need; return how many.
+
+    The wheel of faultlab itself is removed.
+    """
     stream(
         [
             *(sys.executable, "-m", "pip", "wheel", "--progress-bar", "off"),
@@ -141,7 +144,7 @@ def _packages(folder: Path, with_vm: bool, note: Say) -> int:
 
 
 def _of_the_vm() -> list[str]:
-    """What setup/libvirt.sh installs, as it stands there."""
+    """Return the packages that setup/libvirt.sh installs, read from the script itself."""
     text = (paths.root() / "setup/libvirt.sh").read_text()
     return text.partition("PACKAGES=(")[2].partition(")")[0].split()
 

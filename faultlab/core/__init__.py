@@ -1,1 +1,1 @@
-"""What every part of the program uses: errors, paths, commands, locks, the terminal, text."""
+"""The parts that the whole program uses: errors, paths, commands, locks, the terminal, text."""

@@ -1,4 +1,4 @@
-"""What can go wrong for a user: one line that says what happened, one with the next command.
+"""Errors that a user meets: one line says what happened, one gives the next command.
 
 The class decides the exit code, which is part of the interface:
 0 pass, 1 the system under test said no, 2 usage or bad input, 3 unknown or cannot run here.

@@ -6,7 +6,7 @@ import os
 
 
 def prefix() -> str:
-    """What the names of our stacks begin with: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
+    """Return how the names of our stacks begin: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
     namespace = os.environ.get("FAULTLAB_NAMESPACE", "")
     return f"faultlab-{namespace}-" if namespace else "faultlab-"
 

@@ -14,32 +14,32 @@ def root() -> Path:
 
 
 def labs() -> Path:
-    """One folder a lab, and `stack.yaml`."""
+    """Return the folder that holds a folder for each lab, and `stack.yaml`."""
     return root() / "labs"
 
 
 def checks() -> Path:
-    """One `test_<id>.py` a lab."""
+    """Return the folder that holds a `test_<id>.py` for each lab."""
     return root() / "checks"
 
 
 def images() -> Path:
-    """One folder an image."""
+    """Return the folder that holds a folder for each image."""
     return root() / "images"
 
 
 def tools() -> Path:
-    """One folder a diagnostic tool that can be examined."""
+    """Return the folder that holds a folder for each diagnostic tool that can be examined."""
     return root() / "tools"
 
 
 def runs() -> Path:
-    """One folder a run. Not under version control."""
+    """Return the folder that holds a folder for each run. It is not under version control."""
     return root() / "runs"
 
 
 def cache() -> Path:
-    """What the copies of the project that this user has share, and can be made again."""
+    """Return the folder that this user's copies of the project share; it can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "faultlab"
 
 
@@ -52,7 +52,7 @@ def show(file: Path) -> str:
 
 
 def in_a_folder(name: str) -> Path:
-    """A file that is to be written. Raises BadInput when its folder is not there."""
+    """Return the path of a file to write. Raises BadInput when its folder is not there."""
     file = Path(name)
     if not file.absolute().parent.is_dir():
         raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")

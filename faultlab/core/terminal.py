@@ -35,7 +35,7 @@ class Step:
         self.text = text
 
     def done(self, text: str) -> None:
-        """What to leave on the line when the step ends."""
+        """Set the text that stays on the line when the step ends."""
         self.result = text
 
 
@@ -52,7 +52,7 @@ class Terminal:
         from rich.console import Console
 
         class Plain(Console):
-            """One that leaves a closed pipe to us: its own way would exit with 1, our "no"."""
+            """A Console that leaves a closed pipe to us: rich would exit with 1, our "no"."""
 
             def on_broken_pipe(self) -> None:
                 raise BrokenPipeError
@@ -96,7 +96,7 @@ class Terminal:
 
     @contextmanager
     def step(self, label: str, doing: str) -> Iterator[Step]:
-        """`label  result  seconds`, with a sign of life while it takes longer than two seconds."""
+        """Print `label  result  seconds`, with signs of life if it takes more than two seconds."""
         step = Step()
         step.note(doing)
         started = time.monotonic()
@@ -108,7 +108,7 @@ class Terminal:
 
     @contextmanager
     def alive(self, label: str, doing: str) -> Iterator[Step]:
-        """A sign of life while the body takes longer than two seconds, and no line at its end."""
+        """Show a sign of life if the body takes longer than two seconds, and no line at its end."""
         step = Step()
         step.note(doing)
         with self._beating(label, step):
@@ -146,7 +146,7 @@ class Terminal:
             thread.join()
 
     def findings(self, found: Sequence[tuple[bool, str, str, str]]) -> None:
-        """Measured values against their limits: whether each holds, its name, value and limit."""
+        """Print measured values and limits: whether each holds, its name, value and limit."""
         from rich.table import Table
         from rich.text import Text
 
@@ -164,7 +164,7 @@ class Terminal:
         rows: Sequence[Sequence[str]],
         strong: Collection[int] = (),
     ) -> None:
-        """A plain table; the rows `strong` (from 0) stand out where there is colour."""
+        """Print a plain table; the rows `strong` (from 0) are marked where there is colour."""
         from rich.table import Table
         from rich.text import Text
 
@@ -177,7 +177,7 @@ class Terminal:
         self.console.print(table)
 
     def problem(self, problem: Problem) -> None:
-        """One line for what happened, one for what to type next, on standard error."""
+        """Print one line on what happened and one on what to type next, on standard error."""
         self.json({"error": problem.message, "next": problem.hint, "exit_code": problem.exit_code})
         sys.stderr.write(f"faultlab: {' '.join(problem.message.split())}\n")
         if problem.hint:

@@ -39,7 +39,7 @@ class DockerTerminal:
         self.first = b""  # what the shell printed before the socket was ours to read
 
     def open(self) -> socket.socket:
-        """Start it. Raises CannotRun when the container does not run."""
+        """Start the shell. Raises CannotRun when the container does not run."""
         self._docker = Docker()
         api = self._docker.client.api
         name, _, value = self._mark.partition("=")
@@ -58,13 +58,13 @@ class DockerTerminal:
         return found
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell it how large its window is."""
+        """Tell the shell how large its window is."""
         if self._docker is not None:
             with suppress(CannotRun), self._docker.errors():
                 self._docker.client.api.exec_resize(self._id, height=rows, width=columns)
 
     def close(self) -> None:
-        """Hang it up, as a terminal does. Waits for nothing that is in the container."""
+        """Hang the shell up, as a terminal does. Waits for nothing that is in the container."""
         if self._docker is None:
             return
         if self._stream is not None:

@@ -123,7 +123,7 @@ def _build_base(on: Docker, say: Say) -> None:
 
 
 def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Return a file's head, the same whoever checked it out."""
+    """Return a file's tar header, with the same mode and owner in every checkout."""
     found.mode = mode(found.mode)
     found.uid = found.gid = 0
     found.uname = found.gname = "root"
@@ -131,7 +131,7 @@ def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def pack(folder: Path, into: IO[bytes]) -> None:
-    """The folder as a tar file; of a link what it points to, so that two tools can share a file."""
+    """Write the folder as a tar file; links are followed, so that two tools can share a file."""
     with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
         archive.add(folder, arcname=".", filter=_entry)
     into.seek(0)

@@ -40,9 +40,9 @@ class Process:
 
 @dataclass(frozen=True)
 class Moment:
-    """What the kernel had counted at one time. `delay` and `pressure` in seconds; None: unknown.
+    """The kernel's counters at one time. `delay` and `pressure` are in seconds; None: unknown.
 
-    `processes`: all of them by number; `ours`: the numbers of those that are not others.
+    `processes`: all of them by number; `ours`: the numbers of those that do not count as others.
     """
 
     ticks: int
@@ -55,7 +55,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Contention:
-    """What others took between two moments, as shares of the time of all CPUs.
+    """The CPU time that others took between two moments, as shares of the time of all CPUs.
 
     `busiest`: the programs that took most of it. `pressure` and `delay`: seconds in which something
     that could run had to wait for a CPU, for each second that went by (of the whole machine; of the
@@ -78,7 +78,7 @@ class Contention:
         return ""
 
     def facts(self) -> dict[str, float | str]:
-        """Return what the record keeps of it."""
+        """Return the facts that the record keeps."""
         found: dict[str, float | str] = {
             "stolen": round(self.stolen, 3),
             "others": round(self.others, 3),
@@ -215,7 +215,7 @@ def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
-    """Seconds of waiting a second; threads that have ended take theirs with them."""
+    """Return the seconds of waiting per second; threads that have ended take theirs with them."""
     return None if before is None or now is None else max(0.0, now - before) / seconds
 
 

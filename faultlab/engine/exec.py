@@ -43,7 +43,7 @@ def wire(line: Any) -> socket.socket:
 
 
 def answer(line: Any) -> BufferedReader:
-    """What Docker sends on a connection that `exec_start(socket=True)` opened, from its beginning.
+    """Return a reader of all that Docker sends on a connection of `exec_start(socket=True)`.
 
     The SDK reads the socket itself, and loses what came in one piece with the headers
     (docker/docker-py#3332): a command that is quick on a busy machine seems to print nothing.
@@ -53,7 +53,7 @@ def answer(line: Any) -> BufferedReader:
 
 
 def both(stream: BufferedReader) -> tuple[bytes, bytes]:
-    """What a command prints to its end, on both outputs. Raises CannotRun when it is too much.
+    """Read both outputs of a command to their end. Raises CannotRun when they are too much.
 
     Source: Docker Engine API, "Attach to a container", stream format.
     """

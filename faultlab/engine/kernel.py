@@ -59,7 +59,7 @@ def sysctls(out: str) -> dict[str, str]:
 
 
 def differences(before: Settings, now: Settings) -> list[str]:
-    """What is not as it was, one entry each. A sysctl that is new or gone came with a module."""
+    """List what has changed, one entry each, without sysctls that came or went with a module."""
     found = [
         f"{key} = {now.sysctls[key]} (was {value})"
         for key, value in before.sysctls.items()

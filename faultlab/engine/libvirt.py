@@ -30,7 +30,7 @@ def name() -> str:
 
 
 def folder() -> Path:
-    """What `images/vm/build.sh` makes: disk, kernel, box, ssh key."""
+    """Return the folder that `images/vm/build.sh` fills: disk, kernel, box, ssh key."""
     return paths.root() / ".vm"
 
 
@@ -41,7 +41,7 @@ def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
 
 
 def state() -> State:
-    """What libvirt says of the VM now; without libvirt there is none."""
+    """Ask libvirt for the state of the VM now; without libvirt it is absent."""
     if not folder().is_dir() or shutil.which("virsh") is None:
         return "absent"
     code, text = virsh("domstate", name())
@@ -51,7 +51,7 @@ def state() -> State:
 
 
 def refuse_what_is_not_ours() -> None:
-    """Raises CannotRun when the VM of our name was made from another folder that is still there."""
+    """Raise CannotRun when the VM of our name was made from another folder that is still there."""
     _, text = virsh("desc", name())
     made_from = Path(text.removeprefix("Source: ")).parent
     if state() != "absent" and made_from != paths.root() and (made_from / "Vagrantfile").is_file():
@@ -70,7 +70,7 @@ def address() -> str:
 
 
 def silent() -> CannotRun:
-    """Why nobody answers: what libvirt says of the VM, and what helps."""
+    """Return the error for a VM that does not answer: its state, and the command that helps."""
     found = state()
     if found != "running":
         return CannotRun(f"The lab VM is {found}.", "make vm")

@@ -46,7 +46,7 @@ def _down(on: Docker, name: str, interfaces: Callable[[], list[str]]) -> None:
 
 
 def _remove(on: Docker, name: str) -> None:
-    """What joins a machine at the same time, then the machines one by one.
+    """Remove the containers that join a machine all at once, then the machines one by one.
 
     Docker 20.10 can lock up for good when two containers leave a network at once: one holds the
     network and wants its controller (getSvcRecords), the other the reverse: moby#42545.
@@ -67,7 +67,7 @@ def _remove_container(on: Docker, container: Any) -> None:
 
 
 def _tolerant(on: Docker, remove: Callable[[], None]) -> None:
-    """Remove, where "gone already" and "in use for a moment" are for the next look to judge."""
+    """Remove it, and ignore "gone already" and "in use for a moment": the next look judges."""
     with on.errors():
         try:
             remove()

@@ -22,7 +22,7 @@ def missing(machine: Shell) -> dict[str, str]:
 
 
 def lacking(engine: Engine, image: str, names: Sequence[str], stack: str) -> list[str]:
-    """Those of `names` that the engine's kernel lacks, tried in one container without a network."""
+    """List which of `names` the engine's kernel lacks, tried in one container without a network."""
     script = "ip link set lo up\n" + "".join(
         f"({ABILITIES[name]}) >/dev/null 2>&1 || echo lacks {name}\n"
         "tc qdisc del dev lo root 2>/dev/null || true\n"

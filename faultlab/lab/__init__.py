@@ -1,1 +1,1 @@
-"""What a lab is: its facts, its services, its check and its images, as data; nothing runs here."""
+"""A lab as data: its facts, its services, its check and its images; nothing runs here."""

@@ -59,10 +59,10 @@ class Measure(Generic[L]):
 
     @property
     def tolerance(self) -> float:
-        """How far apart two looks at the same healthy stack may be, as a factor.
+        """The factor by which two looks at the same healthy stack may differ.
 
-        Half of the gap between the two limits, or of what is left to the only one; but not less
-        than machines vary by themselves.
+        It is half of the gap between the two limits, or of what is left to the only one; but not
+        less than machines vary by themselves.
         """
         return max(_STEADY, math.sqrt(self.gap))
 
@@ -99,7 +99,7 @@ class Sign(Generic[W]):
 
 @dataclass(frozen=True)
 class Reading(Generic[L, W]):
-    """What one phase of a run showed: the symptom, and the traces before and after it if asked.
+    """One phase of a run as measured: the symptom, and the traces before and after it if asked.
 
     `reference`: how fast this machine was around the look, as `faultlab.engine.speed` measures it.
     """
@@ -140,7 +140,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check(Generic[L, W]):
-    """What a lab's check file declares.
+    """A lab's check, as its check file declares it.
 
     `may_stop`: daemons whose end is part of the fault. `idle`, in a lab that mostly waits: tells
     that a look at the stack as it is now makes no load, and that no other load can disturb it.
@@ -167,11 +167,11 @@ class Check(Generic[L, W]):
         return Reading(look, before, self.watch(machines))
 
     def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
-        """Does it look as it should? Every finding must hold."""
+        """Judge whether it looks as it should: then every finding holds."""
         return [_find(m, m.good, now, healthy) for m in self.symptom]
 
     def bad(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
-        """Does the symptom show? Every finding must hold."""
+        """Judge whether the symptom shows: then every finding holds."""
         return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
 
     def apart(self, one: Reading[L, W], other: Reading[L, W]) -> list[str]:
@@ -189,13 +189,13 @@ class Check(Generic[L, W]):
         return found
 
     def undecided(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
-        """What is within neither of its limits: it shows neither that all is well nor a fault."""
+        """Return the findings between the two limits: they show neither health nor a fault."""
         ill = {finding.name: finding.holds for finding in self.bad(now, healthy)}
         well = [finding for finding in self.good(now, healthy) if finding.name in ill]
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
     def signs(self, reading: Reading[L, W]) -> list[Finding]:
-        """Which traces are there?"""
+        """Judge which traces are there. Raises BadInput for a phase measured without them."""
         if reading.before is None or reading.after is None:
             raise BadInput("This phase was measured without its traces.")
         found = []
@@ -207,11 +207,11 @@ class Check(Generic[L, W]):
         return found
 
     def dump(self, reading: Reading[L, W]) -> dict[str, Any]:
-        """A reading as JSON can hold it."""
+        """Return a reading as JSON can hold it."""
         return asdict(reading)
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
-        """A reading as it was, from its JSON. Raises BadInput for another shape."""
+        """Return a reading as it was, from its JSON. Raises BadInput for another shape."""
         look, watch = self._shapes
         try:
             return Reading(
@@ -227,7 +227,7 @@ class Check(Generic[L, W]):
 
     @cached_property
     def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
-        """Of a look, and of what was watched around it, if it was; slow to make."""
+        """The types of a look and of the traces around it, which may be missing; slow to make."""
         from pydantic import TypeAdapter
 
         look = typing.get_type_hints(self.look)["return"]

@@ -35,12 +35,12 @@ def load(lab_id: str) -> Lab:
 
 
 def truths(lab: Lab) -> list[Truth]:
-    """What a diagnosis may name: of several faults each one, as its own lab has it."""
+    """Return the truths that a diagnosis may name; of several faults also those of their labs."""
     return [lab.truth, *(load(twin).truth for twin in lab.twins if lab.stages)]
 
 
 def known(lab_id: str) -> None:
-    """Raises BadInput, with the nearest name, when there is no such lab."""
+    """Raise BadInput, with the nearest name, when there is no such lab."""
     if lab_id not in (*ids(), MYSTERY):
         near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.5)
         raise BadInput(

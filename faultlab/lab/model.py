@@ -22,7 +22,7 @@ class _Strict(BaseModel):
 
 
 class Limit(_Strict):
-    """What `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
+    """The limits that `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
 
     cpus: Annotated[float, Field(gt=0, strict=False)] | None = None
     memory: Annotated[str, Field(pattern=r"^[0-9]+[kmg]$")] | None = None
@@ -35,7 +35,7 @@ class Limit(_Strict):
 
     @property
     def flags(self) -> str:
-        """As `docker update` takes them."""
+        """The limits as options of `docker update`."""
         cpus = f"--cpus {self.cpus:g}" if self.cpus is not None else ""
         memory = f"--memory {self.memory} --memory-swap {self.memory}" if self.memory else ""
         return " ".join(filter(None, (cpus, memory)))
@@ -63,7 +63,7 @@ class FixStep(Step):
 
 
 class Truth(_Strict):
-    """What a diagnosis must name."""
+    """The facts that a diagnosis must name."""
 
     component: str
     resource: str
@@ -78,18 +78,18 @@ class Remedy(_Strict):
 
 
 class Hint(_Strict):
-    """One rung of the ladder; `cost` in points."""
+    """One hint, a rung of the ladder; `cost` in points."""
 
     cost: Annotated[int, Field(ge=0)]
     text: str
 
 
 class Figure(_Strict):
-    """What the document of origin measured, and what is the same here.
+    """A figure of the document of origin, and the name of what measures the same here.
 
     `of`: a Measure or Sign of the check, or a field of its look (`visits.max`); two of them where
-    the document sets the slowest against the usual. `phases`: those of a run that stand for the
-    document's two; a lab of stages has more of them.
+    the document sets the slowest against the usual. `phases`: the two phases of a run that match
+    the document's; a lab of stages has more than two.
     """
 
     what: str
@@ -146,11 +146,11 @@ class Lab(_Strict):
 
     @property
     def name(self) -> str:
-        """What it is called in this project; its `id` may be another while nobody shall know."""
+        """The lab's name in this project; its `id` may be another while nobody may know it."""
         return self.folder.name
 
     def called(self, other: str) -> Lab:
-        """The same lab under a name that says nothing: its stack, labels and runs are called so."""
+        """Return the same lab under a name that says nothing, for its stack, labels and runs."""
         return self.model_copy(update={"id": other, "title": "an incident"})
 
     @property
@@ -160,7 +160,7 @@ class Lab(_Strict):
         return [] if found == [0] else found
 
     def fix_of(self, stage: int) -> list[FixStep]:
-        """What removes one of several faults."""
+        """Return the steps that remove one of several faults."""
         return [step for step in self.fix if step.stage == stage]
 
     def showing(self, gone: Collection[int] = ()) -> list[int]:
@@ -176,7 +176,7 @@ class Lab(_Strict):
 
     @property
     def control(self) -> bool:
-        """Nothing is wrong here: a check and a tool must stay silent."""
+        """True when nothing is wrong here: a check and a tool must stay silent."""
         return self.truth.cause == NO_FAULT
 
     @property
@@ -186,7 +186,7 @@ class Lab(_Strict):
 
     @property
     def lesson(self) -> str:
-        """What to learn from it, with the transcripts of a run."""
+        """The lesson to learn from the lab, with the transcripts of a run."""
         return _text(self.folder / "README.md")
 
     @property
@@ -201,7 +201,7 @@ class Lab(_Strict):
         return compose_files.read(self.overlay)
 
     def steps(self) -> list[tuple[str, Step]]:
-        """Every step of the lab with the key it stands under."""
+        """Return every step of the lab with its key in lab.toml."""
         found = [(f"inject[{i}]", s) for i, s in enumerate(self.inject)]
         found += [(f"fix[{i}]", s) for i, s in enumerate(self.fix)]
         for key, remedies in (("alternative", self.alternative), ("cheat", self.cheat)):

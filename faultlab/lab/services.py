@@ -104,7 +104,7 @@ class Plan:
 
 
 def limits(text: str) -> dict[str, Any]:
-    """What each container may use at most ("cpus=1 memory=1g pids=512"), as Compose says it.
+    """Read the limits of each container ("cpus=1 memory=1g pids=512") into the keys of Compose.
 
     Raises BadInput.
     """

@@ -33,8 +33,9 @@ _ANSWER = "answer"
 
 @dataclass(frozen=True)
 class Score:
-    """What a diagnosis is worth: 10 points for each right part and for the repair, less what hints
-    and further answers cost. `answer`: the last one; None without one.
+    """The score of a diagnosis. `answer`: the last one; None without one.
+
+    Each right part and the repair earn 10 points; hints and further answers cost some of them.
     """
 
     answer: dict[str, str] | None
@@ -47,12 +48,12 @@ class Score:
 
     @property
     def of(self) -> int:
-        """The most that can be had: 40, or 10 where no diagnosis is asked for."""
+        """The most points possible: 40, or 10 where no diagnosis is asked for."""
         return _PART * len(self.right) + _REPAIR
 
     @property
     def points(self) -> int:
-        """Never below 0; who gave up has none for the repair."""
+        """The points earned, never below 0; after giving up there are none for the repair."""
         earned = _PART * sum(self.right.values()) + _REPAIR * (self.repaired and not self.gave_up)
         return max(0, earned - self.hints - _AGAIN * max(0, self.answers - 1))
 
@@ -107,7 +108,10 @@ def start(
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: Wanted) -> Lab:
-    """Without the VM unless it is asked for: what needs it would be told apart by that."""
+    """Return the first lab drawn that runs here. Raises CannotRun when none does.
+
+    Without `--engine vm` no lab that needs the VM is taken: the VM would tell it apart.
+    """
     engine = placement.local()
     for lab in order(found, seed):
         if wanted == "vm" or not placement.needs_vm(engine, lab):
@@ -128,7 +132,7 @@ def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
 
 
 def debrief(term: Terminal, give_up: bool) -> None:
-    """What it was, and what the answer is worth; then the lesson.
+    """Tell what it was and what the answer is worth; then show the lesson.
 
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
     """
@@ -184,7 +188,7 @@ def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
 
 
 def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
-    """Which parts of an answer are. Of several faults each one is, with its own three parts."""
+    """Tell which parts of an answer are right. Of several faults the best match counts."""
     given = answer or {}
     every = [truth.model_dump() for truth in labs.truths(lab)]
     compared = [{part: given.get(part) == word for part, word in one.items()} for one in every]
@@ -192,7 +196,7 @@ def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
 
 
 def answered(component: str, resource: str, cause: str) -> dict[str, str]:
-    """An answer, in the words of `faultlab terms`. Raises BadInput for one that is none."""
+    """Return an answer in the words of `faultlab terms`. Raises BadInput for any other word."""
     answer = Truth(component=component, resource=resource, cause=cause).model_dump()
     words = terms.words()
     for part, known in (
@@ -206,7 +210,7 @@ def answered(component: str, resource: str, cause: str) -> dict[str, str]:
 
 
 def scored(lab: Lab, record: Record) -> Score:
-    """What the learner of this run has earned so far."""
+    """Return the score of this run's learner so far."""
     events = record.facts["events"]
     answers = list(_answers(events))
     answer = answers[-1] if answers else None

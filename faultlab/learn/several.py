@@ -57,7 +57,7 @@ class Command:
 
     @property
     def problem(self) -> tuple[str, str]:
-        """What went wrong and what to type next; empty where all went well."""
+        """The problem, and what to type next; both are empty where all went well."""
         if not self.code:
             return "", ""
         said = [line for line in self.err if line.startswith("faultlab: ")]
@@ -66,7 +66,7 @@ class Command:
         return what, after[-1].removeprefix("  next: ") if after else ""
 
     def facts(self) -> dict[str, Any]:
-        """Its own JSON object, with its name, exit code and seconds."""
+        """Return the JSON object of its `start`, with the lab's name, exit code and seconds."""
         try:
             own = json.loads("\n".join(self.out))
         except ValueError:
@@ -75,7 +75,7 @@ class Command:
 
 
 def start(term: Terminal, lab_ids: Sequence[str], wanted: Wanted, blind: bool) -> None:
-    """Start these labs side by side and say of each what came of it. Raises the worst of theirs."""
+    """Start these labs side by side and report how each ended. Raises the worst of their errors."""
     if blind or MYSTERY in lab_ids:
         raise BadInput("A mystery is started alone.", "faultlab start --help")
     names = list(dict.fromkeys(lab_ids))
@@ -119,7 +119,7 @@ def _run(commands: list[Command], wanted: Wanted, as_json: bool, show: Any) -> N
 
 
 def _doing(line: str) -> str:
-    """What a lab is at after this line of its `start`; empty where the line does not say."""
+    """Return the step that `start` is at after this line; empty where the line does not say."""
     step = line.partition(" ")[0]
     if "…" in line and step in _NEXT:
         return line.strip()
@@ -181,7 +181,7 @@ def _state(command: Command) -> str:
 
 @contextmanager
 def _shown(term: Terminal, commands: list[Command]) -> Iterator[Any]:
-    """Where lines can be written over, a line a lab; elsewhere one line about all of them."""
+    """Show a line for each lab where lines can be overwritten; elsewhere one line for all."""
     if term.as_json:
         yield lambda: None
         return

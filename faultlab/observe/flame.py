@@ -72,7 +72,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
 
 def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mode) -> Recording:
     def look() -> None:
-        """One look of the lab's check, and more until the seconds are over; never half of one."""
+        """Take one look of the lab's check, more until the seconds are over, never half of one."""
         end = time.monotonic() + (seconds or 0)
         run.check.look(run.stack)
         while time.monotonic() < end:
@@ -213,7 +213,7 @@ def _palette(stacks: Stacks) -> str:
 
 
 def _colour(function: str) -> str:
-    """A shade of its own, the same in every picture."""
+    """Return a function's own shade, the same in every picture."""
     shade = hashlib.sha256(function.encode()).digest()[0] % 56
     if function.endswith(KERNEL):
         return f"rgb({200 + shade},{130 + shade},40)"

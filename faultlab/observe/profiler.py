@@ -37,7 +37,7 @@ _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_rest
 
 @dataclass(frozen=True)
 class Recording:
-    """Stacks, how many seconds they were recorded, of which machines, and the kernel's say in it.
+    """Stacks, how many seconds they were recorded, on which machines and with which settings.
 
     `left_out`: machines without daemons, which make the load. `paranoid` and `kptr_restrict` are
     kernel.perf_event_paranoid and kernel.kptr_restrict.
@@ -83,7 +83,7 @@ def _merged(parts: list[Stacks]) -> Stacks:
 
 
 def _machines(at: Stack) -> dict[str, Machine]:
-    """Those with daemons; the others make the load."""
+    """Return the machines with daemons; the others make the load."""
     homes = {machine.joins for machine in at.values()}
     return {name: machine for name, machine in at.items() if name in homes}
 
@@ -117,10 +117,11 @@ def _of_kernel(at: Stack) -> Iterator[_Clock]:
 
 
 def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
-    """Whose a sample is, from pid, parent and PID namespace of every process.
+    """Return a function that tells whose a sample is.
 
-    `machines`: the name of each machine by the pid of its first process. A kernel thread waits most
-    of the time, for work and for no user, so its waits are nobody's.
+    `processes`: pid, parent and PID namespace of every process; `machines`: the name of each
+    machine by the pid of its first process. A kernel thread waits most of the time, for work and
+    for no user, so its waits are nobody's.
     """
     rows = [row.split() for row in processes.splitlines()]
     spaces = {space: machines[pid] for pid, _, space in rows if pid in machines}

@@ -1,7 +1,7 @@
 """Probe: visits over a new connection each, timed from the first SYN, by ab. Source: ab(1).
 
-wrk starts its clock when a connection stands; a visitor who has to knock again for a second is
-nowhere in its percentiles. ab's clock includes the connect.
+wrk starts its clock when a connection is open; a visitor whose SYN has to be repeated after a
+second does not show in its percentiles. ab's clock includes the connect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ END { k = int(n / 100); if (k < 1) k = 1
 
 @dataclass(frozen=True)
 class Visits:
-    """What visitors met, each with a connection of its own. Times in seconds, connect included.
+    """Visits over a new connection each. Times in seconds, connect included.
 
     `slow`: over half a second; `slowest_percent`: the mean of the slowest 1%.
     """
@@ -69,8 +69,8 @@ def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int
 def parse(out: str, seconds: float) -> Visits:
     """Read ab's report and the line about the tail.
 
-    It gives none when nobody is answered any more: then those who were before count as slow, since
-    their times are not told. Raises CannotRun for anything else that is no report.
+    ab gives no report when nobody is answered any more: then all visits before count as slow,
+    since their times are not told. Raises CannotRun for anything else that is no report.
     """
     if "apr_pollset_poll: The timeout" in out:
         before = int(_number(r"Total of (\d+) requests completed", out))

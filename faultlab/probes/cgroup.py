@@ -55,7 +55,7 @@ class Cgroup:
 
 
 def read(machine: Shell) -> Cgroup:
-    """Read it now."""
+    """Read the time of the processors now."""
     return parse(machine.must(COMMAND))
 
 

@@ -13,7 +13,7 @@ _OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
 
 @dataclass(frozen=True)
 class Page:
-    """What curl got. `exit_code` 0 is a complete answer, 28 a time-out; times in seconds."""
+    """The answer that curl got. `exit_code` 0: complete, 28: a time-out; times in seconds."""
 
     exit_code: int
     status: int
@@ -48,7 +48,7 @@ def parse(out: str) -> Page:
 
 
 def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
-    """How many of so many fetches, all begun at once, end with their page within `max_time`."""
+    """Count how many of `tries` fetches, begun at once, end with their page within `max_time`."""
     command = (
         f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
         f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]'"
@@ -57,7 +57,7 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
 
 
 def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds: float) -> int:
-    """How many of so many fetches, one after the other, end with their page within `max_time`.
+    """Count how many of `count` fetches, one by one, end with their page within `max_time`.
 
     `url` has a query already. After `seconds` the rest is not tried any more.
     """
@@ -69,5 +69,5 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
 
 
 def _arrived(out: str) -> int:
-    """Of many fetches with this outcome on a line each, those that ended with their page."""
+    """Count the fetches that ended with their page, from a line of `_OUTCOME` for each."""
     return out.splitlines().count("200 0")

@@ -29,7 +29,7 @@ class Link:
 
 
 def read(machine: Shell, device: str = "eth0") -> Link:
-    """Read it now."""
+    """Read the time of the processors now."""
     return parse(machine.must(_READ.format(device)))
 
 

@@ -1,9 +1,9 @@
-"""Probe: what MySQL tells of itself: counters, statements by their form, plans of queries.
+"""Probe: MySQL's own figures: counters, statements by their form, plans of queries.
 
 Source: MySQL manual, "Server Status Variables", "Statement Digests", "EXPLAIN Output Format";
 MariaDB's JSON of a plan differs from MySQL's.
 
-Read as the user root of the daemon's container, whom the server knows by his socket.
+All is read as the user root of the daemon's container, whom the server knows by its socket.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Statement:
     sent: int
 
     def since(self, before: Statement) -> Statement:
-        """What has been added since then."""
+        """Return what has been added since `before`."""
         return Statement(
             self.text,
             self.calls - before.calls,
@@ -121,14 +121,14 @@ def parse_statements(out: str) -> list[Statement]:
 
 
 def between(before: list[Statement], after: list[Statement]) -> list[Statement]:
-    """What ran between two readings, the form that took the most time first."""
+    """Return the forms that ran between two readings, the one that took the most time first."""
     was = {statement.text: statement for statement in before}
     new = [s.since(was[s.text]) if s.text in was else s for s in after]
     return sorted((s for s in new if s.calls), key=lambda s: -s.seconds)
 
 
 def examined(before: list[Statement], after: list[Statement], words: str) -> float:
-    """Rows that one SELECT with these words in its form read, on average; 0 when none ran."""
+    """Return how many rows a SELECT with these words read, on average; 0 when none ran."""
     ran = between(before, after)
     selects = [s for s in ran if s.text.startswith("SELECT") and words in s.text]
     calls = sum(s.calls for s in selects)
@@ -147,7 +147,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plan:
-    """What EXPLAIN says of a query. `range_checked`: for each row of a table before it."""
+    """The plan of a query, from EXPLAIN. `range_checked`: for each row of a table before it."""
 
     tables: list[Table]
     filesort: bool
@@ -186,7 +186,7 @@ def parse_plan(out: str) -> Plan:
 
 
 def _nodes(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Every key of the document with what stands under it."""
+    """Yield every key of the document with its value."""
     if isinstance(tree, list):
         for branch in tree:
             yield from _nodes(branch)

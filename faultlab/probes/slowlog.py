@@ -26,9 +26,10 @@ class Logged:
     seconds: float
 
     def statement(self, ran: Sequence[Statement]) -> Statement | None:
-        """That of performance_schema with this form. It writes some words in its own way:
+        """Return the statement of performance_schema with this form, if there is one.
 
-        `MONTH(day)` is `SQL_TSI_MONTH ( DAY )` there, so the most alike one is taken.
+        It writes some words in its own way (`MONTH(day)` is `SQL_TSI_MONTH ( DAY )` there), so the
+        most alike statement is taken.
         """
         form = _bare(self.form)
         alike = {s: SequenceMatcher(None, form, _bare(s.text), False).ratio() for s in ran}
@@ -37,12 +38,12 @@ class Logged:
 
 
 def size(machine: Shell) -> int:
-    """Bytes of the log, 0 when there is none: from where to read it later."""
+    """Return the size of the log in bytes, 0 when there is none: `since` reads on from there."""
     return int(machine.must(f"stat -c %s {FILE} 2>/dev/null || echo 0"))
 
 
 def since(machine: Shell, start: int) -> list[Logged]:
-    """What was logged after the first `start` bytes, the form that took the most time first."""
+    """Return the forms logged after `start` bytes, the one that took the most time first."""
     if size(machine) <= start:
         return []
     command = f"tail -c +{start + 1} {FILE} | pt-query-digest --output json --limit 100"
@@ -50,7 +51,10 @@ def since(machine: Shell, start: int) -> list[Logged]:
 
 
 def parse(out: str) -> list[Logged]:
-    """Read its JSON; it prints a line of text when nothing was logged. Raises CannotRun."""
+    """Read the JSON of pt-query-digest, which prints a line of text when nothing was logged.
+
+    Raises CannotRun.
+    """
     begin = out.find("{")
     if begin < 0:
         return []
@@ -65,5 +69,5 @@ def parse(out: str) -> list[Logged]:
 
 
 def _bare(text: str) -> str:
-    """Without quotes, blanks and points, in small letters: both write most of the rest alike."""
+    """Drop quotes, blanks and points, and the case: both write most of the rest alike."""
     return re.sub(r"[^a-z0-9_?*]", "", text.lower())

@@ -18,7 +18,7 @@ Version = Literal["tls1_2", "tls1_3"]
 
 @dataclass(frozen=True)
 class Visits:
-    """What so many visitors met; `resumed` of the `visits` needed no full handshake.
+    """The visits of so many visitors; `resumed` of the `visits` needed no full handshake.
 
     `gave_up`: visitors who could not connect, and went away.
     """
@@ -61,7 +61,10 @@ def parse(out: str, visitors: int) -> Visits:
 
 
 def reused(machine: Shell, host: str) -> int:
-    """Of five reconnects, how many reuse the session: TLS 1.2 only, s_client awaits no other."""
+    """Count how many of five reconnects reuse the session.
+
+    TLS 1.2 only: s_client awaits no other.
+    """
     command = f"timeout 10 openssl s_client -connect {host}:443 -tls1_2 -reconnect </dev/null 2>&1"
     return parse_reused(machine.run(command, timeout=20).out)
 

@@ -1,7 +1,7 @@
 """Probe: memory, swapping and processors of the kernel below a machine. Source: proc(5).
 
-What `vmstat` and `free` show, with the major faults that neither counts. All containers of one
-kernel read the same values.
+It reads what `vmstat` and `free` show, with the major faults that neither counts. All containers
+of one kernel read the same values.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Memory:
 
     @property
     def available_percent(self) -> float:
-        """What programs could still get without swapping, in percent of all."""
+        """The memory that programs could still get without swapping, in percent of all."""
         return 100 * self.available / self.total
 
 
 def read(machine: Shell) -> Memory:
-    """Read it now."""
+    """Read the time of the processors now."""
     return parse(machine.must("cat /proc/meminfo /proc/vmstat"))
 
 
@@ -58,7 +58,7 @@ class Processors:
 
 
 def processors(machine: Shell) -> Processors:
-    """Read it now."""
+    """Read the time of the processors now."""
     return parse_processors(machine.must("head -1 /proc/stat"))
 
 

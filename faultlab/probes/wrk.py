@@ -17,7 +17,7 @@ _SCRIPTS = "/usr/local/share/wrk"
 
 @dataclass(frozen=True)
 class Load:
-    """What the users of a bounded load met. Latencies in seconds.
+    """A bounded load as its users met it. Latencies in seconds.
 
     `refused`: answers that say no as they should, such as 409 for a table that is taken.
     """

@@ -22,12 +22,12 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """`bookings [/s]`."""
+        """The figure and its unit: `bookings [/s]`."""
         return _named(self.what, self.unit)
 
     @property
     def rises(self) -> bool:
-        """Does the fix make it more in the document?"""
+        """True when the fix makes it more in the document."""
         faulty, fixed = self.origin
         return (fixed or 0) > (faulty or 0)
 
@@ -44,7 +44,7 @@ class Compared:
 
     @property
     def holds(self) -> bool:
-        """The same direction, and at least half of the ratio."""
+        """True when the direction is the same and the ratio at least half of the document's."""
         ours = self.our_ratio if self.rises else _ratio(*reversed(self.ours))
         if self.origin_ratio is None:
             return ours > 1
@@ -80,7 +80,7 @@ class Limited:
 
     @property
     def holds(self) -> bool:
-        """Far enough apart for chance not to decide."""
+        """True when the phases are far enough apart for chance not to decide."""
         return self.distance >= _TWICE
 
 

@@ -76,7 +76,7 @@ def _summary(run_id: str) -> dict[str, str]:
 
 
 def came_to(record: Record) -> str:
-    """How a run ended: its verdict, or how far it came."""
+    """Tell how a run ended: its verdict, or how far it came."""
     if record.verdict:
         return record.verdict
     if record.happened(READY):
@@ -124,7 +124,7 @@ def _cells(line: Line, phases: Sequence[str]) -> list[str]:
 
 
 def where(facts: dict[str, Any]) -> str:
-    """When and where a run took place, in one line."""
+    """Tell when and where a run took place, in one line."""
     began = datetime.fromisoformat(facts["started"])
     parts = [
         f"{began:%Y-%m-%d %H:%M:%S} UTC",
@@ -139,7 +139,7 @@ def where(facts: dict[str, Any]) -> str:
 
 
 def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
-    """What happened, in this order."""
+    """Yield the moments of a run in the order of its events."""
     for event in events:
         what = event["what"]
         if what == "measured":
@@ -154,7 +154,7 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
 
 
 def typed(step: dict[str, Any]) -> str:
-    """A step of an injection or a repair as it would be typed."""
+    """Return a step of an injection or a repair as it would be typed."""
     at = step.get("at", "?")
     if step.get("run"):
         return f"{at}# {step['run']}"
@@ -164,7 +164,7 @@ def typed(step: dict[str, Any]) -> str:
 
 
 def lines(ran: Measured) -> list[Line]:
-    """Every measure and trace, with what each phase measured."""
+    """Return every measure and trace, with what each phase measured."""
     found: dict[tuple[str, str], Line] = {}
     for phase in ran.phases:
         for kind, findings, limit in (

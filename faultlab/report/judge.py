@@ -21,7 +21,7 @@ from faultlab.run.record import Record, worst
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one test of the contract says: pass, fail or unknown, and why."""
+    """One test of the contract: pass, fail or unknown, and why."""
 
     test: str
     verdict: str
@@ -74,19 +74,19 @@ def judge(term: Terminal, run_id: str) -> None:
 
 
 def measured(run_id: str) -> Measured:
-    """A recorded run with the check of its lab as it is today. Raises BadInput."""
+    """Return a recorded run with the check of its lab as it is today. Raises BadInput."""
     record = Record.read(run_id)
     lab = labs.load(record.facts["lab"])
     return Measured(lab, check.load(lab.id), record)
 
 
 def verdict(tests: Iterable[Verdict]) -> str:
-    """That of the worst of them."""
+    """Return the worst verdict of these tests; `unknown` when there are none."""
     return worst(asdict(test) for test in tests) or "unknown"
 
 
 def verdicts(ran: Measured) -> Iterator[Verdict]:
-    """What every test says that judges readings; those that look at the engine are left out."""
+    """Judge with every test that reads readings; those that look at the engine are left out."""
     for name, test in _tests(ran):
         try:
             test(ran)
@@ -112,7 +112,7 @@ def _takes_readings(test: Callable[..., None]) -> bool:
 
 
 def changes(ran: Measured) -> Iterator[Changed]:
-    """Findings with another limit or another outcome than the record has kept."""
+    """Yield the findings with another limit or another outcome than the record has kept."""
     for phase, kept in ran.record.facts["judged"].items():
         found = ran.findings(phase)
         for kind in found:

@@ -24,7 +24,7 @@ class Ladder:
 
     @property
     def name(self) -> str:
-        """`bookings [/s]`."""
+        """The figure and its unit: `bookings [/s]`."""
         return self.steps[0].name
 
     @property

@@ -1,6 +1,6 @@
 """Page: the report of one run, one HTML file that needs nothing else.
 
-What stands in it comes from `run.json`, the timeline and the pictures in the run's folder.
+Its content comes from `run.json`, the timeline and the pictures in the run's folder.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def environment() -> jinja2.Environment:
 def _data(
     grid: Sequence[float], charts: Sequence[Chart], stretches: Sequence[Band], at: Sequence[Mark]
 ) -> str:
-    """What the page's script draws. No `<` in it, so that no text can end the script."""
+    """Return the data of the page's script. It has no `<`, so that no text can end the script."""
     document = {
         "seconds": grid,
         "charts": [asdict(chart) for chart in charts],
@@ -136,7 +136,7 @@ def _data(
 
 
 def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
-    """What users met, a chart for each measure: its value while each phase was measured."""
+    """Return a chart for each measure that users met: its value while each phase was measured."""
     charts: dict[str, Chart] = {}
     for event in ran.record.facts["events"]:
         if event["what"] != "measured" or event["phase"] not in ran.phases:
@@ -161,10 +161,10 @@ def main_walk(record: Record) -> list[dict[str, Any]]:
 
 
 def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
-    """Well until the fault came, ill until the last repair, well; then what else was tried.
+    """Divide a run: well until the fault came, ill until the last repair, then well.
 
-    In a control all is well all the time. `watched`: the second of the last sample; a learner's run
-    goes on after its last event.
+    What was tried afterwards is the last band. In a control all is well all the time. `watched`:
+    the second of the last sample; a learner's run goes on after its last event.
     """
     walk = main_walk(record)
     if not walk:
@@ -226,13 +226,13 @@ def _signs(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
 
 
 def _steps(record: Record, what: str) -> list[str]:
-    """The commands of these events of the main walk, one by one."""
+    """Return the commands of these events of the main walk, one by one."""
     made = [event for event in main_walk(record) if event["what"] == what]
     return [history.typed(step) for event in made for step in event.get("steps", [])]
 
 
 def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
-    """What the run has drawn: its flame graphs and its sweep; too large ones by name only."""
+    """Return the run's pictures, its flame graphs and its sweep; too large ones by name only."""
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
         for event in ran.record.facts["events"]

@@ -43,7 +43,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Sweep:
-    """What the phases of a run measured under a growing load."""
+    """The measurements of a run under a growing load, for each phase."""
 
     run: str
     lab: str
@@ -62,7 +62,7 @@ class Sweep:
 
     @property
     def loads(self) -> list[float]:
-        """Where it was measured."""
+        """The loads at which it was measured."""
         return sorted({p[self.load] for phase in self.phases.values() for p in phase})
 
     @property
@@ -105,7 +105,7 @@ def find(what: str) -> Sweep:
 
 
 def has_sweep(found: Record) -> bool:
-    """Is there one to draw in this record?"""
+    """Tell whether this record has a sweep to draw."""
     return bool(_phases(found))
 
 
@@ -125,7 +125,7 @@ def _of_run(run: str) -> Sweep:
 
 
 def _phases(found: Record) -> dict[str, Any]:
-    """What stands under `sweep` in the looks of a record, whatever it is."""
+    """Return the `sweep` of each look in a record, of whatever type it is."""
     looks = {
         phase: reading.get("look")
         for phase, reading in found.facts["readings"].items()
@@ -173,9 +173,9 @@ def picture(
     height: float,
     share: bool = True,
 ) -> str:
-    """One panel below the other, each `height` inches; with `share` they have one x-axis.
+    """Draw one panel below the other, each `height` inches; with `share` they have one x-axis.
 
-    Text stays text, it is readable where it is light or dark, and the same input is the same SVG.
+    Text stays text and can be read on light and on dark; the same input gives the same SVG.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -199,14 +199,14 @@ def picture(
 
 
 def words(name: str) -> str:
-    """`operations_per_second` as a person writes it: `operations/s`."""
+    """Return a name as a person writes it: `operations/s` for `operations_per_second`."""
     for short, text in _UNITS:
         name = name.replace(short, text)
     return name
 
 
 def _open(drawn: str, title: str) -> str:
-    """Name it for those who cannot see it, and let its ink follow the reader's colours."""
+    """Add a title for those who cannot see it, and let its ink follow the reader's colours."""
     head = drawn.index(">", drawn.index("<svg")) + 1
     named = f"\n <title>{escape(title)}</title>\n {_STYLE.format(ink=_INK)}"
     return drawn[:head] + named + drawn[head:].replace(_INK, "currentColor")

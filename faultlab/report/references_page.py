@@ -160,7 +160,7 @@ def _where(run: str) -> str:
 
 
 def _times(ratio: float | None) -> str:
-    """`x 28.5`, `/ 1010`."""
+    """Return a ratio as text: `x 28.5`, `/ 1010`."""
     if ratio is None:
         return "-"
     if ratio in (0, math.inf):

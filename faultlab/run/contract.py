@@ -126,7 +126,7 @@ def _hold(found: Iterable[Finding], claim: str) -> None:
 
 
 class Contract:
-    """What holds for every lab. The fixture `run` has walked through all phases before."""
+    """The tests that each lab must pass. The fixture `run` has walked through all phases before."""
 
     def test_healthy(self, run: Measured) -> None:
         """Before the fault all is well, and no trace of it shows."""
@@ -151,7 +151,7 @@ class Contract:
         _hold(run.good(FIXED), "the fix does not help")
 
     def test_stages(self, run: Measured) -> None:
-        """Of several faults each goes with its own fix and no other, and leaves the next to see."""
+        """Each of several faults goes with its own fix and no other, and leaves the next to see."""
         for order in run.record.facts.get("orders", run.lab.orders):
             for count in range(1, len(order)):
                 phase = fixed_only(run.lab, order[:count])

@@ -1,4 +1,4 @@
-"""Digest: of all that a result depends on; an old one counts only while nothing of it has changed.
+"""Digest: all that a result depends on, hashed; a result counts only while nothing has changed.
 
 A Python file counts by its meaning: comments, docstrings, line breaks and where it imports from
 change nothing.
@@ -23,7 +23,7 @@ _PROGRAM = Path(__file__).parents[1]
 
 
 def fault(lab: Lab) -> str:
-    """Of a lab's fault, its stack, and its check: what a tool is examined on."""
+    """Return the digest of a lab's fault, stack and check, on which a tool is examined."""
     digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
     digest.update(_meaning(check.file_of(lab.id).read_text()).encode())
     for file in [paths.labs() / "stack.yaml", *([lab.overlay] if lab.overlay else [])]:
@@ -32,7 +32,7 @@ def fault(lab: Lab) -> str:
 
 
 def walk(lab_id: str) -> str:
-    """Of a lab as it is now: its steps, its files, its check, its images. Raises BadInput."""
+    """Return the digest of a lab's steps, files, check and images as they are. Raises BadInput."""
     lab = labs.load(lab_id)
     digest = hashlib.sha256(lab.model_dump_json(include=_WALKED | {"inject", "fix"}).encode())
     digest.update((paths.labs() / "stack.yaml").read_bytes())
@@ -47,7 +47,7 @@ def walk(lab_id: str) -> str:
 
 
 def program(lab_id: str) -> str:
-    """Of the modules that walk through this lab, measure it and judge it, as they are now."""
+    """Return the digest of the modules that walk through this lab, measure it and judge it."""
     digest = hashlib.sha256()
     for file in reached(lab_id):
         digest.update(f"{file.name}\n{_meaning(file.read_text())}".encode())
@@ -55,12 +55,12 @@ def program(lab_id: str) -> str:
 
 
 def reached(lab_id: str) -> list[Path]:
-    """The modules of this program that a walk through a lab may run."""
+    """Return the modules of this program that a walk through a lab may run."""
     return _reached([check.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
 
 
 def _reached(files: Iterable[Path], within: Path) -> list[Path]:
-    """Those of these files, and of all that they import, that lie in a folder."""
+    """Return those of these files, and of all that they import, that are in a folder."""
     seen: set[Path] = set()
     waiting = list(files)
     while waiting:
@@ -72,7 +72,7 @@ def _reached(files: Iterable[Path], within: Path) -> list[Path]:
 
 
 def _imported(file: Path) -> Iterator[Path]:
-    """The files of the checks and of this program that an import in a file may mean."""
+    """Yield the files of the checks and of this program that an import in a file may mean."""
     for name in _names(file.read_text()):
         first, *rest = name.split(".")
         if first == _PROGRAM.name:
@@ -106,7 +106,7 @@ def _meaning(text: str) -> str:
 
 
 def _parsed(text: str) -> ast.Module:
-    """The file as Python reads it; one that it cannot read is told by pytest, not here."""
+    """Parse a file; a file that Python cannot read is reported by pytest, not here."""
     try:
         return ast.parse(text)
     except SyntaxError:

@@ -22,7 +22,7 @@ PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 
 def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:
-    """Of these findings those of the faults that show while some are gone, and of no fault."""
+    """Return the findings of no fault, and of the faults that show while some are gone."""
     stages = [None, *lab.showing(gone)]
     return [finding for finding in found if finding.stage in stages]
 
@@ -56,15 +56,15 @@ class Measured:
         return self.check.bad(self.reading(phase), self.reading(HEALTHY))
 
     def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
-        """Those of them that must hold while, of several faults, these are gone."""
+        """Return the symptom's findings that must hold while, of several faults, these are gone."""
         return showing(self.lab, self.bad(phase), gone)
 
     def undecided(self, phase: str) -> list[Finding]:
-        """What is within neither of its two limits there, so that it proves nothing."""
+        """Return the findings between their two limits in a phase, which prove nothing."""
         return self.check.undecided(self.reading(phase), self.reading(HEALTHY))
 
     def expected(self, phase: str) -> list[Finding]:
-        """What must hold after inject: the symptom, or for a control that all is well."""
+        """Return what must hold after inject: the symptom, or for a control that all is well."""
         return self.good(phase) if self.lab.control else self.ill(phase)
 
     def signs(self, phase: str) -> list[Finding]:
@@ -73,6 +73,6 @@ class Measured:
         return [] if reading.before is None else self.check.signs(reading)
 
     def findings(self, phase: str) -> dict[str, list[dict[str, Any]]]:
-        """All that the check says of a phase, as the record keeps it."""
+        """Return all that the check says of a phase, as the record keeps it."""
         found = {"good": self.good(phase), "bad": self.bad(phase), "signs": self.signs(phase)}
         return {kind: [asdict(finding) for finding in each] for kind, each in found.items()}

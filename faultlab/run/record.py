@@ -1,7 +1,7 @@
 """Record: `run.json`, the story of one run, written whole after every step.
 
-A later failure or a `kill -9` loses nothing that was measured before. What stands in it is told in
-docs/run-record.md.
+A later failure or a `kill -9` loses nothing that was measured before. docs/run-record.md describes
+the content.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def worst(tests: Iterable[Mapping[str, str]]) -> str:
 
 
 def span(event: Mapping[str, Any]) -> tuple[float, float]:
-    """From when to when a phase was measured; older records keep the end only."""
+    """Return when a phase was measured: begin and end; older records keep the end only."""
     return event["t"] - event.get("took", 0.0), event["t"]
 
 
@@ -46,7 +46,7 @@ class _Event(BaseModel):
 
 
 class _Facts(BaseModel):
-    """What every reader counts on; the rest of the facts is for people."""
+    """The facts that every reader counts on; the rest of them is for people."""
 
     model_config = ConfigDict(extra="allow")
     id: str
@@ -146,12 +146,12 @@ class Record:
 
     @property
     def began(self) -> float:
-        """When the run began, in seconds since 1970."""
+        """The time at which the run began, in seconds since 1970."""
         return datetime.fromisoformat(self.facts["started"]).timestamp()
 
     @property
     def verdict(self) -> str:
-        """Of a run that was verified: that of its worst test; empty when nobody judged it."""
+        """The verdict of the worst test of a verified run; empty when nobody judged it."""
         return worst(self.facts["tests"])
 
     def event(self, what: str, **facts: Any) -> None:
@@ -162,7 +162,7 @@ class Record:
         self.save()
 
     def happened(self, what: str) -> bool:
-        """Was this event noted?"""
+        """Tell whether this event was noted."""
         return any(event["what"] == what for event in self.facts["events"])
 
     def save(self) -> None:

@@ -229,7 +229,7 @@ class Run(Measured):
             )
 
     def _machines(self) -> dict[str, str]:
-        """Since when each machine runs: a restart takes its namespaces and the fault with it."""
+        """Return when each machine started: a restart takes namespaces and the fault with it."""
         return {
             machine.name: machine.state.started
             for machine in self.stack.values()
@@ -338,7 +338,7 @@ class Run(Measured):
 
 
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
-    """What a reader of the record needs to know about where it was measured."""
+    """Return the facts that a reader of the record needs about where it was measured."""
     facts = engine.facts()
     used = lab.services.images(lab.daemons)
     return {

@@ -36,7 +36,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 
 class Timeline:
-    """What is written while a stack is up, until it is stopped; `tell` hears of each sample."""
+    """The writer of a stack's samples while it is up, until stopped; `tell` hears of each one."""
 
     def __init__(self, place: Stack, record: Record, tell: Tell | None = None) -> None:
         self._place = place

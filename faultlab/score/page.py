@@ -30,7 +30,7 @@ _KEPT = 3  # runs, and lines of evidence
 
 @dataclass(frozen=True)
 class Told:
-    """What a tool did on a lab, with the runs (each with its report, if it has one) to look at."""
+    """The behaviour of a tool on a lab, with the runs (each with its report, if any) to look at."""
 
     lab: str
     text: str
@@ -47,7 +47,7 @@ def write(term: Terminal, kept: Results, name: str) -> None:
 
 
 def html(kept: Results, folder: Path) -> str:
-    """The page, as it stands in a folder."""
+    """Return the page, with links that are relative to a folder."""
     cells = figures.cells(kept)
     rows = figures.rows(kept)
     return (

@@ -1,6 +1,6 @@
 """Results: every trial of a score in one file, written whole after each look.
 
-A trial that stands in the file is not made again, unless its tool or its lab has changed since; so
+A trial that is in the file is not made again, unless its tool or its lab has changed since; so
 a score that was interrupted goes on where it was, and two halves are one.
 """
 
@@ -44,12 +44,12 @@ class Trial:
 
     @property
     def key(self) -> Key:
-        """What it is a trial of."""
+        """The tool, the lab, the phase and the number of this trial."""
         return self.tool, self.lab, self.phase, self.number
 
     @property
     def alarm(self) -> bool:
-        """Did the tool raise one?"""
+        """True when the tool raised an alarm."""
         return self.verdict is not None and self.verdict.alarm
 
 
@@ -63,13 +63,13 @@ class Results:
     trials: dict[Key, Trial] = field(default_factory=dict)
 
     def add(self, trials: Iterable[Trial]) -> None:
-        """Keep them, in place of older ones of the same, and write the file."""
+        """Keep these trials, in place of older ones of the same key, and write the file."""
         for trial in trials:
             self.trials[trial.key] = trial
         self.save()
 
     def has(self, tool: Tool, lab: Lab, phase: str, number: int) -> bool:
-        """Was this trial made, with the tool and the lab as they are now?"""
+        """Tell whether this trial was made with the tool and the lab as they are now."""
         made = self.trials.get((tool.id, lab.id, phase, number))
         return made is not None and (made.tool_digest, made.lab_digest) == (
             tool.digest,

@@ -47,7 +47,7 @@ class Alerts(_Strict):
 
 
 class Alarm(_Strict):
-    """What a line of the tool means: the causes that it names, and where.
+    """The meaning of a line of the tool: the causes that it names, and where.
 
     `match` is a regular expression; a group `(?P<component>…)` in it names where, else `component`
     does, else it is the machine that the tool looks from.
@@ -68,9 +68,9 @@ class Alarm(_Strict):
 
 
 class Expect(_Strict):
-    """What the tool is expected to do in these labs ("*": all that no other entry names), and why.
+    """The expected result of the tool in these labs ("*": all that no other entry names), and why.
 
-    must: it alarms whenever the fault is there; may: now and then; miss: never. Of a control there
+    must: it alarms whenever the fault is there; may: now and then; miss: never. In a control there
     is nothing to detect, so `miss` means silence.
     """
 
@@ -115,18 +115,18 @@ class Tool(_Strict):
 
     @property
     def image(self) -> str:
-        """Its own image when it has a Dockerfile, else the one that every machine has."""
+        """The tool's own image when it has a Dockerfile, else the one that every machine has."""
         return str(self.folder) if (self.folder / "Dockerfile").is_file() else "machine"
 
     @property
     def digest(self) -> str:
-        """Of all that can change its verdicts, so not of what is expected of it."""
+        """The digest of all that can change its verdicts; what is expected of it is left out."""
         said = self.model_dump_json(exclude={"folder", "expect", "title", "home"})
         code = _built_in() if STACK in self.at else ""
         return hashlib.sha256(f"{images.tag(self.image)}{said}{code}".encode()).hexdigest()[:12]
 
     def expected(self, lab_id: str) -> Expect | None:
-        """What is expected of it in a lab, if anything is."""
+        """Return what is expected of the tool in a lab; None when nothing is."""
         named = [entry for entry in self.expect if lab_id in entry.labs]
         rest = [entry for entry in self.expect if "*" in entry.labs]
         return next(iter([*named, *rest]), None)
@@ -134,7 +134,7 @@ class Tool(_Strict):
 
 @cache
 def _built_in() -> str:
-    """The code of `faultlab use`, and of the probes by which it looks."""
+    """Return the code of `faultlab use`, and of the probes by which it looks."""
     found = [file for folder in (use, probes) for file in Path(folder.__path__[0]).glob("*.py")]
     return "".join(file.read_text() for file in sorted(found))
 

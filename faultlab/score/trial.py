@@ -41,7 +41,7 @@ _STOPPED = (124, _KILLED)  # by `timeout`
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it: a verdict; or none, with the reason; or nowhere to look from."""
+    """The outcome of a trial: a verdict; or none, with the reason; or nowhere to look from."""
 
     kind: Kind
     verdict: Verdict | None = None
@@ -84,7 +84,7 @@ def _examine(place: Stack, lab: Lab, tool: Tool) -> Outcome:
 
 
 def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
-    """Our own USE table: it looks through the engine, and knows of the lab only its containers."""
+    """Look with our own USE table, through the engine; of the lab it knows only the containers."""
     began = time.monotonic()
     tables = use.tables(lab, place, machines, tool.window)
     seconds = round(time.monotonic() - began, 2)
@@ -106,7 +106,7 @@ def _instance(tool: Tool, place: Stack, machine: Machine) -> Ended:
 
 
 def version(engine: Engine, tool: Tool, stack: str) -> str:
-    """What the tool says of its own version, in a line; empty when it says nothing."""
+    """Return what the tool says of its own version, in a line; empty when it says nothing."""
     if not tool.version:
         return ""
     command = f"({tool.version}) 2>&1 || true"  # a plugin says its version and exits with 3
@@ -135,7 +135,7 @@ def _running(
     inside: Machine | None = None,
     files: bytes | None = None,
 ) -> Iterator[_Instance]:
-    """The tool in a container, for as long as the body takes."""
+    """Run the tool in a container, for as long as the body takes."""
     with engine.process(
         tool.image,
         ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
@@ -171,7 +171,7 @@ class _Instance:
         return round(time.monotonic() - self._began, 2)
 
     def poll(self, machine: Machine, alerts: Alerts) -> None:
-        """Ask for its alerts until its window is over; each that is new is a line.
+        """Ask for the tool's alerts until its window is over; each that is new is a line.
 
         Raises Broken when it never answers.
         """
@@ -193,7 +193,7 @@ class _Instance:
             raise Broken(f"it served no alerts on {self._machine}: {why}")
 
     def end(self) -> Ended:
-        """Wait for its end, at the latest that of its window. Raises Broken: too loud, or killed.
+        """Wait until the tool or its window ends. Raises Broken: too loud, or killed.
 
         `timeout` ends it with TERM (its exit code is 124 then), and with KILL a second later.
         """

@@ -20,7 +20,7 @@ _LINE = 200  # characters of one
 
 
 class Broken(Exception):
-    """What the tool did is no verdict; the text says why."""
+    """The tool gave no verdict; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the tool says: `seconds` from its start to its first alarm, or to its end."""
+    """A tool's verdict. `seconds`: from its start to its first alarm, or to its end."""
 
     alarm: bool
     causes: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class _Told(BaseModel):
 
 
 def of(tool: Tool, ended: Sequence[Ended]) -> Verdict:
-    """The verdict of all instances together. Raises Broken where one of them gave none."""
+    """Return the verdict of all instances together. Raises Broken where one of them gave none."""
     each = [_of_one(tool, one) for one in ended]
     loud = sorted((v for v in each if v.alarm), key=lambda v: v.seconds)
     if not loud:
@@ -114,7 +114,7 @@ def _by_lines(tool: Tool, one: Ended) -> Verdict:
 
 
 def _by_exit(tool: Tool, one: Ended) -> Verdict:
-    """The exit code says whether, the lines say what."""
+    """Take the alarm from the exit code, and its causes from the lines."""
     if one.code not in _CONVENTION:
         raise Broken(_how(one))
     if one.code == 0:

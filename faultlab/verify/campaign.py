@@ -27,7 +27,7 @@ Key = tuple[str, int]  # lab, number
 
 @dataclass
 class Campaign:
-    """These labs, each so often, in quick walks or whole ones; and the cases so far."""
+    """The labs to walk, how often each, in quick walks or whole ones; and the cases so far."""
 
     labs: list[str]
     repeat: int
@@ -36,12 +36,12 @@ class Campaign:
 
     @property
     def asked(self) -> list[Key]:
-        """Every case that it wants."""
+        """Every case that the campaign wants."""
         return [(lab_id, number) for number in range(1, self.repeat + 1) for lab_id in self.labs]
 
     @property
     def missing(self) -> set[Key]:
-        """Those that are not there, or that somebody interrupted; a skip stands for all its lab."""
+        """The cases that are not there or were interrupted; a skip counts for all of its lab."""
         made = {(case.lab, case.number) for case in self.cases if not case.interrupted}
         skipped = {case.lab for case in self.cases if case.verdict == "skip" and not case.engine}
         return {key for key in self.asked if key not in made and key[0] not in skipped}
@@ -65,7 +65,7 @@ class Campaign:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What `campaign` in the file holds, for one who goes on with it."""
+    """The part `campaign` of the file, for a verify that goes on with it."""
 
     labs: list[str]
     repeat: int
@@ -99,7 +99,7 @@ def read(file: Path) -> Campaign:
 
 
 def holds_something(file: Path) -> bool:
-    """Is there a file that is not empty? A pipe or a device holds nothing."""
+    """Tell whether there is a file that is not empty; a pipe or a device holds nothing."""
     return file.is_file() and file.stat().st_size > 0
 
 

@@ -114,7 +114,7 @@ class Runner:
         )
 
     def _interrupted(self, ended: Ended, collected: list[str]) -> bool:
-        """Did somebody stop it, by us or by a signal? A time-out is a result, and counts."""
+        """Tell whether somebody stopped it, by us or by a signal; a time-out counts as a result."""
         if ended.code in _JUDGED or ended.code is None:
             return False
         by_hand = ended.code == _INTERRUPTED and bool(collected)
@@ -170,7 +170,7 @@ class Runner:
 
 
 def digests(lab_id: str) -> dict[str, Any]:
-    """What a case of this lab depends on as it is now; empty for a lab that cannot be read."""
+    """Return digests of what a case of this lab depends on; empty if the lab cannot be read."""
     with suppress(BadInput, OSError):
         return {
             "lab_digest": digest.walk(lab_id),
@@ -180,7 +180,7 @@ def digests(lab_id: str) -> dict[str, Any]:
 
 
 def _told(file: Path) -> dict[str, Any]:
-    """What conftest.py wrote; nothing when pytest died before, or while it wrote."""
+    """Read what conftest.py wrote; nothing when pytest died before, or while it wrote."""
     try:
         told: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -165,7 +165,7 @@ def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
 
 
 def mark(lab: Lab, other: Lab, fires: bool, there: bool) -> Mark:
-    """What it means that the evidence of `other` does or does not fire in `lab`."""
+    """Return the mark for evidence of `other` that fires or does not fire in `lab`."""
     if other.id == lab.id:
         return "own" if fires else "missing"
     if not there:
@@ -176,7 +176,7 @@ def mark(lab: Lab, other: Lab, fires: bool, there: bool) -> Mark:
 
 
 def _print(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> None:
-    """A row for the lab that runs, a numbered column for the evidence that is looked for."""
+    """Print a row for each lab that runs, and a numbered column for each lab's evidence."""
     numbers = {of: number for number, of in enumerate(columns, 1)}
     term.say()
     term.say("evidence of lab".rjust(22) + "".join(f"{numbers[of]:>2}" for of in columns))

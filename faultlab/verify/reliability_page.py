@@ -50,7 +50,7 @@ def _files(names: Sequence[str]) -> list[Path]:
 
 
 def _collected(files: Sequence[str], into: str) -> Walks:
-    """What the compact file holds and these files add, written back."""
+    """Add these files to the compact file, write it back, and return its walks."""
     if not files:
         raise BadInput("Name the files to collect from.", "faultlab reliability --help")
     target = paths.in_a_folder(into)
@@ -76,7 +76,7 @@ def _print(term: Terminal, kept: Walks) -> None:
 
 
 def as_markdown(kept: Walks) -> str:
-    """As it stands in docs/reliability.md."""
+    """Return the page as Markdown, as docs/reliability.md holds it."""
     found, left = reliability.rows(kept)
     weak = [row for row in found if row.weak]
     lines = [_ABOUT, "## Where chance can decide", ""]
@@ -121,7 +121,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _told(found: Sequence[Row], left: int) -> Iterator[str]:
-    """What holds for all walks together, a line each."""
+    """Yield the facts about all walks together, a line each."""
     each = [walk for row in found for walk in row.walks]
     decided = [walk for walk in each if walk.verdict != "unknown"]
     unknown = len(each) - len(decided)
@@ -144,7 +144,7 @@ def _told(found: Sequence[Row], left: int) -> Iterator[str]:
 
 
 def _measures(row: Row) -> Iterator[list[str]]:
-    """For each measure its smallest distance in each kind of phase."""
+    """Yield for each measure its smallest distance in each kind of phase."""
     for measure in dict.fromkeys(limit.measure for limit in row.limits):
         own = [each for each in row.distances if each.measure == measure]
         cells = [_least([d for d in own if d.kind == kind]) for kind in ("well", "ill", "cheat")]

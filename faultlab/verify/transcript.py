@@ -3,7 +3,7 @@
 A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed;
 `fixed2` when the first two of several faults are) or
 `<!-- transcript: host -->` (in a document of the project), then a fenced `console` block. Lines
-that begin with a prompt (`web# …`, `$ …`) are run; what stands below them is replaced. A document
+that begin with a prompt (`web# …`, `$ …`) are run; the lines below them are replaced. A document
 of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab in the VM.
 """
 
@@ -78,7 +78,7 @@ def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
 
 
 def phases(lab: Lab) -> list[str]:
-    """What a lesson may show, in this order."""
+    """Return the phases that a lesson may show, in this order."""
     return [HEALTHY, FAULTY, *(f"{FIXED}{stage}" for stage in lab.stages[:-1]), FIXED]
 
 

@@ -37,7 +37,7 @@ Kind = Literal["well", "ill", "cheat"]
 
 @dataclass(frozen=True)
 class Limit:
-    """What a measure must be in a phase of a lab; after a cheat one of them must fail."""
+    """The limit of a measure in a phase of a lab; after a cheat one of them must fail."""
 
     phase: str
     kind: Kind
@@ -49,19 +49,19 @@ class Limit:
 
     @property
     def row(self) -> list[Any]:
-        """As the compact file has it."""
+        """The limit as the compact file has it."""
         *first, limit, times = asdict(self).values()
         return [*first, _number(limit), times]
 
     @property
     def bound(self) -> Bound:
-        """As a check has it."""
+        """The limit as a check has it."""
         return Bound(self.op, self.limit, self.times)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """One walk: `looks` with those that were taken again, `again` why, `most` of each burden.
+    """One walk. `looks`: with those taken again; `again`: why; `most`: of each burden.
 
     `values`: of each measure, in the order of `phases`; none where its record is not here.
     """
@@ -86,11 +86,11 @@ class Walk:
 
     @property
     def key(self) -> str:
-        """What tells it from all others, wherever it was made."""
+        """A name that tells this walk from all others, wherever it was made."""
         return self.run or f"{self.began} {self.lab} {self.number}"
 
     def value(self, measure: str, phase: str) -> float | None:
-        """None where it was not measured."""
+        """Return the value of a measure in a phase; None where it was not measured."""
         if measure not in self.values or phase not in self.phases:
             return None
         return self.values[measure][self.phases.index(phase)]
@@ -129,7 +129,7 @@ class Walks:
 
 
 def _portable(walk: Walk) -> dict[str, Any]:
-    """As JSON can hold it: what it has no number for is a word."""
+    """Return a walk as JSON can hold it: a value that JSON has no number for is a word."""
     values = {name: [_number(value) for value in each] for name, each in walk.values.items()}
     return {**asdict(walk), "values": values}
 

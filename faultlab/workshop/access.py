@@ -1,7 +1,7 @@
 """Access: who may come in: tokens, certificates, how often, and from which page.
 
-A link carries a token of 256 bits; whoever opens it gets a cookie with it. Tokens are compared in
-constant time, hold for some hours, and can be replaced, after which the old one is nobody's.
+A link carries a token of 256 bits; the browser that opens it gets a cookie with it. Tokens are
+compared in constant time, are valid for some hours, and can be replaced, which ends the old one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ TRAINER = 0  # the number of no seat
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody with a token that holds: the trainer, or who sits at a seat (from 1)."""
+    """Somebody with a valid token: the trainer, or the participant at a seat (from 1)."""
 
     number: int
 
     @property
     def trainer(self) -> bool:
-        """May they see and do everything?"""
+        """True for the trainer, who may see and do everything."""
         return self.number == TRAINER
 
     def may(self, seat: int) -> bool:
-        """Is this seat theirs?"""
+        """Tell whether this visitor may use this seat."""
         return self.trainer or self.number == seat
 
 
@@ -44,7 +44,7 @@ class Keys:
     """The tokens of a class, in a file that only its owner can read."""
 
     def __init__(self, file: Path) -> None:
-        """Read them. Raises CannotRun when the file is damaged."""
+        """Read the tokens. Raises CannotRun when the file is damaged."""
         self.file = file
         self._tokens: dict[int, tuple[str, float]] = {}
         if file.exists():
@@ -60,7 +60,7 @@ class Keys:
                 ) from error
 
     def make(self, numbers: Iterable[int], hours: float) -> None:
-        """A token for everybody who has none that holds."""
+        """Make a token for everybody who has no valid one."""
         until = time.time() + 3600 * hours
         for number in numbers:
             if self._tokens.get(number, ("", 0.0))[1] <= time.time():
@@ -68,16 +68,16 @@ class Keys:
         self._save()
 
     def replace(self, number: int, hours: float) -> None:
-        """A new token; the old one is nobody's from now on."""
+        """Make a new token; the old one is not valid any more."""
         self._tokens[number] = (secrets.token_urlsafe(32), time.time() + 3600 * hours)
         self._save()
 
     def token(self, number: int) -> str:
-        """What the link of a seat, or of the trainer, carries."""
+        """Return the token that the link of a seat, or of the trainer, carries."""
         return self._tokens[number][0]
 
     def visitor(self, token: str) -> Visitor | None:
-        """Whose token it is; None for nobody's. Takes as long for every token."""
+        """Return the visitor with this token, or None. It takes as long for every token."""
         found = None
         for number, (known, until) in self._tokens.items():
             same = hmac.compare_digest(known.encode(), token.encode())
@@ -94,18 +94,18 @@ class Keys:
 
 
 class Allowance:
-    """So many a second for each key, and a stock for haste: a token bucket. Forgets the oldest."""
+    """A token bucket for each key: `rate` a second, and `stock` at once. It forgets the oldest."""
 
     _MOST = 10_000
 
     def __init__(self, rate: float, stock: float) -> None:
-        """`rate` a second; `stock` at once."""
+        """Allow `rate` a second, and `stock` at once."""
         self.rate = rate
         self.stock = stock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str, amount: float = 1.0) -> bool:
-        """Use some of it up; False when it is used up."""
+        """Use up some of the allowance of a key; return False when there is not enough left."""
         now = time.monotonic()
         left, then = self._left.pop(key, (self.stock, now))
         left = min(self.stock, left + (now - then) * self.rate)

@@ -29,7 +29,7 @@ REFUSED, NEW_LINK = "refused", "new link"
 
 @cache
 def known(lab_id: str) -> Lab:
-    """A lab, read once: each view of a page asks."""
+    """Return a lab, which is read once only: each view of a page asks for it."""
     return labs.load(lab_id)
 
 
@@ -52,15 +52,15 @@ class Turn:
     gave_up: bool = False
 
     def seconds(self, now: float) -> float:
-        """What its clock shows."""
+        """Return the seconds that the turn's clock shows."""
         return self.ran + (max(0.0, now - self.since) if self.since is not None else 0.0)
 
     def stop(self, now: float) -> None:
-        """Stop its clock."""
+        """Stop the turn's clock."""
         self.ran, self.since = self.seconds(now), None
 
     def told(self, blind: bool) -> bool:
-        """Is there nothing left to keep from the learner?"""
+        """Tell whether there is nothing left to keep from the learner."""
         if self.gave_up:
             return True
         return self.state == "green" and (bool(self.answers) or not blind)
@@ -78,12 +78,12 @@ class Seat:
 
     @property
     def turn(self) -> Turn:
-        """The one that it is at."""
+        """The turn that the seat is at."""
         return self.turns[self.at]
 
     @property
     def last(self) -> bool:
-        """Does no lab come after this one?"""
+        """True when no lab comes after this one."""
         return self.at == len(self.turns) - 1
 
 
@@ -104,12 +104,12 @@ class Roster:
         return self.seats[number - 1]
 
     def replay(self, events: Iterable[Event]) -> None:
-        """Everything that has happened, from the beginning."""
+        """Apply everything that has happened, from the beginning."""
         for event in events:
             self.apply(event)
 
     def apply(self, event: Event) -> None:
-        """What follows from one event."""
+        """Bring the roster up to date with one event."""
         now = float(event["t"])
         if "seat" in event:
             self._apply(self.seat(event["seat"]), event, now)
@@ -173,7 +173,7 @@ class Roster:
             turn.stop(now)
 
     def score(self, turn: Turn, now: float) -> Score:
-        """What a turn is worth so far."""
+        """Return the score of a turn so far."""
         lab = known(turn.lab)
         cost = self.plan.hint_cost
         rungs = [rung.cost if cost is None else cost for rung in lab.hint[: turn.hints]]

@@ -121,7 +121,7 @@ class Session:
     async def check(self, seat: Seat) -> None:
         """Measure, and note what came of it. Raises CannotRun while nothing can be measured.
 
-        What was asked for in time counts, however long the measurement takes.
+        A check that was asked for in time counts, however long the measurement takes.
         """
         self.tick(now())
         self._must_be(seat, "red", "green")
@@ -163,7 +163,7 @@ class Session:
         self.note(what.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 
     def give_up(self, seat: Seat) -> None:
-        """Let a seat be told."""
+        """Note that a seat gives up, so that it is told what it was."""
         self._must_be(seat, "red", "green")
         self.note(what.GAVE_UP, seat.number)
 

@@ -33,7 +33,7 @@ class Malformed(Exception):
 
 
 def understood(text: str) -> str | tuple[int, int]:
-    """What a message says: something typed, or the size of the window. Raises Malformed."""
+    """Read a message: something typed, or the size of the window. Raises Malformed."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -66,6 +66,6 @@ def sweeper(folder: Path, lab_id: str) -> Tool:
 
 
 def swept(outcome: Outcome) -> list[str]:
-    """What was found; the sweep must have come to its end on every machine."""
+    """Return what was found; the sweep must have come to its end on every machine."""
     assert outcome.verdict is not None, outcome.reason
     return outcome.verdict.evidence

@@ -74,7 +74,7 @@ def test_kill_9(number: int) -> None:
 
 
 def test_after_a_kill_status_tells_and_the_next_start_works() -> None:
-    """What a killed start leaves is shown; the next start clears it away and works."""
+    """Status shows the rest of a killed start; the next start clears it away and works."""
     process = spawn("start", LAB)
     wait_for_containers(1)
     kill_9(process)
@@ -158,7 +158,7 @@ def test_a_shell_where_there_is_no_machine() -> None:
 
 
 def test_fix_twice() -> None:
-    """What is repaired already cannot be repaired again: exit 3, and how to go on."""
+    """A repaired lab cannot be repaired again: exit 3, and how to go on."""
     assert finish(spawn("start", "iptables-drop"))[0] == 0
     assert finish(spawn("fix", "iptables-drop"))[0] == 0
     code, said = finish(spawn("fix", "iptables-drop"))

@@ -1,4 +1,4 @@
-"""What a booking costs with ten times the orders: the other half of the lab missing-index."""
+"""The cost of a booking with ten times the orders: the other half of the lab missing-index."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ INDEXES = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a booking costs with so many orders: a point of the sweep."""
+    """The cost of a booking with so many orders: a point of the sweep."""
 
     orders: int
     rows_read: float

@@ -22,7 +22,7 @@ AFFORDED = ("conntrack", "netem-loss")
 
 @dataclass(frozen=True)
 class Walked:
-    """What verify says of the labs that it walked, and why the others were left out."""
+    """Verify's cases of the labs that it walked, and why the others were left out."""
 
     cases: dict[str, dict[str, Any]]
     left_out: dict[str, str]

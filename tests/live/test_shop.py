@@ -57,7 +57,7 @@ def test_names_are_escaped(at: Stack) -> None:
 
 
 def test_an_account_is_what_the_history_of_prices_says(at: Stack) -> None:
-    """What was paid is the price of the day that the goods were shipped."""
+    """The price that was paid is the price of the day that the goods were shipped."""
     wrong = (
         "SELECT COUNT(*) FROM warehouse.lineitem LEFT JOIN warehouse.price_history"
         " ON h_partkey = l_partkey AND h_from <= l_shipdate AND h_until > l_shipdate"

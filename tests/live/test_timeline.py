@@ -38,12 +38,12 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture(scope="module")
 def samples(run: Run) -> Samples:
-    """What was written of it."""
+    """Return the samples that were written of the run."""
     return series.read(run.record.folder / FILE)
 
 
 def line(samples: Samples, title: str, name: str) -> list[float]:
-    """What a chart of it would show, without the gaps."""
+    """Return the values that a chart of it would show, without the gaps."""
     charts: list[Chart] = series.charts(samples)
     return [v for c in charts if c.title == title for v in c.lines[name] if v is not None]
 
@@ -90,7 +90,7 @@ def test_nothing_of_it_stays_beside_the_stack(run: Run) -> None:
 
 
 def test_a_machine_cannot_reach_the_host_through_it(run: Run) -> None:
-    """What shares a PID namespace can be traced: the helper must hold nothing of the host's."""
+    """Processes in one PID namespace can be traced: the helper must hold nothing of the host's."""
     run.meter()
     try:
         time.sleep(1.5)

@@ -18,7 +18,7 @@ _SHOWS = re.compile(r"^<!-- shows: (.*) -->$", re.MULTILINE)
 
 
 def words(text: str) -> list[list[str]]:
-    """What the outputs of each block must contain."""
+    """Return the words that the outputs of each block must contain."""
     return [line.split(", ") for line in _SHOWS.findall(text)]
 
 
@@ -33,7 +33,7 @@ def test_each_block_has_shown_what_it_promises() -> None:
 
 @pytest.mark.rotates(minutes=3)
 def test_every_command_of_the_page_shows_it_again() -> None:
-    """What a block promises is in the output of a new run."""
+    """The output of a new run shows again what each block promises."""
     if libvirt.state() != "running":
         pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
     text = PAGE.read_text()

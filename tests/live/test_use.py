@@ -106,13 +106,13 @@ def test_nothing_is_marked_where_all_is_well() -> None:
 
 
 def _files(machine: Machine) -> set[str]:
-    """What differs from the image in the container, as `docker diff` shows it."""
+    """Return the files in the container that differ from the image, as `docker diff` shows them."""
     changes = container(machine).diff() or []
     return {f"{change['Kind']} {change['Path']}" for change in changes}
 
 
 def _typed(run: Run, row: Row) -> str:
-    """What is wrong when the command of a row is typed into bash, as `faultlab shell` gives it."""
+    """Say what is wrong when a row's command, as `faultlab shell` gives it, is typed into bash."""
     quoted = row.command.replace("'", "'\\''")
     done = run.stack[row.at].run(f"bash -c '{quoted}'")
     return "" if done.code == 0 and done.out.strip() else f"{row.at}# {row.command}: {done}"

@@ -51,7 +51,7 @@ def virsh(*words: str) -> str:
 
 
 def vagrant(*words: str) -> str:
-    """What a Vagrant user types in the project's folder."""
+    """Type a Vagrant command in the project's folder, as a user does."""
     done = subprocess.run(
         ["vagrant", *words], cwd=paths.root(), capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What all unit tests stand on: no Docker, a command line to call, a copy to break."""
+"""The base of all unit tests: no Docker, a command line to call, a copy to break."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 def recorded(name: str) -> str:
-    """What a program behind a probe printed."""
+    """Return the recorded output of a program behind a probe."""
     return (REPO / f"tests/recorded/{name}.txt").read_text()
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one command line left: the exit code and both outputs."""
+    """The result of one command line: the exit code and both outputs."""
 
     code: int
     out: str

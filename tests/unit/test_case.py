@@ -153,7 +153,7 @@ def test_stopping_lets_the_case_take_its_stack_down(project: Project) -> None:
 def test_a_case_that_ran_out_of_time_is_no_pass(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it had judged until then had all passed."""
+    """The tests that it had judged until then had all passed."""
     monkeypatch.setattr("faultlab.verify.case._CASE_SECONDS", {"local": 3})
     case = run(project, HALF)
     assert (case.verdict, case.reason) == ("unknown", "pytest: it did not end within 3 s")

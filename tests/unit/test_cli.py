@@ -197,7 +197,7 @@ class TestUpInTheVm:
 
     @pytest.fixture
     def asked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """What the VM was asked for."""
+        """Return the list of labs that the VM was asked for."""
         there: list[str] = []
         monkeypatch.setattr(lock, "folder", lambda: tmp_path)
         monkeypatch.setattr(placement, "here", lambda lab_id: f"{lab_id} here")

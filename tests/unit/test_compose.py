@@ -21,7 +21,7 @@ SUBNET = "198.18.7.0/24"
 
 
 def documents(project: Project, overlay: str = "", *daemons: str) -> list[dict[str, Any]]:
-    """What Compose would get for these daemons, as it comes out of the files."""
+    """Return what Compose would get for these daemons, as it comes out of the files."""
     file = project.root / OVERLAY if overlay else None
     if file:
         file.write_text(overlay)

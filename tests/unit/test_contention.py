@@ -189,7 +189,7 @@ def test_a_look_that_counts_was_slowed_down_too_little_to_cross_a_gap(lab_id: st
 
 
 def calm_after(*shares: float) -> Iterator[Contention]:
-    """What is seen second by second; the last for good."""
+    """Return what is seen second by second; the last share stays for good."""
     return (
         Contention(0.0, share, "stress")
         for share in itertools.chain(shares, itertools.repeat(shares[-1]))

@@ -199,7 +199,7 @@ def test_a_load_gives_way_for_a_while(turns: Turns) -> None:
 
 
 def test_a_load_is_alone_and_is_not_overtaken_for_ever(turns: Turns) -> None:
-    """What comes after a load that waits has to wait for it, or a load might never have a turn."""
+    """Later turns wait for a load that waits for its own, or the load might never have one."""
     first = turns.want(alone=False)
     assert has_it(first, 10)
     load = turns.want(alone=True)

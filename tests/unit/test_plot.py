@@ -34,7 +34,7 @@ def readings(**phases: Any) -> dict[str, Any]:
 
 
 def texts(file: Path) -> list[str]:
-    """What can be read in a picture."""
+    """Return the texts that can be read in a picture."""
     return ["".join(node.itertext()).strip() for node in ET.parse(file).iter(f"{SVG}text")]
 
 

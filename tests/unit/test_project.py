@@ -1,4 +1,4 @@
-"""What holds for the whole project: its labs, its texts, its layers, and its help."""
+"""Rules for the whole project: its labs, its texts, its layers, and its help."""
 
 from __future__ import annotations
 

@@ -261,6 +261,6 @@ def test_bad_input(words: list[str], says: str, faultlab: Run) -> None:
 
 
 def test_the_page_is_made_from_its_file(faultlab: Run) -> None:
-    """What docs/reliability.md shows is what the walks in docs/reliability.json say."""
+    """The page docs/reliability.md says the same as the walks in docs/reliability.json."""
     made = faultlab("reliability", "--markdown", str(REPO / "docs/reliability.json"))
     assert made.out == (REPO / "docs/reliability.md").read_text()

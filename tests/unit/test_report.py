@@ -111,7 +111,7 @@ def test_wilson(failed: int, of: int, low: float, high: float) -> None:
 
 
 class Page(HTMLParser):
-    """What a browser would fetch, and the text of a page."""
+    """The addresses that a browser would fetch, and the text of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ def test_in_a_control_nothing_is_ill() -> None:
 
 
 def test_a_learners_run_goes_on_after_its_last_event() -> None:
-    """What `watch` wrote is there to be shown; in a verified run nothing comes after the end."""
+    """The samples of `watch` are shown; in a verified run nothing comes after the end."""
     events = [
         {"t": 3.0, "what": "measured", "phase": "healthy", "took": 1.5},
         {"t": 3.1, "what": "inject"},

@@ -47,7 +47,7 @@ class Nowhere:
 
 @pytest.fixture(autouse=True)
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What others use during each look, until there is nothing left in it: then nothing."""
+    """Set the shares that others use during each look; when none is left, they use nothing."""
     used: list[float] = []
 
     def since(_self: Observer, _before: Moment) -> Contention:
@@ -92,7 +92,7 @@ def events(record: Record) -> list[str]:
 
 
 def measured(record: Record, *values: float) -> list[str]:
-    """What a run notes that reads these values: the first is healthy, the others are a fix."""
+    """Return the events of a run that reads these values: first healthy, then those of a fix."""
     left = list(values)
     run = reading(record, left)
     run.measure("healthy")
@@ -213,7 +213,7 @@ def test_a_stack_that_is_never_steady_is_no_baseline(record: Record) -> None:
 
 
 def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
-    """What was slow for the whole walk and is fast now was measured against nothing."""
+    """A walk on a stack that was slow and is fast now was measured against nothing."""
     run = reading(record, [100.0, 98.0, 50.0, 97.0])
     run.healthy()
     run.healthy_still()
@@ -223,7 +223,7 @@ def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
 
 
 def test_no_healthy_stack_of_a_walk_shows_the_symptom(record: Record) -> None:
-    """What is ill on a fresh stack without the fault would be ill with a fault that is none."""
+    """A measure that is ill on a fresh stack without the fault cannot prove the fault."""
     walked = reading(record, [100.0, 50.0, 90.0, 90.0, 55.0])
     for phase in (HEALTHY, FAULTY, FIXED, STILL):
         walked.measure(phase)

@@ -471,6 +471,6 @@ def test_terms_name_no_lab(faultlab: Run) -> None:
 
 
 def test_the_scorecard_is_made_from_its_file() -> None:
-    """What docs/scorecard.md shows is what the trials in docs/score.json say."""
+    """The page docs/scorecard.md says the same as the trials in docs/score.json."""
     made = scorecard.as_markdown(results.read(REPO / "docs/score.json"))
     assert f"a test compares -->\n{made}<!-- end -->" in (REPO / "docs/scorecard.md").read_text()

@@ -69,7 +69,7 @@ class Machine:
         self.stub("id", f"echo {uid}")
 
     def calls(self, *names: str) -> list[str]:
-        """What was called since the last time this was asked, of the named commands."""
+        """Return the calls of the named commands since the last time this was asked."""
         log = self.root / "calls"
         lines = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a person sees: 80 columns, readable without colour, a sign of life after two seconds."""
+"""The terminal of a person: 80 columns, readable without colour, a sign of life after 2 seconds."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_a_shaped_link_that_is_full_is_marked() -> None:
 
 
 def test_syns_that_are_turned_away() -> None:
-    """What a listener dropped, less what found the accept queue full; a cookie loses nothing."""
+    """Drops of a listener count, less those by a full accept queue; a cookie loses nothing."""
     text = recorded("use/somaxconn-web")
     counters = sections.split(text).after["counters"].out
 

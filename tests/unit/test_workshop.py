@@ -543,7 +543,7 @@ class Served:
         )
 
     def status(self, who: int | str | None, path: str, **headers: str) -> int:
-        """What a terminal is refused with."""
+        """Return the status with which a terminal is refused."""
         with pytest.raises(InvalidStatus) as caught, self.terminal(who, path, **headers):
             pass
         return int(caught.value.response.status_code)
@@ -688,7 +688,7 @@ def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
 
 
 def test_the_host_of_a_seat(here: Served) -> None:
-    """What `docker restart` and `docker update` are at a desk, within what the class allows."""
+    """A seat can use `docker restart` and `docker update`, within what the class allows."""
     assert here.post(1, "/seat/1/restart", {"daemon": "nginx"}).status_code == 200
     assert here.post(1, "/seat/1/limit", {"daemon": "nginx", "cpus": 0.5}).status_code == 200
     assert here.stacks.acted == [(1, "nginx"), (1, "nginx")]

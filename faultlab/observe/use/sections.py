@@ -34,14 +34,14 @@ class Pair(Generic[T]):
 
 @dataclass(frozen=True)
 class Unread:
-    """What could not be read, and why."""
+    """A reading that failed, and why."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Section:
-    """What one command printed, errors included, its exit code, and the second at its end."""
+    """The output of one command, errors included, its exit code, and the second at its end."""
 
     out: str
     code: int
@@ -57,7 +57,7 @@ class Looks:
     why: str = ""
 
     def pair(self, name: str, parse: Callable[[str], T]) -> Pair[T] | Unread:
-        """One section of both looks as its probe understands it."""
+        """Return one section of both looks as its probe understands it, or why it is not there."""
         if self.why:
             return Unread(self.why)
         if name not in self.before or name not in self.after:
