@@ -17,7 +17,7 @@ import pytest
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.engine import vm
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
@@ -25,13 +25,13 @@ from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.contract import walk
 from faultlab.run.run import Run
-from faultlab.verify.case import namespace
+from faultlab.run.standing import standing
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()
 
 # A namespace of our own: neither stacks nor sweeps of the checks touch what a learner has up.
-os.environ["FAULTLAB_NAMESPACE"] = namespace()
+os.environ["FAULTLAB_NAMESPACE"] = verify_namespace()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,16 +64,14 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     with lock.hold(name, f"verify {lab_id}"):
         engine = engine_for(lab)
         started = time.monotonic()
-        walked = Run.begin(engine, lab, name)
-        request.config.stash[RUN_ID] = walked.record.id
-        facts = walked.record.facts
-        try:
-            walk(walked)
-        except BaseException as error:
-            facts["tests"] = [{"test": "walk", "verdict": "unknown", "text": str(error)}]
-            raise
-        finally:
-            walked.down()
+        with standing(engine, lab, name) as walked:
+            request.config.stash[RUN_ID] = walked.record.id
+            facts = walked.record.facts
+            try:
+                walk(walked)
+            except BaseException as error:
+                facts["tests"] = [{"test": "walk", "verdict": "unknown", "text": str(error)}]
+                raise
         facts["seconds"] = round(time.monotonic() - started, 1)
         walked.record.save()
         verdicts = request.config.stash[VERDICTS]

@@ -21,7 +21,8 @@ class EngineContract:
     """The verbs that all engines have, and what a caller may rely on."""
 
     @pytest.fixture(scope="class")
-    def stack(self, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Stack:
+    @classmethod
+    def stack(cls, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Stack:
         """A stack of mtu without its fault. The class of the engine takes it down."""
         raise NotImplementedError
 

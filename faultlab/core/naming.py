@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 
 
-def prefix() -> str:
-    """Return how the names of our stacks begin: `faultlab-`, then FAULTLAB_NAMESPACE if set."""
-    namespace = os.environ.get("FAULTLAB_NAMESPACE", "")
-    return f"faultlab-{namespace}-" if namespace else "faultlab-"
+def namespace() -> str:
+    """Return the namespace of this command: FAULTLAB_NAMESPACE, or nothing."""
+    return os.environ.get("FAULTLAB_NAMESPACE", "")
 
 
-def stack_name(lab_id: str) -> str:
-    """The name of a lab's stack. Verify has a namespace of its own, so it disturbs no learner."""
-    return prefix() + lab_id
+def verify_namespace() -> str:
+    """Return the namespace of verify: never the one that a learner's labs are in."""
+    own = namespace()
+    return own if own.split("-")[-1] == "verify" else f"{own}-verify".lstrip("-")
+
+
+def prefix(of: str | None = None) -> str:
+    """Return how the names of stacks begin: `faultlab-`, then a namespace (this command's)."""
+    chosen = namespace() if of is None else of
+    return f"faultlab-{chosen}-" if chosen else "faultlab-"
+
+
+def stack_name(lab_id: str, of: str | None = None) -> str:
+    """Return the name of a lab's stack in a namespace (this command's)."""
+    return prefix(of) + lab_id

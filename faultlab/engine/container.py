@@ -14,6 +14,7 @@ from faultlab.engine.contract import Engine, Machine, State
 from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, Docker
 from faultlab.engine.exec import answer, both, cut_off_after
 from faultlab.engine.shell import Done
+from faultlab.lab.model import bytes_of
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -124,13 +125,11 @@ class DockerMachine(Machine):
 
     def limit(self, cpus: float | None, memory: str | None) -> None:
         """Change the limits of the running container, as `docker update` does."""
-        from docker.utils import parse_bytes
-
         change: dict[str, Any] = {}
         if cpus is not None:
             change["NanoCpus"] = int(cpus * 1e9)
         if memory is not None:
-            change["Memory"] = change["MemorySwap"] = parse_bytes(memory)
+            change["Memory"] = change["MemorySwap"] = bytes_of(memory)
         # The SDK sets a quota and a period instead, after which `docker update --cpus` is refused.
         api: Any = self.container.client.api  # type: ignore[union-attr]
         with self._docker.errors():

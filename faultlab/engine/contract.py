@@ -36,7 +36,7 @@ class State:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an engine says of itself and of the kernel below it; `memory` in bytes."""
+    """Versions of an engine and of the kernel below it; `memory` in bytes."""
 
     version: str
     kernel: str
@@ -144,7 +144,7 @@ class Images(ABC):
 
 
 class Engine(ABC):
-    """What stacks run on."""
+    """An engine: stacks run on it."""
 
     name: str
     owns_kernel: bool  # the kernel below is ours to change: it belongs to a disposable VM

@@ -21,6 +21,11 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def bytes_of(memory: str) -> int:
+    """Return the bytes of an amount such as "512m"; k, m and g are powers of 1024."""
+    return int(memory[:-1]) << {"k": 10, "m": 20, "g": 30}[memory[-1]]
+
+
 class Limit(_Strict):
     """The limits that `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from faultlab.engine import removal
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.run import rotation

@@ -11,7 +11,7 @@ from faultlab.core.defaults import MYSTERY, Wanted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, libvirt, trial, vm
+from faultlab.engine import boot, launch, libvirt, trial, vm
 from faultlab.engine.contract import Engine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
@@ -106,6 +106,11 @@ def having(lab_id: str, patience: float = 0) -> Engine:
 def local() -> Engine:
     """Return the engine of this machine. Raises CannotRun when Docker does not answer."""
     return LocalEngine()
+
+
+def may_be_in_vm(stack: str) -> bool:
+    """Tell whether this user has started a stack of this name in the VM and not removed it."""
+    return launch.may_be_in_vm(stack)
 
 
 def here(lab_id: str) -> Stack:

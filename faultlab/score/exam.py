@@ -22,8 +22,9 @@ from faultlab.lab.model import Lab
 from faultlab.run import digest, placement
 from faultlab.run.background_load import traffic
 from faultlab.run.placement import engines_of
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.readings import PHASES
 from faultlab.run.run import Run
+from faultlab.run.standing import standing
 from faultlab.score import figures, recording, results, scorecard, trial
 from faultlab.score import tool as tools
 from faultlab.score.results import Results, Trial
@@ -189,7 +190,7 @@ def _all(
 
 def _look(engine: Engine, look: Look, wanted: Sequence[Tool]) -> list[Trial]:
     made_of = digest.fault(look.lab)
-    with standing(engine, look.lab, look.phase) as run:
+    with on_show(engine, look.lab, look.phase) as run:
         with traffic(lambda: run.check.look(run.stack)):
             outcomes = trial.examine(run.stack, look.lab, wanted)
         return _trials(look, wanted, outcomes, made_of, run.record.id)
@@ -216,22 +217,14 @@ def _trials(
 
 
 @contextmanager
-def standing(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
+def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
     """A fresh stack in this phase, proven, with nothing in or around it that names the lab.
 
     Raises SaidNo or CannotRun when the phase cannot be proven.
     """
     name = stack_name(_STACK)
-    with lock.hold(name, "score"):
-        run = Run.begin(engine, lab.called(_STACK), name, meter=False)
-        try:
-            run.healthy()
-            if phase != HEALTHY:
-                run.inject()
-                run.gate(FAULTY)
-            if phase == FIXED:
-                run.apply("fix", lab.fix)
-                run.fixed()
-            yield run
-        finally:
-            run.down()
+    with (
+        lock.hold(name, "score"),
+        standing(engine, lab.called(_STACK), name, phase, meter=False) as run,
+    ):
+        yield run

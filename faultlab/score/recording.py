@@ -21,13 +21,14 @@ from faultlab.core import lock, paths
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.core.terminal import Terminal
+from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run import placement
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
+from faultlab.run.standing import standing
 
 SCHEMA = 1
 _MANIFEST = "manifest.json"
@@ -92,18 +93,9 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None
     file = paths.in_a_folder(out or f"{lab.id}.bundle.tar.gz")
     engine = placement.choose(term, lab, wanted)
     name = stack_name(_STACK)
-    files: dict[str, dict[str, bytes]] = {}
     with lock.hold(name, f"record {lab.id}"), term.step("record", lab.id) as step:
-        run = Run.begin(engine, lab, name, meter=False)
-        try:
-            step.note(HEALTHY)
-            files[HEALTHY] = _span(run, run.healthy)
-            step.note(FAULTY)
-            run.inject()
-            files[FAULTY] = _span(run, lambda: run.gate(FAULTY))
-            step.note(FIXED)
-            run.apply("fix", lab.fix)
-            files[FIXED] = _span(run, run.fixed)
+        with standing(engine, lab, name, meter=False) as run:
+            files = _phases(run, step)
             facts = run.record.facts
             manifest = {
                 "schema": SCHEMA,
@@ -113,12 +105,24 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None
                 "run": run.record.id,
                 "judged": facts["judged"],
             }
-        finally:
-            run.down()
         size = _write(file, Bundle(manifest, files))
         step.done(f"{file}, {size / 1e6:.1f} MB")
     term.say(f"A tool that reads files: faultlab score TOOL --from {file}")
     term.json({"file": str(file), "bytes": size, "lab": lab.id})
+
+
+def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:
+    """Walk through the phases of a run and return the files of each."""
+    files: dict[str, dict[str, bytes]] = {}
+    step.note(HEALTHY)
+    files[HEALTHY] = _span(run, run.healthy)
+    step.note(FAULTY)
+    run.inject()
+    files[FAULTY] = _span(run, lambda: run.gate(FAULTY))
+    step.note(FIXED)
+    run.apply("fix", run.lab.fix)
+    files[FIXED] = _span(run, run.fixed)
+    return files
 
 
 def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faultlab.core import lock, paths
+from faultlab.core import lock, naming, paths
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
 from faultlab.lab import check
@@ -31,12 +31,6 @@ _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 _PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
 _START_SECONDS = 20  # after which others need not wait for it any more
 _CASE_SECONDS = {"local": 900, "vm": 1800}  # without KVM everything takes many times as long
-
-
-def namespace() -> str:
-    """The namespace of the stacks of checks: never the one that a learner's labs are in."""
-    own = os.environ.get("FAULTLAB_NAMESPACE", "")
-    return own if own.split("-")[-1] == "verify" else f"{own}-verify".lstrip("-")
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ class Runner:
                 env={
                     **os.environ,
                     **self._quick,
-                    "FAULTLAB_NAMESPACE": namespace(),
+                    "FAULTLAB_NAMESPACE": naming.verify_namespace(),
                     "FAULTLAB_ENGINE": self.engines[lab.id],
                     "PYTEST_ADDOPTS": "",  # nobody's `-k` takes a test away
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they take half of its start

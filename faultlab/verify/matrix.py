@@ -7,7 +7,6 @@ parts there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from typing import Any, Literal
 from faultlab.core import lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
@@ -24,10 +23,9 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding, Reading
 from faultlab.lab.model import Lab
 from faultlab.run.placement import engines_of
-from faultlab.run.readings import FAULTY, showing
+from faultlab.run.readings import FAULTY, HEALTHY, showing
 from faultlab.run.record import Record
-from faultlab.run.run import Run
-from faultlab.verify import case
+from faultlab.run.standing import standing
 
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
 LETTERS: dict[Mark, str] = {
@@ -58,7 +56,6 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: Wante
     """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
     if bool(lab_ids) == everything:
         raise BadInput("Name some labs, or say --all.", "faultlab matrix --help")
-    os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
     chosen = [labs.load(i) for i in (labs.ids() if everything else dict.fromkeys(lab_ids))]
     judges = {lab.id: check.load(lab.id) for lab in chosen}
     columns = [lab for lab in chosen if judges[lab.id].evidence]
@@ -125,22 +122,17 @@ def _row(
     engine: Engine, lab: Lab, columns: Iterable[Lab], judges: Mapping[str, Check[Any, Any]]
 ) -> list[Cell]:
     """Bring one lab up, prove its symptom, and look for all evidence around its load."""
-    name = stack_name(lab.id)
-    with lock.hold(name, f"matrix {lab.id}"):
-        run = Run.begin(engine, lab, name)
-        try:
-            run.healthy()
-            run.inject()
-            before = {other.id: _watch(judges[other.id], run.stack) for other in columns}
-            run.gate(FAULTY)
-            after = {other.id: _watch(judges[other.id], run.stack) for other in columns}
-            cells = [
-                _cell(lab, other, _signs(judges[other.id], before[other.id], after[other.id]))
-                for other in columns
-            ]
-            run.record.facts["matrix"] = [asdict(cell) for cell in cells]
-        finally:
-            run.down()
+    name = stack_name(lab.id, verify_namespace())
+    with lock.hold(name, f"matrix {lab.id}"), standing(engine, lab, name, HEALTHY) as run:
+        run.inject()
+        before = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+        run.gate(FAULTY)
+        after = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+        cells = [
+            _cell(lab, other, _signs(judges[other.id], before[other.id], after[other.id]))
+            for other in columns
+        ]
+        run.record.facts["matrix"] = [asdict(cell) for cell in cells]
     return cells
 
 

@@ -26,6 +26,7 @@ from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.run import Run
+from faultlab.run.standing import standing
 
 _BLOCK = re.compile(
     r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
@@ -64,16 +65,12 @@ def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: Wanted) -> None:
 
 
 def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
-    name = stack_name(lab.id)
-    run = Run.begin(engine, lab, name)
-    run.meter(on=False)  # a learner's ps does not show it either
-    try:
+    with standing(engine, lab, stack_name(lab.id)) as run:
+        run.meter(on=False)  # a learner's ps does not show it either
         for phase in phases(lab):
             step.note(phase)
             _reach(run, phase)
             _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
-    finally:
-        run.down()
     step.done(str(file.relative_to(root())))
 
 

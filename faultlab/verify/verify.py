@@ -5,7 +5,6 @@ A verify that was cut off goes on from its JSON file.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +15,14 @@ from faultlab.core import paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Step, Terminal
+from faultlab.engine.contract import Engine
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.placement import engines_of
-from faultlab.verify import campaign, case
+from faultlab.verify import campaign
 from faultlab.verify.campaign import Campaign
 from faultlab.verify.case import Case, Runner
 from faultlab.verify.result import Result
@@ -44,16 +44,12 @@ def verify(
 
     `quick`: of each lab its fix, one cheat, and the remedies that are next at this commit.
     """
-    if bool(lab_ids) == everything:
-        raise BadInput("Name some labs, or say --all.", "faultlab verify --help")
+    chosen = _chosen(lab_ids, everything)
     if jobs < 1 or repeat < 1:
         raise BadInput("--jobs and --repeat take a number from 1 up.", "faultlab verify --help")
     for name in (json_file, junit_file):
         if name:
             paths.in_a_folder(name)
-    chosen = [
-        labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))
-    ]
     asked = Campaign([lab.id for lab in chosen], repeat, quick=quick)
     old = _earlier(term, Path(json_file), asked) if json_file else None
     result = None if old else Result(term, asked, json_file, junit_file)
@@ -67,12 +63,22 @@ def verify(
     try:
         _run_all(term, [lab for lab in chosen if lab.id in places], jobs, runner, result)
     except BaseException:
-        with uninterrupted():
-            os.environ["FAULTLAB_NAMESPACE"] = case.namespace()
-            for lab_id, engine in places.items():
-                engine.down(stack_name(lab_id))
+        _take_down(places)
         raise
     result.conclude()
+
+
+def _chosen(lab_ids: Sequence[str], everything: bool) -> list[Lab]:
+    if bool(lab_ids) == everything:
+        raise BadInput("Name some labs, or say --all.", "faultlab verify --help")
+    return [labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))]
+
+
+def _take_down(places: Mapping[str, Engine]) -> None:
+    """Remove the stacks of walks that were cut off."""
+    with uninterrupted():
+        for lab_id, engine in places.items():
+            engine.down(stack_name(lab_id, verify_namespace()))
 
 
 def _earlier(term: Terminal, file: Path, asked: Campaign) -> Campaign | None:
@@ -125,48 +131,57 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
     return sorted(walks, key=lambda walk: (not walk.in_vm, walk.number, walk.alone))
 
 
+class _Walks:
+    """The walks that are going on: of one lab one at a time, for they share the name of a stack."""
+
+    def __init__(self, labs_: Sequence[Lab], runner: Runner, result: Result, step: Step) -> None:
+        self._guards = {lab.id: threading.Lock() for lab in labs_}
+        self._now: list[str] = []  # the labs that are walked at the moment
+        self._runner = runner
+        self._result = result
+        self._step = step
+        self.over = threading.Event()
+
+    def one(self, walk: _Walk) -> None:
+        """Make one walk, unless all is over by then."""
+        with self._guards[walk.lab.id]:
+            if self.over.is_set():
+                return
+            self._now.append(walk.lab.id)
+            self._step.note(" and ".join(self._now))
+            try:
+                self._result.add(self._runner.run(walk.lab, walk.number))
+            except BaseException:
+                self.over.set()  # before this thread takes the next one
+                raise
+            self._now.remove(walk.lab.id)
+            self._step.note(" and ".join(self._now))
+
+
 def _run_all(
     term: Terminal, chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result
 ) -> None:
     """Run `jobs` labs side by side, those in the VM one by one, and one that mostly waits beside.
 
-    The walks of one lab follow each other, for they share the name of a stack. Looks that make load
-    take turns (`lock.turn`), so side by side is all the rest: stacks that come and go, and looks
-    that wait.
+    Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
+    and go, and looks that wait.
     """
-    guards = {lab.id: threading.Lock() for lab in chosen}
-    now: list[str] = []  # the labs that are walked at the moment
-    over = threading.Event()
-
-    def one(walk: _Walk, step: Step) -> None:
-        with guards[walk.lab.id]:
-            if over.is_set():
-                return
-            now.append(walk.lab.id)
-            step.note(" and ".join(now))
-            try:
-                result.add(runner.run(walk.lab, walk.number))
-            except BaseException:
-                over.set()  # before this thread takes the next one
-                raise
-            now.remove(walk.lab.id)
-            step.note(" and ".join(now))
-
     todo = _missing(chosen, runner, result.campaign)
     pool, waiting = ThreadPoolExecutor(jobs), ThreadPoolExecutor(1)
-    try:
-        with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
+    with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
+        walks = _Walks(chosen, runner, result, step)
+        try:
             begun = []
             for walk in todo:
-                begun.append((waiting if walk.waits else pool).submit(one, walk, step))
+                begun.append((waiting if walk.waits else pool).submit(walks.one, walk))
                 if walk.in_vm:
                     begun[-1].result()
             for each in begun:
                 each.result()
-    except BaseException:
-        over.set()
-        with uninterrupted():
-            runner.stop()
-            for workers in (pool, waiting):
-                workers.shutdown(cancel_futures=True)
-        raise
+        except BaseException:
+            walks.over.set()
+            with uninterrupted():
+                runner.stop()
+                for workers in (pool, waiting):
+                    workers.shutdown(cancel_futures=True)
+            raise

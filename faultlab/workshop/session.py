@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from docker.utils import parse_bytes
-
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine.contract import Machine
 from faultlab.lab import services
-from faultlab.lab.model import Lab, Limit
+from faultlab.lab.model import Lab, Limit, bytes_of
 from faultlab.learn import mystery
 from faultlab.workshop import roster as what
 from faultlab.workshop.journal import Journal
@@ -101,8 +99,8 @@ class Session:
         most = services.limits(self.plan.limits)
         if (limit.cpus or 0) > most.get("cpus", math.inf):
             raise BadInput(f"No more than {most['cpus']:g} processors here.")
-        memory = parse_bytes(limit.memory) if limit.memory else 0
-        if memory > parse_bytes(most.get("mem_limit", "1000g")):
+        memory = bytes_of(limit.memory) if limit.memory else 0
+        if memory > bytes_of(most.get("mem_limit", "1000g")):
             raise BadInput(f"No more memory than {most['mem_limit']} here.")
         await self._act(seat, daemon, lambda machine: machine.limit(limit.cpus, limit.memory))
 

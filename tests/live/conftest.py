@@ -15,15 +15,15 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab.core import lock
+from faultlab.core.naming import verify_namespace
 from faultlab.engine.local import LocalEngine
 from faultlab.run import rotation
-from faultlab.verify.case import namespace
 from tests.live.host import differences, snapshot
 
 OUT = pytest.StashKey[list[str]]()
 
 # Neither stacks nor sweeps of the tests touch what a learner has up.
-os.environ["FAULTLAB_NAMESPACE"] = namespace()
+os.environ["FAULTLAB_NAMESPACE"] = verify_namespace()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.run import Run
+from faultlab.run.standing import standing
 
 
 def engine_for(lab: Lab) -> Engine:
@@ -37,9 +38,5 @@ def container(machine: Machine) -> Any:
 def untouched(lab_id: str, name: str) -> Iterator[Run]:
     """Give a run of a lab that is up under a name of its own, without its fault; take it down."""
     lab = labs.load(lab_id)
-    with lock.hold(stack_name(name), name):
-        begun = Run.begin(engine_for(lab), lab, stack_name(name))
-        try:
-            yield begun
-        finally:
-            begun.down()
+    with lock.hold(stack_name(name), name), standing(engine_for(lab), lab, stack_name(name)) as run:
+        yield run

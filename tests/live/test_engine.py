@@ -18,9 +18,8 @@ NAME = "faultlab-engine"
 
 class _OnDocker(EngineContract):
     @pytest.fixture(scope="class")
-    def stack(
-        self, engine: Engine, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[Stack]:  # type: ignore[override]
+    @classmethod
+    def stack(cls, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         engine.images.ensure(lambda _: None)
         try:
             engine.launch(labs.load("mtu"), NAME, "r", tmp_path_factory.mktemp("run"))
@@ -35,7 +34,8 @@ class TestLocal(_OnDocker):
     """Docker on this machine."""
 
     @pytest.fixture(scope="class")
-    def engine(self) -> Engine:
+    @classmethod
+    def engine(cls) -> Engine:
         return LocalEngine()
 
 
@@ -44,7 +44,8 @@ class TestInTheVm(_OnDocker):
     """Docker in the lab VM."""
 
     @pytest.fixture(scope="class")
-    def engine(self) -> Engine:
+    @classmethod
+    def engine(cls) -> Engine:
         if libvirt.state() != "running":
             pytest.skip(f"the lab VM is {libvirt.state()}")
         return vm.connect()

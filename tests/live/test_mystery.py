@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.stacks import container
 from faultlab.core.naming import stack_name
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
@@ -16,6 +15,7 @@ from faultlab.lab import load as labs
 from faultlab.learn import mystery
 from faultlab.score import trial
 from tests.live.commandline import finish, spawn
+from tests.live.stacks import container
 from tests.live.sweep import sweeper, swept
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.9)

@@ -84,7 +84,7 @@ def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> N
 @pytest.fixture(scope="class")
 def standing(engine: LocalEngine) -> Iterator[Run]:
     """A stack of mtu, faulty."""
-    with exam.standing(engine, labs.load("mtu"), FAULTY) as run:
+    with exam.on_show(engine, labs.load("mtu"), FAULTY) as run:
         yield run
 
 

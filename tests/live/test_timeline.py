@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab.engine.local import LocalEngine
 from faultlab.core import paths
+from faultlab.engine.local import LocalEngine
 from faultlab.probes import wrk
 from faultlab.run import series
 from faultlab.run.record import Record

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.live.stacks import container
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Machine
@@ -21,6 +20,7 @@ from faultlab.observe.use.cells import Row
 from faultlab.probes import nstat
 from faultlab.run.run import Run
 from tests.live.commandline import finish, spawn
+from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates
 USERS = "wrk -t1 -c{} -d60s http://web/index.php"

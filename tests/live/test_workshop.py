@@ -21,11 +21,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.live.stacks import container
 from faultlab.core import naming, paths
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.commandline import words
+from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates(together=True, minutes=2)
 

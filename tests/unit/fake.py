@@ -17,7 +17,17 @@ from typing import Any, NoReturn
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contention import Observer
-from faultlab.engine.contract import Engine, Facts, Images, Machine, Process, Say, State, Terminal
+from faultlab.engine.contract import (
+    Engine,
+    Facts,
+    Images,
+    Machine,
+    Part,
+    Process,
+    Say,
+    State,
+    Terminal,
+)
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
 from tests.unit.conftest import recorded
@@ -39,29 +49,30 @@ class Network:
         """Whether a request with its headers arrives."""
         return self.mtu >= 200 or self.clamped
 
-    def answer(self, at: str, command: str) -> str | None:
+    def answer(self, command: str) -> str | None:
         """Return what a command prints on a machine; None for one that is not known here."""
         if set_to := _MTU.fullmatch(command):
             self.mtu = int(set_to[1])
-            return ""
-        if command == _CLAMP:
-            self.clamped = True
-            return ""
-        if "tcpdump" in command:
-            return recorded("capture/healthy" if self.mtu == 1500 else "capture/mtu")
-        if command.startswith("hping3 -S"):
-            return recorded("hping3/healthy")
-        if command.startswith("curl -sS"):
-            self.dropped += 0 if self.fits else 6
-            return recorded("curl/healthy" if self.fits else "curl/mtu")
-        if command.startswith("ip -json -statistics link show"):
-            read = json.loads(recorded("interface/healthy"))
-            read[0]["mtu"] = self.mtu
-            read[0]["stats64"]["rx"]["dropped"] = self.dropped
-            return json.dumps(read)
-        if command.startswith("echo "):
-            return command.removeprefix("echo ") + "\n"
-        return None
+        self.clamped |= command == _CLAMP
+        out = None
+        match command.split(maxsplit=2):
+            case ["timeout", *_] if "tcpdump" in command:
+                out = recorded("capture/healthy" if self.mtu == 1500 else "capture/mtu")
+            case ["hping3", *_]:
+                out = recorded("hping3/healthy")
+            case ["curl", *_]:
+                self.dropped += 0 if self.fits else 6
+                out = recorded("curl/healthy" if self.fits else "curl/mtu")
+            case ["ip", "-json", *_]:
+                read = json.loads(recorded("interface/healthy"))
+                read[0]["mtu"] = self.mtu
+                read[0]["stats64"]["rx"]["dropped"] = self.dropped
+                out = json.dumps(read)
+            case ["echo", *words]:
+                out = " ".join(words) + "\n"
+            case ["ip" | "iptables", *_]:
+                out = ""
+        return out
 
 
 @dataclass
@@ -77,6 +88,7 @@ class FakeMachine(Machine):
 
     def __init__(self, engine: FakeEngine, stack: str, name: str, joins: str, run_id: str) -> None:
         self.engine = engine
+        self.fake = engine
         self.name = name
         self.joins = joins
         self.lab_id = stack.removeprefix(naming.prefix())
@@ -91,14 +103,14 @@ class FakeMachine(Machine):
 
     def run(self, command: str, timeout: float = 30) -> Done:
         """Answer as the stack's network is now. Raises CannotRun when the stack is gone."""
-        stack = self.engine.stacks_up.get(self._stack)
+        stack = self.fake.stacks_up.get(self._stack)
         if stack is None:
             raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
         if command == "exit 3":
             return Done(command, 3, "", "", 0.0)
-        out = stack.network.answer(self.name, command)
+        out = stack.network.answer(command)
         if out is None:
-            return Done(command, 127, "", f"sh: {command.split()[0]}: not found", 0.0)
+            return Done(command, 127, "", f"sh: {command.split(maxsplit=1)[0]}: not found", 0.0)
         return Done(command, 0, out, "", 0.0)
 
     @property
@@ -227,7 +239,7 @@ class FakeEngine(Engine):
 
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Answer like a machine."""
-        return Network().answer(image, script) or ""
+        return Network().answer(script) or ""
 
     @contextmanager
     def beside(
@@ -255,7 +267,9 @@ class FakeEngine(Engine):
         yield iter([" ".join(command[1:])] if command[0] == "echo" else [])
 
     @contextmanager
-    def process(self, image: str, command: Sequence[str], stack: str, **_: Any) -> Iterator[Process]:
+    def process(
+        self, image: str, command: Sequence[str], stack: str, **_: Any
+    ) -> Iterator[Process]:
         """Run an `echo`."""
         yield FakeProcess(" ".join(command[1:]).encode() + b"\n")
 
@@ -264,7 +278,7 @@ class FakeProcess:
     """A program that has printed and ended."""
 
     def __init__(self, printed: bytes) -> None:
-        self.output = iter([(printed, None)])
+        self.output: Iterator[Part] = iter([(printed, None)])
 
     def wait(self, seconds: float) -> int:
         """Return success."""

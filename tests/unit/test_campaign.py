@@ -46,7 +46,7 @@ def walks(project: Project, monkeypatch: pytest.MonkeyPatch) -> Walks:
     assert project.root
     made = Walks()
     monkeypatch.setattr(Runner, "_pytest", made.walk)
-    monkeypatch.setattr(verify, "take_down", lambda *_: None)
+    monkeypatch.setattr(verify, "_take_down", lambda *_: None)
     monkeypatch.setattr(
         verify, "engines_of", lambda _term, chosen, _wanted: ({lab.id: Place for lab in chosen}, {})
     )

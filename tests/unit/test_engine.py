@@ -11,9 +11,9 @@ from threading import Thread
 import pytest
 from docker.models.containers import Container
 
-from faultlab.engine.container import DockerMachine
 from faultlab.core.errors import CannotRun
 from faultlab.engine import exec
+from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine
 from faultlab.engine.local import LocalEngine
 

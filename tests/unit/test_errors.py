@@ -22,6 +22,7 @@ from faultlab.report import catalogue
 from faultlab.run import placement
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run
+from tests.unit.fake import FakeEngine
 
 VERBS = ", ".join(repr(name) for name in cli.VERBS)
 CHECK = "checks/test_port_range.py"
@@ -145,16 +146,9 @@ def test_a_broken_docker_configuration(
     assert got.code == 3 and len(got.err.splitlines()) == 2
 
 
-class NothingUp:
-    """An engine that answers and has no container."""
-
-    def containers(self, **_labels: str) -> list[Any]:
-        return []
-
-
 @pytest.mark.parametrize("verb", ["shell", "use", "check", "hint", "fix"])
 def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "LocalEngine", NothingUp)
+    monkeypatch.setattr(placement, "LocalEngine", FakeEngine)
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
 
 

@@ -10,16 +10,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from faultlab.admin import status
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.engine import removal
 from faultlab.run import placement
 from tests.unit.conftest import Result, Run
+from tests.unit.fake import FakeEngine
 
 HOLD = """
 import sys
@@ -48,15 +47,6 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-class Quiet:
-    """An engine that answers and has nothing."""
-
-    def containers(self, **_labels: str) -> list[Any]:
-        return []
-
-    networks = volumes = containers
-
-
 @pytest.mark.parametrize("verb", ["start", "reset", "down"])
 def test_the_holder_is_named(
     verb: str,
@@ -64,7 +54,7 @@ def test_the_holder_is_named(
     faultlab: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "LocalEngine", Quiet)
+    monkeypatch.setattr(placement, "LocalEngine", FakeEngine)
     assert faultlab(verb, "mtu") == Result(
         3,
         "",
@@ -126,8 +116,8 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
-    monkeypatch.setattr(placement, "LocalEngine", Quiet)
-    monkeypatch.setattr(removal, "names", lambda _engine: ["faultlab-mtu"])
+    monkeypatch.setattr(placement, "LocalEngine", FakeEngine)
+    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: ["faultlab-mtu"])
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     got = faultlab("sweep", "--json")
     assert got.code == 3

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from faultlab.core.errors import CannotRun
+from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine
 from faultlab.probes import (
     ab,
@@ -343,9 +345,11 @@ def test_the_announced_segment_size(name: str, mss: int) -> None:
     ],
 )
 def test_the_state_of_a_container(name: str, state: State) -> None:
-    inspected = SimpleNamespace(attrs={"RestartCount": 2})
-    machine = SimpleNamespace(state=json.loads(recorded(f"container/{name}")), container=inspected)
-    assert container.state(cast("Machine", machine)) == state
+    attrs = {"RestartCount": 2, "State": json.loads(recorded(f"container/{name}"))}
+    inspected: Any = SimpleNamespace(attrs=attrs, labels={}, id="x", reload=lambda: None)
+    docker: Any = SimpleNamespace(errors=nullcontext)
+    machine = DockerMachine("nginx", inspected, docker, docker, 1.0)
+    assert container.state(machine) == state
 
 
 def test_processors() -> None:

@@ -22,6 +22,7 @@ from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.run.record import Record
 from faultlab.run.run import Run
+from tests.unit.fake import FakeEngine
 
 STEADY = at_least(1)
 MTU = labs.load("mtu")
@@ -33,15 +34,6 @@ class Idle(dict[str, Any]):
     name = "faultlab-mtu"
 
     def stopped(self) -> list[str]:
-        return []
-
-
-class Nowhere:
-    """An engine without containers."""
-
-    kernel = None
-
-    def containers(self, **_labels: str) -> list[Any]:
         return []
 
 
@@ -84,7 +76,7 @@ def reading(record: Record, left: list[float]) -> Run:
         ),
         evidence=(),
     )
-    return Run(cast("Any", Nowhere()), MTU, judge, cast("Stack", Idle()), record)
+    return Run(FakeEngine(), MTU, judge, cast("Stack", Idle()), record)
 
 
 def events(record: Record) -> list[str]:

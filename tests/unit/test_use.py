@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from faultlab.engine.contract import State
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
 from faultlab.observe.use import limits, namespace, rows, sections

@@ -23,11 +23,13 @@ class TestFakeEngine(EngineContract):
     """The fake engine keeps the contract."""
 
     @pytest.fixture(scope="class")
-    def engine(self) -> FakeEngine:
+    @classmethod
+    def engine(cls) -> FakeEngine:
         return FakeEngine()
 
     @pytest.fixture(scope="class")
-    def stack(self, engine: FakeEngine, tmp_path_factory: pytest.TempPathFactory) -> Stack:
+    @classmethod
+    def stack(cls, engine: FakeEngine, tmp_path_factory: pytest.TempPathFactory) -> Stack:
         engine.launch(labs.load("mtu"), "faultlab-mtu", "r", tmp_path_factory.mktemp("run"))
         made = Stack(engine, "faultlab-mtu")
         made.make_ready()
@@ -46,8 +48,8 @@ def begun(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_a_whole_lab(begun: Run) -> None:
     walk(begun)
     begun.down()
-    assert begun.phases[:4] == [HEALTHY, FAULTY, FIXED, "alternative 1"]
-    assert cheat(1) in begun.phases
+    wanted = {HEALTHY, FAULTY, FIXED, "alternative 1, before", "alternative 1", cheat(1)}
+    assert wanted <= {*begun.phases}
     told = Contract()
     for name in (name for name in dir(Contract) if name.startswith("test_")):
         test = getattr(told, name)

@@ -28,8 +28,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync import client
 from websockets.typing import Origin
 
-from faultlab.engine import attach
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.engine import attach
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.workshop import access, address, door, export, plan, site, tty, view

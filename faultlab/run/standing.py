@@ -1,0 +1,41 @@
+"""Standing: a stack that is up in a phase of its lab for as long as somebody needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from faultlab.engine.contract import Engine
+from faultlab.lab.model import Lab
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.run import Run
+
+
+@contextmanager
+def standing(
+    engine: Engine, lab: Lab, name: str, phase: str = "", meter: bool = True
+) -> Iterator[Run]:
+    """Bring a fresh stack up, prove its phase, and take it down when the body has ended.
+
+    `phase`: healthy, faulty or fixed; nothing is measured without one. `meter`: whether its
+    counters are written down. The caller holds the name. Raises SaidNo or CannotRun when the phase
+    cannot be proven.
+    """
+    run = Run.begin(engine, lab, name, meter)
+    try:
+        if phase:
+            _reach(run, phase)
+        yield run
+    finally:
+        run.down()
+
+
+def _reach(run: Run, phase: str) -> None:
+    run.healthy()
+    if phase == HEALTHY:
+        return
+    run.inject()
+    run.gate(FAULTY)
+    if phase == FIXED:
+        run.apply("fix", run.lab.fix)
+        run.fixed()

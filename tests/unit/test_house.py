@@ -1,0 +1,150 @@
+"""What the folders promise: who may import whom, and how long and how plain the code is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.unit.conftest import REPO
+
+PACKAGE = REPO / "faultlab"
+# From the ground to the roof; those in one line are neighbours.
+LAYERS = (
+    {"core"},
+    {"lab"},
+    {"engine"},
+    {"probes"},
+    {"run"},
+    {"admin", "observe", "verify", "learn", "report", "workshop", "score"},
+    {"cli"},
+)
+NEIGHBOURS = {
+    ("score", "observe"),
+    ("score", "report"),
+    ("workshop", "learn"),
+    ("report", "verify"),
+}
+MODULES = sorted(
+    str(file.relative_to(REPO).with_suffix("")).replace("/", ".").removesuffix(".__init__")
+    for file in PACKAGE.rglob("*.py")
+)
+MOST_LINES = 300  # of a module
+LONGEST = 40  # lines of a function
+# Words that begin a riddle, and no sentence.
+RIDDLES = ("What", "Those", "Who", "Whoever")
+
+
+def file_of(module: str) -> Path:
+    path = REPO / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(file_of(module).read_text())
+
+
+def imported(module: str) -> Iterator[str]:
+    """The modules and names of faultlab that a module imports, also later: `Later("…")`."""
+    for node in ast.walk(tree(module)):
+        match node:
+            case ast.ImportFrom(module=str(base), names=names) if base.split(".")[0] == "faultlab":
+                for alias in names:
+                    yield f"{base}.{alias.name}"
+            case ast.Import(names=names):
+                yield from (a.name for a in names if a.name.split(".")[0] == "faultlab")
+            case ast.Call(func=ast.Name(id="Later"), args=[ast.Constant(value=str(name))]):
+                yield name
+
+
+def folder(name: str) -> str:
+    """The folder of a module or of a name in it; empty for the package itself."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and (PACKAGE / parts[1]).is_dir() else ""
+
+
+def layer(of: str) -> int:
+    return next(level for level, folders in enumerate(LAYERS) if of in folders)
+
+
+def module_of(name: str) -> str:
+    """The module that an imported name is, or is in."""
+    return name if name in MODULES else name.rpartition(".")[0]
+
+
+def test_every_folder_has_its_layer() -> None:
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+    assert folders == set().union(*LAYERS)
+    for name in sorted(folders):
+        text = ast.get_docstring(tree(f"faultlab.{name}")) or ""
+        assert text.endswith("."), f"faultlab/{name} does not say what it is"
+
+
+def test_imports_go_down() -> None:
+    wrong = []
+    for module in filter(folder, MODULES):
+        for name in imported(module):
+            here, there = folder(module), folder(name)
+            if there and here != there and layer(there) >= layer(here):
+                wrong += [f"{module} imports {name}"] if (here, there) not in NEIGHBOURS else []
+    assert not wrong
+
+
+def test_no_module_imports_itself_by_others() -> None:
+    graph = {name: {module_of(to) for to in imported(name)} - {name} for name in MODULES}
+    left = {name: {to for to in its if to in graph} for name, its in graph.items()}
+    while ready := [name for name, its in left.items() if not its]:
+        for name in ready:
+            del left[name]
+        left = {name: its - set(ready) for name, its in left.items()}
+    assert not left, f"a circle among {', '.join(sorted(left))}"
+
+
+def test_private_names_stay_at_home() -> None:
+    every = [(module, name) for module in MODULES for name in imported(module)]
+    last = [(module, name, name.rpartition(".")[2]) for module, name in every]
+    assert not [x for x in last if x[2].startswith("_") and not x[2].endswith("__")]
+
+
+def test_docker_stays_in_the_engine() -> None:
+    """Above it there is neither the SDK, nor a kernel that may be None."""
+    sdk = re.compile(
+        r"^\s*(import docker|from docker)\b|kernel is (not )?None"
+        r"|\.client\.(containers|images|api|networks|volumes)\b",
+        re.MULTILINE,
+    )
+    above = [module for module in MODULES if folder(module) not in ("engine", "")]
+    assert not [module for module in above if sdk.search(file_of(module).read_text())]
+
+
+def test_nothing_is_long() -> None:
+    long = [name for name in MODULES if len(file_of(name).read_text().splitlines()) > MOST_LINES]
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                long += [f"{module}.{node.name}"] if lines > LONGEST else []
+    assert not long
+
+
+def test_no_docstring_is_a_riddle() -> None:
+    found = []
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+                text = ast.get_docstring(node) or ""
+                found += [text] if text.startswith(tuple(f"{word} " for word in RIDDLES)) else []
+    assert not found
+
+
+def test_no_setting_goes_by_the_environment() -> None:
+    """A namespace is an argument. A program is given its environment when it is started."""
+    found = []
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+                found += [module] if ast.unparse(node.value) == "os.environ" else []
+    assert not found
