@@ -1,5 +1,5 @@
 """`python -m faultlab` is the same as `faultlab`."""
 
-from faultlab.cli import entry
+from faultlab.cli.main import entry
 
 entry()

@@ -1,6 +1,6 @@
 """Later: a module that is imported when it is first used.
 
-One command uses one verb of many, and `--help` needs none of them.
+One verb of many asks Docker, and the others need not wait until its SDK is imported.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from faultlab import cli
+from faultlab.cli.main import main
 from faultlab.core import paths
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.8)
@@ -51,10 +51,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copy(RECORDED / "timeline.jsonl", run)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAULTLAB_ROOT", str(root))
-        assert cli.main(["report", RUN]) == 0
-        assert cli.main(["report", "--all"]) == 0
+        assert main(["report", RUN]) == 0
+        assert main(["report", "--all"]) == 0
         card = ["scorecard", str(SCORE), "--page", str(root / "runs/scorecard.html")]
-        assert cli.main(card) == 0
+        assert main(card) == 0
         yield root / "runs"
 
 

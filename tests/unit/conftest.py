@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from faultlab import cli
+from faultlab.cli.main import main
 from faultlab.engine import compose
 from faultlab.lab import images
 
@@ -126,7 +126,7 @@ def faultlab(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*words: str) -> Result:
         capsys.readouterr()
         try:
-            code = cli.main(list(words))
+            code = main(list(words))
         except SystemExit as stop:
             code = int(stop.code or 0)
         said = capsys.readouterr()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from faultlab.cli.main import VERBS
 from faultlab.core import command, lock
 from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
@@ -34,17 +35,40 @@ def imported_after(code: str) -> set[str]:
 
 
 def test_the_help_imports_no_heavy_package() -> None:
-    code = "from faultlab import cli\ntry: cli.main(['start', '--help'])\nexcept SystemExit: pass"
+    code = "from faultlab.cli.main import main\nmain(['start', '--help'])"
     assert imported_after(code) == set()
 
 
 def test_the_catalogue_needs_neither_docker_nor_markdown() -> None:
-    assert imported_after("from faultlab import cli\ncli.main(['list'])") == {"pydantic", "rich"}
+    code = "from faultlab.cli.main import main\nmain(['list'])"
+    assert imported_after(code) == {"pydantic", "rich"}
 
 
 def test_a_hint_imports_no_docker() -> None:
     verb = "from faultlab.learn import hints; from faultlab.engine import peek"
     assert not imported_after(verb) & {"docker", "requests", "rich"}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("fix mtu -1", {"lab": "mtu", "stage": -1}),
+        ("mystery --seed -7", {"seed": -7}),
+        ("mystery --seed=-7", {"seed": -7}),
+        ("use --seconds .5 mtu --json web", {"lab": "mtu", "machine": "web", "seconds": 0.5}),
+        ("use mtu", {"machine": None, "seconds": 2.0}),
+        ("shell mtu", {"machine": "client"}),
+        ("start --blind mtu gzip --engine vm", {"labs": ("mtu", "gzip"), "wanted": "vm"}),
+        ("start -- --odd -", {"labs": ("--odd", "-"), "blind": False}),
+        ("verify --all --json - --jobs 2", {"labs": (), "json_file": "-", "jobs": 2}),
+        ("verify mtu --quick gzip", {"labs": ("mtu", "gzip"), "quick": True, "everything": False}),
+        ("class --name a --name b start", {"file": "class.toml", "names": ("a", "b")}),
+    ],
+)
+def test_words_are_read_in_any_order(line: str, named: dict[str, Any]) -> None:
+    verb, *words = line.split()
+    got = VERBS[verb].make_context(verb, words).params
+    assert {name: got[name] for name in named} == named
 
 
 @pytest.mark.parametrize(

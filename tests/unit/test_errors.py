@@ -15,7 +15,7 @@ import docker
 import pytest
 from docker.context import ContextAPI
 
-from faultlab import cli
+from faultlab.cli import main as cli
 from faultlab.core import paths
 from faultlab.lab import check
 from faultlab.report import catalogue
@@ -24,7 +24,6 @@ from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run
 from tests.unit.fake import FakeEngine
 
-VERBS = ", ".join(repr(name) for name in cli.VERBS)
 CHECK = "checks/test_port_range.py"
 NOWHERE = "unix:///nonexistent.sock"
 NEED_DOCKER = [
@@ -45,23 +44,50 @@ def said(problem: str, hint: str, code: int) -> Result:
 @pytest.mark.parametrize(
     ("line", "problem", "hint"),
     [
-        ("", "The following arguments are required: COMMAND.", "faultlab --help"),
-        ("start", "The following arguments are required: LAB.", "faultlab start --help"),
+        ("", "Missing command.", "faultlab --help"),
+        ("start", "Missing argument 'LAB...'.", "faultlab start --help"),
         (
             "fly mtu",
             "There is no command 'fly'.",
             "faultlab --help",
         ),
-        ("start mtu --now", "Unrecognized arguments: --now.", "faultlab --help"),
-        ("hint mtu somaxconn", "Unrecognized arguments: somaxconn.", "faultlab --help"),
+        ("start mtu --now", "No such option '--now'.", "faultlab start --help"),
+        (
+            "list --mark",
+            "No such option '--mark'. Did you mean '--markdown'?",
+            "faultlab list --help",
+        ),
+        ("list --json=1", "Option '--json' does not take a value.", "faultlab list --help"),
+        (
+            "hint mtu somaxconn",
+            "Got unexpected extra argument (somaxconn).",
+            "faultlab hint --help",
+        ),
+        (
+            "start mtu --engine moon",
+            "Invalid value for '--engine': 'moon' is not one of 'local', 'vm', 'auto'.",
+            "faultlab start --help",
+        ),
+        (
+            "vm",
+            "Missing argument '{up|down|ssh|status|reset}'. "
+            "Choose from: up, down, ssh, status, reset.",
+            "faultlab vm --help",
+        ),
+        ("diagnose --cause mtu", "Missing option '--component'.", "faultlab diagnose --help"),
         (
             "verify mtu --jobs two",
-            "Argument --jobs: invalid int value: 'two'.",
+            "Invalid value for '--jobs': 'two' is not a valid integer.",
             "faultlab verify --help",
         ),
         (
             "verify mtu --repeat",
-            "Argument --repeat: expected one argument.",
+            "Option '--repeat' requires an argument.",
+            "faultlab verify --help",
+        ),
+        (
+            "verify mtu --json --quick",
+            "Option '--json' requires an argument.",
             "faultlab verify --help",
         ),
         (

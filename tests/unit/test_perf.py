@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.cli import main
+from faultlab.cli.main import main
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
 from faultlab.observe import flame, profiler

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from faultlab import cli
+from faultlab import __version__
+from faultlab.cli import main as cli
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.learn.hints import told
@@ -197,13 +198,15 @@ def test_help(faultlab: Run) -> None:
     got = faultlab("--help")
     assert got.code == 0
     assert got.out.index("examples:") < got.out.index("exit codes:")
+    assert faultlab("-h") == got
+    assert faultlab("--version").out == f"faultlab {__version__}\n"
     assert [v for v in cli.VERBS if not re.search(rf"^ +{v}\b", got.out, re.MULTILINE)] == []
 
 
 @each_verb
 def test_the_help_of_a_verb(verb: str, faultlab: Run) -> None:
     got = faultlab(verb, "--help")
-    assert got.code == 0
+    assert got.code == 0 and faultlab(verb, "-h") == got
     examples, exits = got.out[got.out.index("examples:") :].split("exit codes:")
     assert f"faultlab {verb}" in examples
     assert re.findall(r"\b([0-3])  ", exits) == ["0", "1", "2", "3"]
@@ -214,11 +217,11 @@ def test_the_help_of_a_verb(verb: str, faultlab: Run) -> None:
 def test_the_examples_of_a_verb_can_be_typed(verb: str) -> None:
     assert cli.VERBS[verb].examples
     for example in cli.VERBS[verb].examples:
-        program, *words = shlex.split(example)
-        arguments = cli.parser().parse_args(words)
-        assert (program, arguments.verb) == ("faultlab", verb)
-        named = getattr(arguments, "labs", None) or getattr(arguments, "lab", None) or "mtu"
-        chosen = named if isinstance(named, list) else [named]
+        program, name, *words = shlex.split(example)
+        assert (program, name) == ("faultlab", verb)
+        arguments = cli.VERBS[verb].make_context(verb, words).params
+        named = arguments.get("labs") or arguments.get("lab") or "mtu"
+        chosen = named.split(",") if isinstance(named, str) else named
         assert set(chosen) <= {*LABS, "README.md", "mystery"}
 
 

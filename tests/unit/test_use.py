@@ -495,7 +495,11 @@ def test_a_daemon_that_has_ended(up: Up, faultlab: Run) -> None:
         ("mtu nginx", "nginx is a daemon of web; its machines: client, web.", "use mtu web"),
         ("mtu --seconds 0", "--seconds takes a number up to 300, got 0.", "use --help"),
         ("mtu --seconds nan", "--seconds takes a number up to 300, got nan.", "use --help"),
-        ("mtu --seconds two", "Argument --seconds: invalid float value: 'two'.", "use --help"),
+        (
+            "mtu --seconds two",
+            "Invalid value for '--seconds': 'two' is not a valid float.",
+            "use --help",
+        ),
     ],
 )
 def test_bad_input(words: str, problem: str, hint: str, up: Up, faultlab: Run) -> None:

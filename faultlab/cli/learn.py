@@ -1,0 +1,124 @@
+"""Learn: the verbs of one person at one lab."""
+
+from __future__ import annotations
+
+from click import argument, option
+
+from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.core import defaults
+from faultlab.core.defaults import Wanted
+from faultlab.core.terminal import Terminal
+
+
+@verb("mtu", "mtu somaxconn gzip", "mtu --engine vm", "mtu --blind")
+@many("labs", "a lab of `faultlab list`, or several", required=True)
+@option("--blind", is_flag=True, help="as a mystery, for somebody else")
+@ENGINE
+def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: Wanted) -> None:
+    """Bring a lab up, prove its symptom, print the ticket; or several side by side."""
+    if len(set(labs)) > 1:
+        from faultlab.learn import several
+
+        several.start(term, labs, wanted, blind)
+    else:
+        from faultlab.learn import learner
+
+        learner.start(term, labs[0], wanted, blind)
+
+
+@verb("mtu", "mtu web")
+@LAB
+@argument("machine", default="client", help="machine or daemon (client)")
+def shell(_term: Terminal, lab: str, machine: str) -> None:
+    """Log in to a machine of a lab that is up."""
+    from faultlab.learn import learner
+
+    learner.shell(lab, machine)
+
+
+@verb("mtu")
+@LAB
+def hint(term: Terminal, lab: str) -> None:
+    """Give the next rung of the hint ladder."""
+    from faultlab.learn import hints
+
+    hints.hint(term, lab)
+
+
+@verb("mtu", "mtu --json")
+@LAB
+def check(term: Terminal, lab: str) -> None:
+    """Measure the symptom as it is now: is it fixed?"""
+    from faultlab.learn import learner
+
+    learner.check(term, lab)
+
+
+@verb("mtu", "packet-loss 2")
+@LAB
+@argument("stage", required=False, type=int, help="only this of several faults (all)")
+def fix(term: Terminal, lab: str, stage: int | None) -> None:
+    """Apply the documented fix."""
+    from faultlab.learn import learner
+
+    learner.fix(term, lab, stage)
+
+
+@verb("mtu", "mystery --give-up")
+@LAB
+@option("--give-up", is_flag=True, help="a mystery: say what it was")
+def debrief(term: Terminal, lab: str, give_up: bool) -> None:
+    """Show the lesson; of a mystery, what it was and what your answer is worth."""
+    from faultlab.learn import learner, mystery
+
+    if lab == defaults.MYSTERY:
+        mystery.debrief(term, give_up)
+    else:
+        learner.debrief(term, lab)
+
+
+@verb("", "--tier web --level 3", "--seed 7")
+@option("--seed", type=int, metavar="S", help="the same draw again (by chance)")
+@option("--tier", metavar="TIER", help="web, app or data (all)")
+@option("--level", type=int, metavar="N", help="of this level or below, 1 to 5 (5)")
+@ENGINE
+def mystery(
+    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: Wanted
+) -> None:
+    """Start a lab that is drawn, and does not say which it is."""
+    from faultlab.learn import mystery
+
+    mystery.start(term, seed, tier, level, wanted)
+
+
+@verb(
+    "--component web --resource network --cause mtu",
+    "--component none --resource none --cause none",
+)
+@option("--component", required=True, metavar="WORD", help="component, or none")
+@option("--resource", required=True, metavar="WORD", help="resource, or none")
+@option("--cause", required=True, metavar="WORD", help="cause, or none")
+def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
+    """Say what is wrong in the mystery that is up, in the words of `terms`."""
+    from faultlab.learn import mystery
+
+    mystery.diagnose(term, component, resource, cause)
+
+
+@verb("mtu")
+@LAB
+@ENGINE
+def reset(term: Terminal, lab: str, wanted: Wanted) -> None:
+    """Go back to the injected state."""
+    from faultlab.learn import learner
+
+    learner.reset(term, lab, wanted)
+
+
+@verb("mtu")
+@LAB
+def down(term: Terminal, lab: str) -> None:
+    """Remove a lab."""
+    from faultlab.learn import learner
+
+    learner.down(term, lab)

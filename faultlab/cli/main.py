@@ -1,0 +1,117 @@
+"""Main: all verbs as one program, its exit codes, and the signals that end it."""
+
+from __future__ import annotations
+
+import locale
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from faultlab import __version__
+from faultlab.cli import admin, learn, observe, report, score, verify, workshop
+from faultlab.cli.verb import SETTINGS, Verb, ending
+from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.terminal import Terminal
+
+VERBS = {
+    verb.name: verb
+    for group in (learn, observe, workshop, verify, score, report, admin)
+    for verb in vars(group).values()
+    if isinstance(verb, Verb)
+}
+
+
+class _Program(click.Group):
+    """The group of all verbs, in the order of their files."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the verbs."""
+        return list(self.commands)
+
+
+@click.group(
+    cls=_Program,
+    commands=VERBS,
+    no_args_is_help=False,
+    context_settings=SETTINGS,
+    epilog=ending(f"faultlab {words}" for words in ("list", "start mtu", "check mtu", "down mtu")),
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def program() -> None:
+    """One documented failure in a real stack, proven by measurement."""
+
+
+def main(argv: list[str]) -> int:
+    """Run one command line and return its exit code; no traceback for what a user can cause."""
+    _reach_us_when_told_to_stop()
+    verb = VERBS.get(argv[0]) if argv else None
+    term = Terminal("--json" in argv and not (verb and verb.has_own_json))
+    try:
+        _run(argv, term, f"faultlab {verb.name} --help" if verb else "faultlab --help")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` has seen enough
+        return CannotRun.exit_code
+    except (Exception, KeyboardInterrupt) as error:
+        problem = _problem(error)
+        term.problem(problem)
+        return problem.exit_code
+    return 0
+
+
+def _run(argv: list[str], term: Terminal, hint: str) -> None:
+    """Run one command line by click, but not by its `main`, which has other exit codes."""
+    try:
+        with program.make_context("faultlab", list(argv), obj=term) as ctx:
+            program.invoke(ctx)
+    except click.exceptions.Exit:
+        return  # after --help and --version
+    except click.UsageError as error:
+        text = " ".join(error.format_message().split())
+        if isinstance(error, click.NoSuchCommand):
+            text = f"There is no command {error.command_name!r}."
+        raise BadInput(text if text.endswith((".", "?", "?)")) else f"{text}.", hint) from error
+
+
+def _problem(error: BaseException) -> Problem:
+    """Return an error as a user is told it; with FAULTLAB_DEBUG, raise one that is ours."""
+    match error:
+        case Problem():
+            return error
+        case KeyboardInterrupt():
+            return CannotRun("Interrupted.", "faultlab status")
+        case OSError():
+            hint = f"ls -l {error.filename}" if isinstance(error, PermissionError) else "df -h"
+            return CannotRun(f"{error.filename or 'A file'}: {error.strerror}.", hint)
+    if os.environ.get("FAULTLAB_DEBUG"):
+        raise error
+    text = f"faultlab itself failed: {type(error).__name__}: {error}"
+    return CannotRun(text, "type it again with FAULTLAB_DEBUG=1 before it")
+
+
+def _reach_us_when_told_to_stop() -> None:
+    """SIGTERM ends us as Ctrl-C does: through the clean-up."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, stop)
+
+
+def _in_utf8() -> None:
+    """Begin again in UTF-8 mode where the locale's encoding is another one: our files are UTF-8."""
+    if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):
+        sys.stdout.flush()
+        utf8 = {**os.environ, "PYTHONUTF8": "1"}  # for the Pythons that we start, too
+        os.execve(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]], utf8)
+
+
+def entry() -> NoReturn:
+    """The console script."""
+    _in_utf8()
+    sys.exit(main(sys.argv[1:]))

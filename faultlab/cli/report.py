@@ -1,0 +1,89 @@
+"""Report: the verbs that show the catalogue and the runs that were recorded."""
+
+from __future__ import annotations
+
+from click import argument, option
+
+from faultlab.cli.verb import many, verb
+from faultlab.core.terminal import Terminal
+
+RUN = argument("run", help="a run of `faultlab runs`")
+
+
+@verb("", "mtu --last 5", "--json")
+@argument("lab", required=False, help="only of this lab (all)")
+@option("--last", default=20, metavar="N", help="how many (20)")
+def runs(term: Terminal, lab: str | None, last: int) -> None:
+    """List the runs that are recorded, the newest first."""
+    from faultlab.report import history
+
+    history.runs(term, lab, last)
+
+
+@verb("20261121-205240-temp-tables-ccfd")
+@RUN
+def show(term: Terminal, run: str) -> None:
+    """Tell the story of a recorded run: what happened, what was measured (a spoiler)."""
+    from faultlab.report import history
+
+    history.show(term, run)
+
+
+@verb("20261121-205240-temp-tables-ccfd")
+@RUN
+def judge(term: Terminal, run: str) -> None:
+    """Judge a recorded run by today's limits, without Docker."""
+    from faultlab.report import judge
+
+    judge.judge(term, run)
+
+
+@verb("", "--all")
+@argument("run", required=False, help="a run of `faultlab runs` (the newest)")
+@option("--all", "everything", is_flag=True, help="the catalogue with every lab's runs")
+def report(term: Terminal, run: str | None, everything: bool) -> None:
+    """Make a page about a run, or about all of them, for a browser (a spoiler)."""
+    from faultlab.report import index, page
+
+    if everything:
+        index.show(term)
+    else:
+        page.show(term, run)
+
+
+@verb("bandwidth", "bandwidth --to picture.svg")
+@argument("run", metavar="RUN|LAB", help="a run, or a lab: its newest with a sweep")
+@option("--to", metavar="FILE", help="where to (runs/RUN/sweep.svg)")
+def plot(term: Terminal, run: str, to: str | None) -> None:
+    """Draw what a run measured under a growing load, as SVG (a spoiler)."""
+    from faultlab.report import plot
+
+    plot.draw(term, run, to)
+
+
+@verb("", "--json")
+@option("--markdown", is_flag=True, help="as the table of the README")
+def list_(term: Terminal, markdown: bool) -> None:
+    """Show the catalogue."""
+    from faultlab.report import catalogue
+
+    catalogue.show(term, markdown=markdown)
+
+
+@verb("", "--json")
+def terms(term: Terminal) -> None:
+    """List the causes, components and resources that a diagnosis can name."""
+    from faultlab.report import catalogue
+
+    catalogue.terms(term)
+
+
+@verb("", "conntrack", "--markdown")
+@many("labs", "only these labs")
+@option("--markdown", is_flag=True, help="as it stands in docs/origins.md")
+@option("--picture", metavar="FILE", help="draw cases that follow each other, as SVG")
+def origins(term: Terminal, labs: tuple[str, ...], markdown: bool, picture: str | None) -> None:
+    """Show measured figures beside those of the documents of origin, and beside the limits."""
+    from faultlab.report import references_page
+
+    references_page.show(term, labs, markdown=markdown, picture=picture)

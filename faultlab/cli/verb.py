@@ -1,0 +1,97 @@
+"""Verb: one command of the command line, how it reads its words, and what ends its help.
+
+The functions behind verbs import what they need when they are called; `--help` needs none of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from faultlab.core import defaults
+
+SETTINGS = {"help_option_names": ["-h", "--help"]}  # of click, for the program and each verb
+_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+
+LAB = click.argument("lab", help="a lab of `faultlab list`")
+ENGINE = click.option(
+    "--engine",
+    "wanted",
+    type=click.Choice(defaults.WANTED),
+    default="auto",
+    help="where it runs; auto: here if it can (auto)",
+)
+
+
+def many(name: str, text: str, required: bool = False) -> Callable[[Any], Any]:
+    """Return an argument for any number of words; its name is a plural."""
+    one = name.removesuffix("s").upper()
+    metavar = f"{one}..." if required else f"[{one}]..."
+    return click.argument(name, nargs=-1, required=required, metavar=metavar, help=text)
+
+
+def ending(examples: Iterable[str]) -> str:
+    """Return what stands below the options in a help: examples and exit codes, line by line."""
+    return "\n  ".join(("\b\nexamples:", *examples)) + (
+        "\n\n\b\nexit codes:\n"
+        "  0  pass      1  the system under test said no\n"
+        "  2  usage or bad input      3  unknown, or cannot run here"
+    )
+
+
+class Verb(click.Command):
+    """A command with examples. It has a flag `--json`, unless its `--json` takes a file."""
+
+    def __init__(self, *, examples: tuple[str, ...], **facts: Any) -> None:
+        super().__init__(epilog=ending(examples), context_settings=SETTINGS, **facts)
+        self.examples = examples
+        self.has_own_json = any("--json" in param.opts for param in self.params)
+        if not self.has_own_json:
+            text = "print one JSON object instead"
+            self.params += [click.Option(["--json"], is_flag=True, expose_value=False, help=text)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words after the name of the verb. Raises UsageError.
+
+        Two things are not as in click: `-1` is a number where no option takes it, and an option
+        is not the value of the one before it (`--json --quick` lacks a file).
+        """
+        options = [param for param in self.params if isinstance(param, click.Option)]
+        valued = {name for each in options if not each.is_flag for name in each.opts}
+        first: list[str] = []
+        last: list[str] = []
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                last += words
+            elif not _is_option(word):
+                last.append(word)
+            else:
+                first.append(word)
+                if word in valued:
+                    first.append(next(words, "--"))
+                    if _is_option(first[-1]):
+                        raise click.BadOptionUsage(word, f"Option '{word}' requires an argument.")
+        return super().parse_args(ctx, [*first, "--", *last])
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-" and not _NUMBER.fullmatch(word)
+
+
+def verb(*examples: str) -> Callable[[Callable[..., None]], Verb]:
+    """Make a verb of a function: its name, its docstring as help, and words to type as examples.
+
+    The function is called with the terminal, its arguments and its options.
+    """
+
+    def made(act: Callable[..., None]) -> Verb:
+        name = act.__name__.removesuffix("_")
+        lines = tuple(f"faultlab {name} {words}".rstrip() for words in examples)
+        command = click.command(name, Verb, examples=lines, short_help=act.__doc__)
+        return command(click.pass_obj(act))
+
+    return made

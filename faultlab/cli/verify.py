@@ -1,0 +1,79 @@
+"""Verify: the verbs that prove the labs themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from click import option
+
+from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.core import defaults
+from faultlab.core.defaults import Wanted
+from faultlab.core.terminal import Terminal
+
+
+@verb(
+    "mtu somaxconn",
+    "--all --quick --jobs 2",
+    "--all --repeat 3 --json result.json",
+    "--all --junit result.xml",
+)
+@many("labs", "labs to verify")
+@option("--all", "everything", is_flag=True, help="every lab")
+@option("--jobs", default=1, metavar="N", help="labs side by side (1)")
+@option("--quick", is_flag=True, help="fix, one cheat, and what is next")
+@option("--repeat", default=1, metavar="N", help="times each (1)")
+@option(
+    "--json", "json_file", metavar="FILE", help="where cases are kept; what was cut off goes on"
+)
+@option("--junit", "junit_file", metavar="FILE", help="write the result as JUnit XML")
+@ENGINE
+def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> None:
+    """Run the whole contract of labs, judged by pytest."""
+    from faultlab.verify import verify
+
+    verify.verify(term, labs, **how)
+
+
+@verb("mtu iptables-drop", "--all --json", "--recorded")
+@many("labs", "labs to run")
+@option("--all", "everything", is_flag=True, help="every lab")
+@option("--recorded", is_flag=True, help="newest recorded rows; run nothing")
+@ENGINE
+def matrix(
+    term: Terminal, labs: tuple[str, ...], everything: bool, recorded: bool, wanted: Wanted
+) -> None:
+    """Look for the evidence of every lab in every other one."""
+    from faultlab.verify import matrix
+
+    if recorded:
+        matrix.again(term)
+    else:
+        matrix.show(term, labs, everything, wanted)
+
+
+@verb(
+    "",
+    "runs/campaign.json",
+    "runs/campaign.json --collect docs/reliability.json",
+    "--markdown docs/reliability.json",
+)
+@many("files", f"what `faultlab verify --json` or --collect wrote ({defaults.RELIABILITY})")
+@option("--markdown", is_flag=True, help="as it stands in docs/reliability.md")
+@option("--collect", metavar="INTO", help="add their walks to this file")
+def reliability(
+    term: Terminal, files: tuple[str, ...], markdown: bool, collect: str | None
+) -> None:
+    """Say how often each lab passes, and how far its measures keep from their limits."""
+    from faultlab.verify import reliability_page
+
+    reliability_page.show(term, files, markdown=markdown, collect=collect)
+
+
+@verb("mtu")
+@LAB
+def transcript(term: Terminal, lab: str) -> None:
+    """Run a lab and record the transcripts of its lesson (for authors)."""
+    from faultlab.verify import transcript
+
+    transcript.record(term, lab)
