@@ -1,0 +1,67 @@
+"""Runs that were recorded before are judged as they were: their readings stay readable.
+
+Each is a run of `faultlab verify`; `recorded/runs/judged.json` holds what `faultlab judge --json`
+said of it. Write that file anew only when a limit was changed on purpose:
+`python -m tests.unit.test_recorded`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab.lab import load as labs
+from tests.unit.conftest import REPO, Project, Run
+
+RUNS = REPO / "tests/recorded/runs"
+JUDGED = RUNS / "judged.json"
+RECORDED = sorted(file.stem for file in RUNS.glob("*.json") if file != JUDGED)
+NOT_RECORDED = {"bandwidth", "swap", "throughput"}
+
+
+def test_every_lab_has_a_recorded_run() -> None:
+    assert {*RECORDED} == {*labs.ids()} - NOT_RECORDED
+
+
+@pytest.mark.parametrize("lab_id", RECORDED)
+def test_it_is_judged_as_before(lab_id: str, project: Project, faultlab: Run) -> None:
+    record = json.loads((RUNS / f"{lab_id}.json").read_text())
+    folder = project.root / "runs" / record["id"]
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(record))
+    got = faultlab("judge", record["id"], "--json")
+    assert got.code == 0, got.err
+    assert json.loads(got.out) == json.loads(JUDGED.read_text())[lab_id]
+
+
+def main() -> None:
+    """Write what is said of each run today."""
+    said: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as root:
+        for name in ("labs", "checks", "images"):
+            Path(root, name).symlink_to(REPO / name)
+        for lab_id in RECORDED:
+            record = json.loads((RUNS / f"{lab_id}.json").read_text())
+            folder = Path(root, "runs", record["id"])
+            folder.mkdir(parents=True)
+            (folder / "run.json").write_text(json.dumps(record))
+            done = subprocess.run(
+                [sys.executable, "-m", "faultlab", "judge", record["id"], "--json"],
+                env={**os.environ, "FAULTLAB_ROOT": root},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            said[lab_id] = json.loads(done.stdout)
+    JUDGED.write_text(json.dumps(said, indent=0) + "\n")
+
+
+if __name__ == "__main__":
+    main()
