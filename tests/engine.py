@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
@@ -90,18 +91,19 @@ class EngineContract:
         assert engine.images.missing() == []
 
     def test_another_stack_is_not_there(self, engine: Engine) -> None:
-        assert not Stack(engine, "faultlab-nothing") and engine.leftovers("faultlab-nothing") == []
-        engine.down("faultlab-nothing")
+        name = stack_name("nothing")
+        assert not Stack(engine, name) and engine.leftovers(name) == []
+        engine.down(name)
         with pytest.raises(CannotRun, match="web is not there any more"):
-            _ = Stack(engine, "faultlab-nothing")["web"]
+            _ = Stack(engine, name)["web"]
 
     def test_nothing_is_left(self, engine: Engine, tmp_path: Path) -> None:
         lab = labs.load("mtu").called("left")
-        engine.launch(lab, "faultlab-left", "r", tmp_path)
+        engine.launch(lab, stack_name("left"), "r", tmp_path)
         assert (tmp_path / "compose.yaml").is_file()
-        assert len(engine.leftovers("faultlab-left")) >= 4
-        gone = Stack(engine, "faultlab-left")["web"]
-        engine.down("faultlab-left")
-        assert engine.leftovers("faultlab-left") == [] and not Stack(engine, "faultlab-left")
+        assert len(engine.leftovers(stack_name("left"))) >= 4
+        gone = Stack(engine, stack_name("left"))["web"]
+        engine.down(stack_name("left"))
+        assert engine.leftovers(stack_name("left")) == [] and not Stack(engine, stack_name("left"))
         with pytest.raises(CannotRun):
             gone.run("echo here")

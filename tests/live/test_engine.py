@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from faultlab.core.naming import stack_name
 from faultlab.engine import libvirt, vm
 from faultlab.engine.contract import Engine
 from faultlab.engine.local import LocalEngine
@@ -13,21 +14,20 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
 
-NAME = "faultlab-engine"
-
 
 class _OnDocker(EngineContract):
     @pytest.fixture(scope="class")
     @classmethod
     def stack(cls, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         engine.images.ensure(lambda _: None)
+        name = stack_name("engine")
         try:
-            engine.launch(labs.load("mtu"), NAME, "r", tmp_path_factory.mktemp("run"))
-            made = Stack(engine, NAME)
+            engine.launch(labs.load("mtu"), name, "r", tmp_path_factory.mktemp("run"))
+            made = Stack(engine, name)
             made.make_ready()
             yield made
         finally:
-            engine.down(NAME)
+            engine.down(name)
 
 
 class TestLocal(_OnDocker):
