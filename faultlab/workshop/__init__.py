@@ -5,5 +5,5 @@ lets the seats start, check and end labs, as `slots` become free, on `stacks` th
 up. `site` is all that a browser can ask for: `page`, `streams`, `actions` and `terminals`, each
 behind `guard`, which knows from `access` who may come in; `tty` is one terminal, `view` what a page
 shows. `verbs` are the commands: they keep a class in its `folder`, and `server` serves it at an
-`address`, with the sockets of `door`.
+`address`, with the sockets of `connections`.
 """

@@ -13,7 +13,7 @@ from faultlab.core.errors import BadInput
 from faultlab.lab.model import Limit
 from faultlab.workshop.access import Keys
 from faultlab.workshop.guard import Guard
-from faultlab.workshop.roster import NEW_LINK
+from faultlab.workshop.journal import Event
 from faultlab.workshop.session import Session
 from faultlab.workshop.terminals import Terminals
 
@@ -73,7 +73,7 @@ class Actions:
                 self.session.next(seat)
             case "new-link":
                 self.keys.replace(number, self.session.plan.hours)
-                self.session.note(NEW_LINK, number)
+                self.session.note(Event.NEW_LINK, number)
                 self.terminals.end_stale()
                 return JSONResponse({"link": self._link(request, number)})
             case "link":

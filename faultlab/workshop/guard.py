@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from faultlab.workshop.access import Allowance, Keys, Visitor
-from faultlab.workshop.roster import REFUSED
+from faultlab.workshop.journal import Event
 from faultlab.workshop.session import Session
 
 COOKIE = "faultlab"
@@ -98,7 +98,7 @@ class Guard:
     def note(self, visitor: Visitor, asked: str) -> None:
         """Note a refusal in the journal, where the trainer sees it; of many only some."""
         if not visitor.trainer and self._noted.take(str(visitor.number)):
-            self.session.note(REFUSED, visitor.number, asked=asked[:_MOST_PATH])
+            self.session.note(Event.REFUSED, visitor.number, asked=asked[:_MOST_PATH])
 
     async def facts(self, request: Request, visitor: Visitor) -> dict[str, Any]:
         """Return the JSON object that an action comes with. Raises HTTPException."""

@@ -10,12 +10,34 @@ import json
 import os
 import time
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from faultlab.core.errors import CannotRun
 
-Event = dict[str, Any]  # t: seconds since 1970; what; seat: from 1, where it is one seat's
+Entry = dict[str, Any]  # t: seconds since 1970; what: an Event; seat: from 1, where it is one's
+
+
+class Event(StrEnum):
+    """Something that happens in a class, as the journal says it."""
+
+    PLANNED = "planned"
+    OPENED = "opened"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    ENDED = "ended"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    CHECKED = "checked"
+    HINTED = "hinted"
+    ANSWERED = "answered"
+    GAVE_UP = "gave up"
+    TIME_OVER = "time over"
+    MOVED_ON = "moved on"
+    REFUSED = "refused"
+    NEW_LINK = "new link"
 
 
 class Journal:
@@ -27,7 +49,7 @@ class Journal:
         `mend`: take a line away that was cut off; only for whoever holds the class.
         """
         self.file = file
-        self.events: list[Event] = []
+        self.events: list[Entry] = []
         whole = file.read_bytes() if file.exists() else b""
         kept = whole[: whole.rfind(b"\n") + 1]
         for number, line in enumerate(kept.splitlines(), 1):
@@ -42,9 +64,9 @@ class Journal:
         if mend and len(kept) != len(whole):
             os.truncate(file, len(kept))
 
-    def add(self, what: str, seat: int | None = None, **facts: Any) -> Event:
+    def add(self, what: Event, seat: int | None = None, **facts: Any) -> Entry:
         """Write an event down, and only then let it count. Raises CannotRun: a full disk, say."""
-        event: Event = {"t": round(time.time(), 3), "what": what}
+        event: Entry = {"t": round(time.time(), 3), "what": what}
         event |= {"seat": seat} if seat is not None else {}
         event |= facts
         was = self.file.stat().st_size if self.file.exists() else None

@@ -14,17 +14,10 @@ from typing import Any, Literal
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.learn.mystery import Score, right
-from faultlab.workshop.journal import Event
+from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import Plan
 
 State = Literal["waiting", "starting", "red", "green", "over", "failed"]
-
-# What happened, as the journal says it.
-OPENED, PAUSED, RESUMED, ENDED = "opened", "paused", "resumed", "ended"
-STARTING, READY, FAILED = "starting", "ready", "failed"
-CHECKED, HINTED, ANSWERED = "checked", "hinted", "answered"
-GAVE_UP, TIME_OVER, MOVED_ON = "gave up", "time over", "moved on"
-REFUSED, NEW_LINK = "refused", "new link"
 
 
 @cache
@@ -103,37 +96,37 @@ class Roster:
         """The seat with this number, from 1."""
         return self.seats[number - 1]
 
-    def replay(self, events: Iterable[Event]) -> None:
+    def replay(self, events: Iterable[Entry]) -> None:
         """Apply everything that has happened, from the beginning."""
         for event in events:
             self.apply(event)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Entry) -> None:
         """Bring the roster up to date with one event."""
         now = float(event["t"])
         if "seat" in event:
             self._apply(self.seat(event["seat"]), event, now)
             return
         match event["what"]:
-            case "paused" | "ended":
+            case Event.PAUSED | Event.ENDED:
                 self.paused = True
-                self.ended = self.ended or event["what"] == ENDED
+                self.ended = self.ended or event["what"] == Event.ENDED
                 for seat in self.seats:
                     seat.turn.stop(now)
-            case "opened":  # nobody could work while there was no server
+            case Event.OPENED:  # nobody could work while there was no server
                 for seat in self.seats:
                     if seat.turn.since is not None:
                         seat.turn.since += max(0.0, now - event.get("alive", now))
-            case "resumed":
+            case Event.RESUMED:
                 self.paused = False
                 for seat in self.seats:
                     if seat.turn.state in _CLOCKED and seat.turn.since is None:
                         seat.turn.since = now
 
-    def _apply(self, seat: Seat, event: Event, now: float) -> None:
+    def _apply(self, seat: Seat, event: Entry, now: float) -> None:
         turn = seat.turn
         match event["what"]:
-            case "starting":
+            case Event.STARTING:
                 seat.turns[seat.at] = turn = Turn(
                     turn.lab,
                     ran=turn.seconds(now),
@@ -143,28 +136,28 @@ class Roster:
                     gave_up=turn.gave_up,
                 )
                 turn.state = "starting"
-            case "ready":
+            case Event.READY:
                 turn.state, turn.since = "red", None if self.paused else now
-            case "failed":
+            case Event.FAILED:
                 turn.state, turn.why = "failed", event["why"]
-            case "hinted":
+            case Event.HINTED:
                 turn.hints = event["given"]
-            case "answered":
+            case Event.ANSWERED:
                 turn.answers.append(event["answer"])
-            case "checked":
+            case Event.CHECKED:
                 self._checked(turn, event, now)
-            case "gave up" | "time over":
+            case Event.GAVE_UP | Event.TIME_OVER:
                 turn.gave_up, turn.why = True, event["what"]
                 if turn.state != "green":
                     turn.state = "over"
                 turn.stop(now)
-            case "moved on":
+            case Event.MOVED_ON:
                 turn.stop(now)
                 seat.at = min(seat.at + 1, len(seat.turns) - 1)
-            case "refused":
+            case Event.REFUSED:
                 seat.refused += 1
 
-    def _checked(self, turn: Turn, event: Event, now: float) -> None:
+    def _checked(self, turn: Turn, event: Entry, now: float) -> None:
         turn.checks += 1
         turn.findings = event["findings"]
         turn.why = event.get("why", "")

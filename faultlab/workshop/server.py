@@ -11,10 +11,11 @@ from pathlib import Path
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.workshop import access, address, door
+from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.folder import Folder
-from faultlab.workshop.roster import OPENED, Roster
+from faultlab.workshop.journal import Event
+from faultlab.workshop.roster import Roster
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 
@@ -39,18 +40,20 @@ def serve(
     keys = Keys(folder.keys)
     keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
     with address.listening(listen, port) as line:
-        session.note(OPENED, alive=round(folder.last_alive(), 3))
+        session.note(Event.OPENED, alive=round(folder.last_alive(), 3))
         url = address.url(listen, hosts, line.getsockname()[1], secure)
         site = Site(session, keys, hosts, secure, folder.alive)
-        server = door.Server(
-            door.config(site.app(), len(plan.seats), cert, key),
+        server = connections.Server(
+            connections.config(site.app(), len(plan.seats), cert, key),
             lambda: _welcome(term, roster, keys, url, cert),
         )
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(server, line, session, folder.end))
 
 
-async def _serve(server: door.Server, line: socket.socket, session: Session, sign: Path) -> None:
+async def _serve(
+    server: connections.Server, line: socket.socket, session: Session, sign: Path
+) -> None:
     ending = asyncio.create_task(_end_when_told(session, sign, server.stop))
     await server.serve(sockets=[line])
     ending.cancel()

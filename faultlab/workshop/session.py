@@ -16,8 +16,7 @@ from faultlab.engine.contract import Machine
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit, bytes_of
 from faultlab.learn import mystery
-from faultlab.workshop import roster as what
-from faultlab.workshop.journal import Journal
+from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.roster import Roster, Seat, Turn, known
 from faultlab.workshop.slots import Slots
@@ -46,7 +45,7 @@ class Session:
 
     # --- what others see -----------------------------------------------------------------------
 
-    def note(self, happened: str, seat: int | None = None, **facts: Any) -> None:
+    def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
         """Write an event down, let it count, and let everybody see it."""
         self.roster.apply(self.journal.add(happened, seat, **facts))
         self.show()
@@ -135,10 +134,10 @@ class Session:
             findings = outcome.facts.get("findings", [])
             if findings:
                 fixed = outcome.facts["verdict"] == "pass"
-                self.note(what.CHECKED, seat.number, fixed=fixed, findings=findings)
+                self.note(Event.CHECKED, seat.number, fixed=fixed, findings=findings)
             else:
                 why = outcome.error or outcome.last or "no answer"
-                self.note(what.CHECKED, seat.number, fixed=False, findings=[], why=why)
+                self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)
 
     def hint(self, seat: Seat) -> None:
         """Give the next hint. Raises CannotRun when there is none left."""
@@ -146,7 +145,7 @@ class Session:
         turn = seat.turn
         if turn.hints >= self.hints(turn):
             raise CannotRun("There are no more hints.")
-        self.note(what.HINTED, seat.number, given=turn.hints + 1)
+        self.note(Event.HINTED, seat.number, given=turn.hints + 1)
 
     def hints(self, turn: Turn) -> int:
         """Return how many hints there are for a turn."""
@@ -158,12 +157,12 @@ class Session:
         self._must_be(seat, "red", "green")
         if seat.turn.told(self.plan.blind):  # by a debrief that is open
             raise CannotRun("It has been said what it was.")
-        self.note(what.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
+        self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 
     def give_up(self, seat: Seat) -> None:
         """Note that a seat gives up, so that it is told what it was."""
         self._must_be(seat, "red", "green")
-        self.note(what.GAVE_UP, seat.number)
+        self.note(Event.GAVE_UP, seat.number)
 
     def tick(self, now: float) -> None:
         """Note the labs whose time is over."""
@@ -173,12 +172,12 @@ class Session:
             late = seat.turn.seconds(now) >= 60 * self.plan.minutes
             busy = seat.number in self.doing  # perhaps with a check that was asked for in time
             if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
-                self.note(what.TIME_OVER, seat.number)
+                self.note(Event.TIME_OVER, seat.number)
 
     def pause(self, on: bool) -> None:
         """Stop all clocks and let nobody act, or go on."""
         if on != self.roster.paused and not self.roster.ended:
-            self.note(what.PAUSED if on else what.RESUMED)
+            self.note(Event.PAUSED if on else Event.RESUMED)
 
     async def end(self, told: Callable[[str], None] = lambda _: None) -> None:
         """End the class: remove every stack, one seat after the other; results stay.
@@ -186,7 +185,7 @@ class Session:
         Raises CannotRun when something could not be removed; the rest is removed all the same.
         """
         if not self.roster.ended:
-            self.note(what.ENDED)
+            self.note(Event.ENDED)
         await self.leave()
         trouble = ""
         for seat in self.roster.seats:
@@ -229,20 +228,20 @@ class Session:
         ):
             if self.roster.ended:
                 return
-            self.note(what.STARTING, seat.number)
+            self.note(Event.STARTING, seat.number)
             for _ in range(_TRIES):
                 outcome = await self.stacks.start(seat, lambda step: self._shown(seat, step))
                 if outcome.code != SaidNo.exit_code:  # only a proof that was spoiled is tried again
                     break
             if outcome.code == 0:
-                self.note(what.READY, seat.number)
+                self.note(Event.READY, seat.number)
             else:
-                self.note(what.FAILED, seat.number, why=outcome.error)
+                self.note(Event.FAILED, seat.number, why=outcome.error)
 
     async def _move_on(self, seat: Seat) -> None:
         async with self._busy(seat, "removing the last lab"):
             await self.stacks.remove(seat)
-            self.note(what.MOVED_ON, seat.number)
+            self.note(Event.MOVED_ON, seat.number)
         await self._start(seat)
 
     def _later(self, work: Coroutine[Any, Any, None], seat: Seat) -> None:
@@ -254,7 +253,7 @@ class Session:
             except (Problem, OSError) as problem:
                 print(f"faultlab: {seat.name}: {problem}", file=sys.stderr)
                 with suppress(Problem):
-                    self.note(what.FAILED, seat.number, why=str(problem))
+                    self.note(Event.FAILED, seat.number, why=str(problem))
 
         task = asyncio.get_running_loop().create_task(noted())
         self._tasks.add(task)

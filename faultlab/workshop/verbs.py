@@ -13,13 +13,12 @@ from faultlab.run.placement import engines_of
 from faultlab.workshop import export
 from faultlab.workshop import plan as plans
 from faultlab.workshop.folder import Folder, begun
-from faultlab.workshop.journal import Journal
+from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.roster import Roster
 from faultlab.workshop.session import Session
 from faultlab.workshop.stacks import Stacks
 
-_PLANNED = "planned"
 _PATIENCE = 600.0  # seconds for a server to end its class
 
 
@@ -154,7 +153,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
         if plan.labs:
             raise CannotRun(f"{lab_id} cannot run in a class here: {why}.", f"edit {file}")
     turns = [plan.turns(number, set(places)) for number in range(1, len(plan.seats) + 1)]
-    journal.add(_PLANNED, plan=plan.model_dump(), labs=turns)
+    journal.add(Event.PLANNED, plan=plan.model_dump(), labs=turns)
     return journal
 
 

@@ -32,9 +32,9 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import attach
 from faultlab.lab import load as labs
 from faultlab.lab import services
-from faultlab.workshop import access, address, door, export, plan, site, tty, view
+from faultlab.workshop import access, address, connections, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
-from faultlab.workshop.journal import Journal
+from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
@@ -127,9 +127,9 @@ def test_the_command_line(project: Project, faultlab: Run, monkeypatch: pytest.M
     begun = project.root / "classes/class"
     begun.mkdir(parents=True)
     journal = Journal(begun / "events.jsonl")
-    journal.add("planned", plan=planned().model_dump(), labs=[["mtu"], ["mtu"], ["gzip"]])
-    journal.add("starting", 1)
-    journal.add("ready", 1)
+    journal.add(Event.PLANNED, plan=planned().model_dump(), labs=[["mtu"], ["mtu"], ["gzip"]])
+    journal.add(Event.STARTING, 1)
+    journal.add(Event.READY, 1)
     result = faultlab("class", "status")
     assert result.code == 0
     assert "Tuesday: goes on, its server is not up" in result.out
@@ -156,22 +156,22 @@ def test_the_command_line(project: Project, faultlab: Run, monkeypatch: pytest.M
 
 def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
-    Journal(file).add("one")
+    Journal(file).add(Event.OPENED)
     with file.open("a") as cut:
         cut.write('{"t": 3, "what": "tw')
     half = file.read_bytes()
-    assert [event["what"] for event in Journal(file).events] == ["one"]
+    assert [event["what"] for event in Journal(file).events] == ["opened"]
     assert file.read_bytes() == half  # a server may be in the middle of this line
     journal = Journal(file, mend=True)
-    journal.add("three")
-    assert [event["what"] for event in Journal(file).events] == ["one", "three"]
+    journal.add(Event.ENDED)
+    assert [event["what"] for event in Journal(file).events] == ["opened", "ended"]
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "events.jsonl")
     journal.file = tmp_path / "nowhere/events.jsonl"
     with pytest.raises(CannotRun, match="cannot be written"):
-        journal.add("one")
+        journal.add(Event.OPENED)
     assert journal.events == []
 
 
@@ -180,7 +180,7 @@ Happened = tuple[float, str, dict[str, Any]]
 
 def test_half_a_line_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "events.jsonl")
-    journal.add("one")
+    journal.add(Event.OPENED)
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -188,9 +188,9 @@ def test_half_a_line_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(CannotRun, match="No space left"):
-            journal.add("two")
-    journal.add("three")
-    assert [event["what"] for event in Journal(journal.file).events] == ["one", "three"]
+            journal.add(Event.PAUSED)
+    journal.add(Event.ENDED)
+    assert [event["what"] for event in Journal(journal.file).events] == ["opened", "ended"]
 
 
 def roster(*events: Happened, **facts: Any) -> Roster:
@@ -573,7 +573,7 @@ def served(
     line = socket.create_server(("127.0.0.1", 0), backlog=1024)
     ready = threading.Event()
     site = Site(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]), folder / "alive")
-    front = door.Server(door.config(site.app(), 3, *tls), ready.set)
+    front = connections.Server(connections.config(site.app(), 3, *tls), ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
     try:
@@ -927,7 +927,7 @@ def test_too_much_at_once(here: Served) -> None:
 
 def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one address: the most is a bound, and somebody at another address notices nothing."""
-    monkeypatch.setattr(door, "_PATIENCE", 1.0)
+    monkeypatch.setattr(connections, "_PATIENCE", 1.0)
     lines = []
     for _ in range(1000):
         line = socket.create_connection(("127.0.0.1", here.port), 10, ("127.0.0.2", 0))
@@ -991,7 +991,7 @@ def test_who_looks_too_often(here: Served) -> None:
 def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cookie is for TLS only, terminals too; who says nothing is sent away."""
     monkeypatch.setattr(attach, "DockerTerminal", Mirror)
-    monkeypatch.setattr(door, "_PATIENCE", 1.0)
+    monkeypatch.setattr(connections, "_PATIENCE", 1.0)
     cert, key = access.certificate(tmp_path, ["127.0.0.1"])
     trust = ssl.create_default_context(cafile=str(cert))
     with served(tmp_path, tls=(str(cert), str(key))) as it:
@@ -1093,7 +1093,7 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
 
 def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "events.jsonl")
-    journal.add("starting", 1)
+    journal.add(Event.STARTING, 1)
     with served(tmp_path) as it:
         assert (1, ("start", "mtu", "--blind", "--engine", "local")) in it.stacks.ran
 
@@ -1106,7 +1106,7 @@ def test_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_check_that_was_asked_for_in_time_counts(tmp_path: Path) -> None:
-    Journal(tmp_path / "events.jsonl").add("ready", 1)
+    Journal(tmp_path / "events.jsonl").add(Event.READY, 1)
     session = Fake(tmp_path, minutes=1)
     seat = session.roster.seat(1)
     late = time.time() + 61

@@ -1,4 +1,4 @@
-"""Door: the sockets of the server: how many may stand in it, and for how long without a word."""
+"""Connections: how many each address may have, and how long one may ask for nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATIENCE = 10.0  # seconds until a connection must have asked for something
 _NOT_TAKEN = 256 * 1024  # bytes of answers that may wait for who asks and does not listen
 
 
-class Door(H11Protocol):
+class Connection(H11Protocol):
     """A connection. One too many is dropped at once, a silent one after a while."""
 
     most: ClassVar[int] = _MORE
@@ -47,7 +47,7 @@ class Door(H11Protocol):
             here.close()
 
 
-class Line(WebSocketsSansIOProtocol):
+class Socket(WebSocketsSansIOProtocol):
     """A WebSocket. uvicorn answers every ping, however many answers wait; no browser sends any."""
 
     def handle_ping(self) -> None:
@@ -78,14 +78,14 @@ def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.C
     """How we serve. File descriptors for every connection are asked for from the kernel."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    Door.most = _MORE + _FOR_A_SEAT * seats
+    Connection.most = _MORE + _FOR_A_SEAT * seats
     # A connection counts when TLS stands; until then only this bounds it, and uvicorn has no
     # option for it. Its default is a minute.
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = _PATIENCE
     return uvicorn.Config(
         app,
-        http=Door,
-        ws=Line,
+        http=Connection,
+        ws=Socket,
         ws_max_size=MOST_BYTES,
         lifespan="on",
         log_level="warning",
