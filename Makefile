@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready mystery class score matrix origins reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit
+.PHONY: help setup ready mystery class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -64,6 +64,8 @@ matrix: ready ## look for the evidence of every lab in every other one
 	@$(FAULTLAB) matrix --all
 origins: ready ## measured figures beside those of the documents
 	@$(FAULTLAB) origins
+docs: ready ## write the generated parts of the documents
+	@$(FAULTLAB) docs
 reliability: ready ## how often each lab passes (FILES=runs/campaign.json)
 	@$(FAULTLAB) reliability $(FILES)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from click import option
 
-from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.cli.verb import ENGINE, many, verb
 from faultlab.core import defaults
 from faultlab.core.defaults import Wanted
 from faultlab.core.terminal import Terminal
@@ -68,12 +68,3 @@ def reliability(
     from faultlab.verify import reliability_page
 
     reliability_page.show(term, files, markdown=markdown, collect=collect)
-
-
-@verb("mtu")
-@LAB
-def transcript(term: Terminal, lab: str) -> None:
-    """Run a lab and record the transcripts of its lesson (for authors)."""
-    from faultlab.verify import transcript
-
-    transcript.record(term, lab)

@@ -16,8 +16,7 @@ from faultlab.verify.walks import Walk, Walks
 _ABOUT = """\
 # How reliable the labs are
 
-Written by `faultlab reliability --markdown docs/reliability.json`; not edited by hand, and a test
-compares the two. A walk is one `faultlab verify` of a lab: healthy, faulty, fixed, each alternative
+A walk is one `faultlab verify` of a lab: healthy, faulty, fixed, each alternative
 and each cheat.
 
 - `95%`: where the true share of passes lies, of the walks that were decided (Wilson); `?`: unknown.

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from faultlab import __version__
+from faultlab.cli import author
 from faultlab.cli import main as cli
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.learn.hints import told
-from faultlab.report import catalogue
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run
 
@@ -125,9 +125,11 @@ def test_no_other_console_in_a_lesson(lab_id: str) -> None:
     assert lesson.count("```console") == len(transcript.blocks(lesson))
 
 
-def test_the_readme_shows_the_catalogue() -> None:
-    """Otherwise: faultlab list --markdown, pasted into README.md."""
-    assert catalogue.table() in (REPO / "README.md").read_text()
+@pytest.mark.parametrize("name", ["README.md", "docs/scorecard.md", "docs/reliability.md"])
+def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
+    """Otherwise: make docs."""
+    text = (REPO / name).read_text()
+    assert "<!-- made by `faultlab " in text and author.made(text) == text
 
 
 def test_the_readme_links_to_files_that_exist() -> None:

@@ -14,7 +14,7 @@ from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_mos
 from faultlab.verify import reliability, reliability_page, walks
 from faultlab.verify.margin import sigmas
 from faultlab.verify.walks import Limit, Walk, Walks
-from tests.unit.conftest import REPO, Project, Run
+from tests.unit.conftest import Project, Run
 
 E = math.e
 
@@ -258,9 +258,3 @@ def test_bad_files(text: str, says: str, faultlab: Run, tmp_path: Path) -> None:
 def test_bad_input(words: list[str], says: str, faultlab: Run) -> None:
     done = faultlab("reliability", *words)
     assert done.code == 2 and done.err.startswith(f"faultlab: {says}")
-
-
-def test_the_page_is_made_from_its_file(faultlab: Run) -> None:
-    """The page docs/reliability.md says the same as the walks in docs/reliability.json."""
-    made = faultlab("reliability", "--markdown", str(REPO / "docs/reliability.json"))
-    assert made.out == (REPO / "docs/reliability.md").read_text()

@@ -468,9 +468,3 @@ def test_terms_name_no_lab(faultlab: Run) -> None:
     told = json.loads(faultlab("terms", "--json").out)
     assert "mtu" in told["causes"] and "none" not in told["causes"]
     assert set(told["components"]) == {"cache", "mysql", "nginx", "php-fpm", "tomcat", "web"}
-
-
-def test_the_scorecard_is_made_from_its_file() -> None:
-    """The page docs/scorecard.md says the same as the trials in docs/score.json."""
-    made = scorecard.as_markdown(results.read(REPO / "docs/score.json"))
-    assert f"a test compares -->\n{made}<!-- end -->" in (REPO / "docs/scorecard.md").read_text()
