@@ -18,7 +18,6 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name, verify_namespace
-from faultlab.engine import vm
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
@@ -47,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def engine_for(lab: Lab) -> Engine:
     """Return the engine that verify has chosen, else one that is up and can run the lab."""
-    if os.environ.get("FAULTLAB_ENGINE") == "vm":
-        return vm.connect()
+    if chosen := os.environ.get("FAULTLAB_ENGINE"):
+        return placement.ENGINES[chosen].reach()
     try:
         return placement.at_hand(lab)
     except CannotRun as problem:

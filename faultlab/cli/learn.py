@@ -6,7 +6,6 @@ from click import argument, option
 
 from faultlab.cli.verb import ENGINE, LAB, many, verb
 from faultlab.core import defaults
-from faultlab.core.defaults import Wanted
 from faultlab.core.terminal import Terminal
 
 
@@ -14,7 +13,7 @@ from faultlab.core.terminal import Terminal
 @many("labs", "a lab of `faultlab list`, or several", required=True)
 @option("--blind", is_flag=True, help="as a mystery, for somebody else")
 @ENGINE
-def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: Wanted) -> None:
+def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> None:
     """Bring a lab up, prove its symptom, print the ticket; or several side by side."""
     if len(set(labs)) > 1:
         from faultlab.learn import several
@@ -83,7 +82,7 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> None:
 @option("--level", type=int, metavar="N", help="of this level or below, 1 to 5 (5)")
 @ENGINE
 def mystery(
-    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: Wanted
+    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
 ) -> None:
     """Start a lab that is drawn, and does not say which it is."""
     from faultlab.learn import mystery
@@ -108,7 +107,7 @@ def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
 @verb("mtu")
 @LAB
 @ENGINE
-def reset(term: Terminal, lab: str, wanted: Wanted) -> None:
+def reset(term: Terminal, lab: str, wanted: str) -> None:
     """Go back to the injected state."""
     from faultlab.learn import learner
 

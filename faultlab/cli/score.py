@@ -7,7 +7,6 @@ from typing import Any
 from click import option
 
 from faultlab.cli.verb import ENGINE, LAB, many, verb
-from faultlab.core.defaults import Wanted
 from faultlab.core.terminal import Terminal
 
 
@@ -51,7 +50,7 @@ def score(
 @LAB
 @option("--out", metavar="FILE", help="where to (LAB.bundle.tar.gz)")
 @ENGINE
-def record(term: Terminal, lab: str, out: str | None, wanted: Wanted) -> None:
+def record(term: Terminal, lab: str, out: str | None, wanted: str) -> None:
     """Write what a lab leaves in counters, logs and captures into one file."""
     from faultlab.score import recording
 

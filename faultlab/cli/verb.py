@@ -17,12 +17,24 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}  # of click, for the program 
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 LAB = click.argument("lab", help="a lab of `faultlab list`")
+
+
+def _engine(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    """Return the name of an engine, or `auto`. Raises BadInput for another."""
+    if name != defaults.AUTO:
+        from faultlab.run import placement
+
+        placement.allowed(name)
+    return name
+
+
 ENGINE = click.option(
     "--engine",
     "wanted",
-    type=click.Choice(defaults.WANTED),
-    default="auto",
-    help="where it runs; auto: here if it can (auto)",
+    metavar="ENGINE",
+    default=defaults.AUTO,
+    callback=_engine,
+    help="where it runs: local, vm, or auto: here if it can (auto)",
 )
 
 

@@ -8,7 +8,6 @@ from click import option
 
 from faultlab.cli.verb import ENGINE, many, verb
 from faultlab.core import defaults
-from faultlab.core.defaults import Wanted
 from faultlab.core.terminal import Terminal
 
 
@@ -41,7 +40,7 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> None:
 @option("--recorded", is_flag=True, help="newest recorded rows; run nothing")
 @ENGINE
 def matrix(
-    term: Terminal, labs: tuple[str, ...], everything: bool, recorded: bool, wanted: Wanted
+    term: Terminal, labs: tuple[str, ...], everything: bool, recorded: bool, wanted: str
 ) -> None:
     """Look for the evidence of every lab in every other one."""
     from faultlab.verify import matrix

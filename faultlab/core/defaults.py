@@ -5,10 +5,7 @@ They are here because the help must not import the verbs.
 
 from __future__ import annotations
 
-from typing import Literal
-
-Wanted = Literal["local", "vm", "auto"]
-WANTED: tuple[Wanted, ...] = ("local", "vm", "auto")  # `--engine`
+AUTO = "auto"  # `--engine`: the first engine that can run the lab
 MYSTERY = "mystery"  # a lab under a name that says nothing
 RELIABILITY = "docs/reliability.json"  # what docs/reliability.md is made from
 BUNDLE = "faultlab.bundle.tar"  # `bundle --out`

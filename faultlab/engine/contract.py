@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import ClassVar, NoReturn, Protocol
 
+from faultlab.core.terminal import Terminal
 from faultlab.engine.contention import Observer
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
@@ -46,7 +47,7 @@ class Facts:
     memory: int
 
 
-class Terminal(Protocol):
+class Shelled(Protocol):
     """A shell with a terminal in a machine or daemon, for somebody who types."""
 
     first: bytes  # what it printed before its socket could be read
@@ -111,7 +112,7 @@ class Machine(Shell):
         """Unpack a tar archive into a folder of it."""
 
     @abstractmethod
-    def terminal(self) -> Terminal:
+    def terminal(self) -> Shelled:
         """Return a terminal in it that is not open yet."""
 
     @abstractmethod
@@ -144,11 +145,32 @@ class Images(ABC):
 
 
 class Engine(ABC):
-    """An engine: stacks run on it."""
+    """An engine: stacks run on it. Each kind is a line in `faultlab/run/placement.py`."""
 
-    name: str
-    owns_kernel: bool  # the kernel below is ours to change: it belongs to a disposable VM
+    name: ClassVar[str]
+    owns_kernel: ClassVar[bool]  # the kernel below is ours to change: it is a disposable VM's
+    walk_seconds: ClassVar[int]  # that one walk through a lab may take at most
     images: Images
+
+    @classmethod
+    @abstractmethod
+    def absent(cls) -> str:
+        """Return in words why there is none to be reached now; empty when there is one."""
+
+    @classmethod
+    @abstractmethod
+    def may_have(cls, stack: str) -> bool:
+        """Tell, without asking it, whether this stack of this user may be on it."""
+
+    @classmethod
+    @abstractmethod
+    def reach(cls, patient: bool = False) -> Engine:
+        """Return one that is there; `patient`: wait for one that is just coming up."""
+
+    @classmethod
+    @abstractmethod
+    def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> Engine:
+        """Bring one up, with these images (all), and say what takes time."""
 
     @property
     @abstractmethod

@@ -69,11 +69,3 @@ def stack_of(machines: Sequence[Machine]) -> str:
 def in_vm_mark(stack: str) -> Path:
     """Return the file that says that this user has started this stack in the VM."""
     return lock.folder() / f"{stack}.in-vm"
-
-
-def may_be_in_vm(stack: str) -> bool:
-    """Tell whether this user has started a stack of this name in the VM and not removed it.
-
-    To ask the VM itself takes more than a second of two CPUs without KVM.
-    """
-    return in_vm_mark(stack).exists()

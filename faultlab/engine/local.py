@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.engine import helper, launch, removal
 from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
@@ -24,11 +25,36 @@ class LocalEngine(Docker, Engine):
 
     name = "local"
     owns_kernel = False
+    walk_seconds = 900
     _patience = 1.0  # the factor by which a command may take longer than its caller expects
 
     def __init__(self, url: str | None = None) -> None:
         super().__init__(url)
         self.images = DockerImages(self)
+
+    @classmethod
+    def absent(cls) -> str:
+        """Return nothing: whether Docker answers is found out by reaching it."""
+        return ""
+
+    @classmethod
+    def may_have(cls, stack: str) -> bool:
+        """Tell that it may: to ask Docker on this machine costs little."""
+        return True
+
+    @classmethod
+    def reach(cls, patient: bool = False) -> LocalEngine:
+        """Return Docker on this machine. Raises CannotRun when it does not answer."""
+        return cls()
+
+    @classmethod
+    def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> LocalEngine:
+        """Build the images that are missing. Raises CannotRun."""
+        engine = cls()
+        with term.step("images", "looking for what has to be built") as step:
+            engine.images.ensure(step.note, images)
+            step.done("ready")
+        return engine
 
     @property
     def kernel(self) -> Shell:

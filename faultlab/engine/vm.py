@@ -1,71 +1,31 @@
-"""VM: the Docker Engine and the kernel inside the lab VM, through one ssh connection.
-
-The connection dies with us.
-"""
+"""VM: the engine in the lab VM: Docker in it, and the kernel below that."""
 
 from __future__ import annotations
 
-import atexit
-import os
-import shlex
-import shutil
-import subprocess
-import tempfile
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from faultlab.core import lock
-from faultlab.core.command import DIE_WITH_US, run
 from faultlab.core.errors import CannotRun
-from faultlab.engine import kernel, launch, libvirt
+from faultlab.core.terminal import Terminal
+from faultlab.engine import boot, kernel, launch, libvirt, ssh
 from faultlab.engine.build import DockerImages
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine, Say
 from faultlab.engine.local import LocalEngine
-from faultlab.engine.shell import Done, Shell
+from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
-BOOT_SECONDS = 60  # a VM that is just booting may refuse connections for so long
-# A socket's path has at most 107 bytes (unix(7)): its folder's, this, and what ssh adds to a name.
-_LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
+
+class _VmImages(DockerImages):
+    """The images in the VM, which come with its box."""
+
+    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
+        """Build nothing. Raises CannotRun for what is missing."""
+        if lacking := self.missing(wanted):
+            raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
 
 
-def ssh_command() -> list[str]:
-    """ssh to the VM; its host key is made anew with every box, so none is remembered."""
-    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
-    timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=3")
-    flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
-    return ["ssh", "-i", str(libvirt.folder() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]
-
-
-class VmKernel(Shell):
-    """A root shell in the VM, outside of any container: `at = "kernel"`."""
-
-    name = "kernel"
-
-    def __init__(self, control: Path) -> None:
-        self._control = control
-
-    def run(self, command: str, timeout: float = 30) -> Done:
-        """Run a shell command as root in the VM."""
-        inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
-        started = time.monotonic()
-        # Through the connection that stands, never over a new one to some other "vm".
-        ssh = ["ssh", "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
-        done = run([*ssh, inner], timeout=timeout + 60)
-        seconds = time.monotonic() - started
-        if done.returncode == 255:
-            raise libvirt.silent()
-        if done.returncode == 124:
-            raise CannotRun(
-                f"In the lab VM this did not end within {timeout:g} s: {command}",
-                "faultlab vm reset",
-            )
-        return Done(command, done.returncode, done.stdout, done.stderr, seconds)
-
-
-class VmEngine(LocalEngine):
+class VmEngine(ssh.VmDocker, LocalEngine):
     """The Docker Engine inside the VM, through an ssh connection that ends with us.
 
     `patience`: seconds in which a VM that is just coming up may still refuse the connection.
@@ -73,22 +33,39 @@ class VmEngine(LocalEngine):
 
     name = "vm"
     owns_kernel = True
+    walk_seconds = 1800  # without KVM everything takes many times as long
     _patience = 2.0  # without KVM to open and close 200 connections takes 20 s
 
     def __init__(self, patience: float = 0) -> None:
-        where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
-        atexit.register(shutil.rmtree, where, ignore_errors=True)
-        control, socket = where / "ssh", where / "docker.sock"
-        command = ssh_command()
-        options = ["-M", "-S", str(control), "-N", "-L", f"{socket}:/var/run/docker.sock"]
-        began = time.monotonic()
-        while not _stands([*DIE_WITH_US, command[0], *options, *command[1:]], control, socket):
-            if time.monotonic() > began + patience:
-                raise libvirt.silent()
-            time.sleep(0.5)
-        self._kernel = VmKernel(control)
-        super().__init__(f"unix://{socket}")
+        connection = ssh.connect(patience)
+        self._kernel = connection.kernel
+        super().__init__(connection.url)
         self.images = _VmImages(self)
+
+    @classmethod
+    def absent(cls) -> str:
+        """Return that the VM does not run, if so."""
+        now = libvirt.state()
+        return "" if now == "running" else f"the lab VM is {now}"
+
+    @classmethod
+    def may_have(cls, stack: str) -> bool:
+        """Tell whether this user has started this stack in the VM and not removed it.
+
+        To ask the VM itself takes more than a second of two CPUs without KVM.
+        """
+        return launch.in_vm_mark(stack).exists()
+
+    @classmethod
+    def reach(cls, patient: bool = False) -> VmEngine:
+        """Return the engine in the running VM. Raises CannotRun when it does not answer."""
+        return cls(ssh.BOOT_SECONDS if patient else 0)
+
+    @classmethod
+    def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> VmEngine:
+        """Boot the VM, with all images in its box. Raises CannotRun."""
+        boot.bring_up(term)
+        return cls.reach()
 
     @property
     def kernel(self) -> Shell:
@@ -122,62 +99,7 @@ class VmEngine(LocalEngine):
         """Return an observer to whom the VM as a whole is no other."""
         return Observer(guest=libvirt.name())
 
-    def unreachable(self, error: BaseException) -> CannotRun:
-        """A VM that hangs, died or lost its network gives no verdict, but a command to type."""
-        return libvirt.silent()
-
-
-class _VmImages(DockerImages):
-    """The images in the VM, which come with its box."""
-
-    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
-        """Build nothing. Raises CannotRun for what is missing."""
-        if lacking := self.missing(wanted):
-            raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
-
-
-def _stands(command: list[str], control: Path, socket: Path) -> bool:
-    """Open the ssh connection; it stays open until we end."""
-    quiet = subprocess.DEVNULL
-    ssh = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
-    atexit.register(ssh.terminate)
-    deadline = time.monotonic() + BOOT_SECONDS
-    while not (socket.exists() and control.exists()):
-        if ssh.poll() is not None:
-            return False
-        if time.monotonic() > deadline:
-            ssh.terminate()
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def _short(folder: Path) -> Path:
-    """Return the folder, or one of its name in /tmp where a socket's path would be too long."""
-    return folder if len(os.fsencode(folder)) <= _LONGEST else Path("/tmp", folder.name)
-
-
-def _sockets() -> Path:
-    """The folder for the sockets; what killed commands have left there goes first."""
-    folder = _short(lock.folder())
-    folder.mkdir(mode=0o700, exist_ok=True)
-    young = time.time() - 5 * BOOT_SECONDS
-    for old in folder.glob("vm-*"):
-        if old.stat().st_mtime > young:
-            continue
-        probe = ["ssh", "-S", str(old / "ssh"), "-O", "check", "vm"]
-        if run(probe, timeout=10).returncode != 0:
-            shutil.rmtree(old, ignore_errors=True)
-    return folder
-
 
 def connect(patience: float = 0) -> VmEngine:
-    """The engine in the running VM. Raises CannotRun when it is not running or does not answer."""
-    if libvirt.state() != "running":
-        raise libvirt.silent()
+    """Return the engine in the running VM. Raises CannotRun when it does not answer."""
     return VmEngine(patience)
-
-
-def if_running(patience: float = 0) -> VmEngine | None:
-    """The engine in the VM; None when it does not run. Raises CannotRun when it does not answer."""
-    return VmEngine(patience) if libvirt.state() == "running" else None

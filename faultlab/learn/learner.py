@@ -9,11 +9,10 @@ from itertools import takewhile
 
 from faultlab.core import lock
 from faultlab.core.command import meanwhile, uninterrupted
-from faultlab.core.defaults import MYSTERY, Wanted
+from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import vm
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
@@ -25,7 +24,7 @@ from faultlab.run.run import Run
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
 
 
-def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> None:
+def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> None:
     """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
 
     `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
@@ -34,27 +33,19 @@ def start(term: Terminal, lab_id: str, wanted: Wanted, blind: bool = False) -> N
     lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
     with lock.hold(stack_name(lab.id), f"start {lab.id}"):
         with term.alive("start", "looking whether it is up"):
-            place = _found(lab, wanted)
+            place = placement.find(lab, wanted)
         if not _up_already(term, lab, wanted, place):
             begin(term, lab, wanted)
 
 
-def _found(lab: Lab, wanted: Wanted) -> Stack:
-    """Return the lab's stack, empty where it is not up; the VM is asked only if it may be there."""
-    name = stack_name(lab.id)
-    if lab.scope == "kernel" or wanted == "vm" or placement.may_be_in_vm(name):
-        return Stack(placement.having(lab.id, vm.BOOT_SECONDS), name)
-    return placement.here(lab.id)
-
-
-def _up_already(term: Terminal, lab: Lab, wanted: Wanted, place: Stack) -> bool:
+def _up_already(term: Terminal, lab: Lab, wanted: str, place: Stack) -> bool:
     """Hand over a lab that is up as a whole; False where it is not. Raises CannotRun."""
     if not _ready(lab, place):
         return False
     record = Record.read(place.run_id)
     if record.facts["lab"] != lab.name:
         raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
-    if wanted not in ("auto", place.engine.name):
+    if wanted not in (AUTO, place.engine.name):
         raise CannotRun(
             f"{lab.id} is up already, on the engine {place.engine.name}.", f"make down-{lab.id}"
         )
@@ -69,18 +60,18 @@ def _ready(lab: Lab, place: Stack) -> bool:
     return bool(record and record.happened(READY) and whole and not place.stopped())
 
 
-def reset(term: Terminal, lab_id: str, wanted: Wanted) -> None:
+def reset(term: Terminal, lab_id: str, wanted: str) -> None:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
     lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
         old = placement.having(lab.id)
-        if wanted == "auto" and Stack(old, stack_name(lab.id)):
-            wanted = "vm" if old.owns_kernel else "local"
+        if wanted == AUTO and Stack(old, stack_name(lab.id)):
+            wanted = old.name
         old.down(stack_name(lab.id))
         begin(term, lab, wanted)
 
 
-def begin(term: Terminal, lab: Lab, wanted: Wanted) -> None:
+def begin(term: Terminal, lab: Lab, wanted: str) -> None:
     """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
 
     The caller holds its stack.

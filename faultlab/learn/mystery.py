@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from faultlab.core import defaults, lock
-from faultlab.core.defaults import Wanted
+from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -91,7 +91,7 @@ def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
 
 
 def start(
-    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: Wanted
+    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
 ) -> None:
     """Draw a lab and start it under no name. Raises what `start` raises."""
     found = candidates(tier, level)
@@ -107,14 +107,14 @@ def start(
         learner.begin(term, drawn.called(NAME), wanted)
 
 
-def _first_that_runs(found: Sequence[Lab], seed: int, wanted: Wanted) -> Lab:
+def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
     """Return the first lab drawn that runs here. Raises CannotRun when none does.
 
     Without `--engine vm` no lab that needs the VM is taken: the VM would tell it apart.
     """
     engine = placement.local()
     for lab in order(found, seed):
-        if wanted == "vm" or not placement.needs_vm(engine, lab):
+        if wanted not in (AUTO, engine.name) or not placement.cannot_run(engine, lab):
             return lab
     raise CannotRun("None of these labs runs here.", f"faultlab {NAME} --engine vm")
 

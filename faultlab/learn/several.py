@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from faultlab.core.command import uninterrupted
-from faultlab.core.defaults import MYSTERY, Wanted
+from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
@@ -74,7 +74,7 @@ class Command:
         return {**own, "lab": self.lab, "exit_code": self.code, "seconds": round(self.seconds, 1)}
 
 
-def start(term: Terminal, lab_ids: Sequence[str], wanted: Wanted, blind: bool) -> None:
+def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> None:
     """Start these labs side by side and report how each ended. Raises the worst of their errors."""
     if blind or MYSTERY in lab_ids:
         raise BadInput("A mystery is started alone.", "faultlab start --help")
@@ -89,7 +89,7 @@ def start(term: Terminal, lab_ids: Sequence[str], wanted: Wanted, blind: bool) -
     _tell(term, commands, time.monotonic() - began)
 
 
-def _run(commands: list[Command], wanted: Wanted, as_json: bool, show: Any) -> None:
+def _run(commands: list[Command], wanted: str, as_json: bool, show: Any) -> None:
     most = _SIDE_BY_SIDE * (os.cpu_count() or 1)
     said: queue.Queue[tuple[Command, str | None]] = queue.Queue()
     waiting, running = list(commands), list[Command]()
@@ -127,7 +127,7 @@ def _doing(line: str) -> str:
 
 
 def _launch(
-    command: Command, wanted: Wanted, as_json: bool, said: queue.Queue[tuple[Command, str | None]]
+    command: Command, wanted: str, as_json: bool, said: queue.Queue[tuple[Command, str | None]]
 ) -> None:
     words = ["start", command.lab, "--engine", wanted, *(["--json"] if as_json else [])]
     command.began = time.monotonic()

@@ -1,62 +1,83 @@
-"""Engines: which one a lab runs on, and which one has it."""
+"""Placement: which engine a lab runs on, and which one has it. No other module decides that."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core import naming
-from faultlab.core.defaults import MYSTERY, Wanted
-from faultlab.core.errors import CannotRun
+from faultlab.core.defaults import AUTO, MYSTERY
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, launch, libvirt, trial, vm
+from faultlab.engine import trial
 from faultlab.engine.contract import Engine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
+from faultlab.engine.vm import VmEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight
 from faultlab.run.record import Record
 
+# Every kind of engine by its name, in the order in which `auto` tries them.
+ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "vm": VmEngine}
 
-def choose(term: Terminal, lab: Lab, wanted: Wanted) -> Engine:
-    """The engine for a lab, ready and with every image. Raises CannotRun.
 
-    `auto` takes the local engine unless the lab changes a whole kernel or the local kernel lacks
-    what it requires, and says so.
+def allowed(wanted: str) -> list[type[Engine]]:
+    """Return the engines that may be taken, the first choice first. Raises BadInput."""
+    if wanted == AUTO:
+        return [*ENGINES.values()]
+    if wanted not in ENGINES:
+        known = ", ".join((AUTO, *ENGINES))
+        raise BadInput(f"There is no engine {wanted!r}; there are {known}.", "faultlab --help")
+    return [ENGINES[wanted]]
+
+
+def _first() -> type[Engine]:
+    return next(iter(ENGINES.values()))
+
+
+def _another() -> str:
+    """Return the name of the engine to ask for when the first one cannot run a lab."""
+    return [*ENGINES][-1]
+
+
+def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
+    """Return the engine for a lab, up and with its images. Raises CannotRun.
+
+    `auto` takes the first engine whose kernel can run the lab, and says why it is not the first.
     """
-    why = "asked for" if wanted == "vm" else ""
-    local = LocalEngine()
-    if not why:
-        with term.step("images", "looking for what has to be built") as step:
-            local.images.ensure(step.note, lab.services.images(lab.daemons))
-            step.done("ready")
-        why = needs_vm(local, lab)
-    if not why:
-        return local
-    if wanted == "local":
-        raise CannotRun(f"{lab.id} cannot run here: {why}.", f"faultlab start {lab.id} --engine vm")
-    term.say(f"engine    vm: {why}")
-    boot.bring_up(term)
-    return vm.connect()
+    why = "asked for"
+    for kind in allowed(wanted):
+        if kind is not _first():
+            term.say(f"engine    {kind.name}: {why}")
+        engine = kind.bring_up(term, lab.services.images(lab.daemons))
+        why = cannot_run(engine, lab)
+        if not why:
+            return engine
+    again = f"faultlab start {lab.id} --engine {_another()}"
+    raise CannotRun(f"{lab.id} cannot run here: {why}.", again)
 
 
 def at_hand(lab: Lab) -> Engine:
-    """Return an engine that is up and can run the lab. Raises CannotRun: it needs the VM."""
-    local = LocalEngine()
-    local.images.ensure(lambda _: None)
-    why = needs_vm(local, lab)
-    if not why:
-        return local
-    if libvirt.state() != "running":
-        raise CannotRun(f"{lab.id} needs the lab VM, which is {libvirt.state()}: {why}.", "make vm")
-    return vm.connect()
+    """Return an engine that is up and can run the lab. Raises CannotRun when none can."""
+    why = []
+    for kind in ENGINES.values():
+        if absent := kind.absent():
+            why.append(absent)
+            continue
+        engine = kind.reach()
+        engine.images.ensure(lambda _: None)
+        if not (cannot := cannot_run(engine, lab)):
+            return engine
+        why.append(cannot)
+    raise CannotRun(f"{lab.id} cannot run: {'; '.join(why)}.", "make vm")
 
 
-def needs_vm(engine: Engine, lab: Lab) -> str:
-    """Why the lab cannot run on this engine, found by trying; empty when it can."""
+def cannot_run(engine: Engine, lab: Lab) -> str:
+    """Return why the lab cannot run on this engine, found by trying; empty when it can."""
     if engine.owns_kernel:
         return ""
     if lab.scope == "kernel" or not lab.requires:
@@ -65,57 +86,71 @@ def needs_vm(engine: Engine, lab: Lab) -> str:
 
 
 def reason(lab: Lab, lacking: Collection[str]) -> str:
-    """Why the lab needs the VM where the local kernel lacks these abilities; empty: it does not."""
+    """Return why a kernel that is not ours, and lacks these abilities, cannot run the lab."""
     if lab.scope == "kernel":
         return "the fault belongs to a whole kernel"
     return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
 
 
 def named(lab_id: str) -> Lab:
-    """A lab; for `mystery` the one that is up under this name. Raises BadInput, CannotRun."""
+    """Return a lab; for `mystery` the one that is up by this name. Raises BadInput, CannotRun."""
     if lab_id != MYSTERY:
         return labs.load(lab_id)
-    place = Stack(having(MYSTERY), stack_name(MYSTERY))
-    record = Record.open(place.run_id) if place else None
+    stack = Stack(having(MYSTERY), stack_name(MYSTERY))
+    record = Record.open(stack.run_id) if stack else None
     if record is None:
-        what = "The record of the mystery is lost." if place else "No mystery is up."
-        raise CannotRun(what, f"make down-{MYSTERY} {MYSTERY}" if place else f"make {MYSTERY}")
+        what = "The record of the mystery is lost." if stack else "No mystery is up."
+        raise CannotRun(what, f"make down-{MYSTERY} {MYSTERY}" if stack else f"make {MYSTERY}")
     return labs.load(record.facts["lab"]).called(MYSTERY)
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:
-    """The local engine, and the VM's when it is running; and why that one cannot be reached."""
-    found: list[Engine] = [LocalEngine()]
+    """Return the engines that are there, and why one of them cannot be reached."""
+    found: list[Engine] = [local()]
     try:
-        return ([*found, vm.connect()] if libvirt.state() == "running" else found), None
+        found += [kind.reach() for kind in ENGINES.values() if kind is not _first() and _up(kind)]
     except CannotRun as problem:
         return found, problem
+    return found, None
 
 
-def having(lab_id: str, patience: float = 0) -> Engine:
-    """The engine where this lab is up; the local one when it is up nowhere.
+def _up(kind: type[Engine]) -> bool:
+    return not kind.absent()
 
-    `patience`: seconds for a running VM to answer, which may just be booting.
+
+def having(lab_id: str) -> Engine:
+    """Return the engine where this lab is up; the first one when it is up nowhere."""
+    return _found(stack_name(lab_id), ENGINES.values()).engine
+
+
+def find(lab: Lab, wanted: str) -> Stack:
+    """Return the lab's stack, empty where it is not up.
+
+    An engine that takes time to answer is asked only if it may have the stack.
     """
-    place = here(lab_id)
-    if not place and (inside := vm.if_running(patience)) and Stack(inside, stack_name(lab_id)):
-        return inside
-    return place.engine
+    name = stack_name(lab.id)
+    likely = []
+    for kind in ENGINES.values():
+        asked = wanted == kind.name or (lab.scope == "kernel" and kind.owns_kernel)
+        likely += [kind] if asked or kind.may_have(name) else []
+    return _found(name, likely, patient=True)
+
+
+def _found(name: str, kinds: Iterable[type[Engine]], patient: bool = False) -> Stack:
+    first: Stack | None = None
+    for kind in kinds:
+        if kind.absent():
+            continue
+        stack = Stack(kind.reach(patient), name)
+        if stack:
+            return stack
+        first = first or stack
+    return Stack(local(), name) if first is None else first
 
 
 def local() -> Engine:
     """Return the engine of this machine. Raises CannotRun when Docker does not answer."""
-    return LocalEngine()
-
-
-def may_be_in_vm(stack: str) -> bool:
-    """Tell whether this user has started a stack of this name in the VM and not removed it."""
-    return launch.may_be_in_vm(stack)
-
-
-def here(lab_id: str) -> Stack:
-    """This lab's stack on the local engine; empty when it is not up there."""
-    return Stack(LocalEngine(), stack_name(lab_id))
+    return _first().reach()
 
 
 @dataclass(frozen=True)
@@ -134,35 +169,31 @@ def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
 
 
 def engines_of(
-    term: Terminal, chosen: Sequence[Lab], wanted: Wanted
+    term: Terminal, chosen: Sequence[Lab], wanted: str
 ) -> tuple[dict[str, Engine], dict[str, str]]:
-    """The engine of each lab, ready; and why those have none that `wanted` does not allow."""
+    """Return the engine of each lab, up; and why those have none that `wanted` does not allow."""
+    up: dict[str, tuple[Engine, dict[str, str]]] = {}
     places: dict[str, Engine] = {}
     cannot: dict[str, str] = {}
-    local, lacking = (None, {}) if wanted == "vm" else _local(term)
-    inside: Engine | None = None
     for lab in chosen:
-        here_or_not = outlook(lab, lacking)
-        if local is not None and here_or_not.verdict == "RUN":
-            places[lab.id] = local
-        elif wanted == "local":
-            cannot[lab.id] = (
-                f"needs the lab VM ({here_or_not.reason}): faultlab verify {lab.id} --engine vm"
-            )
-        else:
-            if inside is None:
-                boot.bring_up(term)
-                inside = vm.connect()
-            places[lab.id] = inside
-    return places, cannot
+        for kind in allowed(wanted):
+            if kind.name not in up:
+                up[kind.name] = _examined(term, kind)
+            engine, lacking = up[kind.name]
+            why = "" if engine.owns_kernel else reason(lab, lacking)
+            if not why:
+                places[lab.id] = engine
+                break
+            another = f"faultlab verify {lab.id} --engine {_another()}"
+            cannot[lab.id] = f"needs the lab VM ({why}): {another}"
+    return places, {lab_id: why for lab_id, why in cannot.items() if lab_id not in places}
 
 
-def _local(term: Terminal) -> tuple[Engine, dict[str, str]]:
-    """The local engine with every image, and what its kernel lacks. Raises CannotRun."""
-    engine = LocalEngine()
-    with term.step("images", "looking for what has to be built") as step:
-        engine.images.ensure(step.note)
-        step.done("ready")
+def _examined(term: Terminal, kind: type[Engine]) -> tuple[Engine, dict[str, str]]:
+    """Bring an engine up, and return what its kernel lacks. Raises CannotRun."""
+    engine = kind.bring_up(term)
+    if engine.owns_kernel:
+        return engine, {}
     with term.step("doctor", "trying what this machine can run") as step:
         facts, lacking = preflight.examine(engine)
         step.done("tried")

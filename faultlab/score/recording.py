@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from faultlab.core import lock, paths
-from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
@@ -87,7 +86,7 @@ class Bundle:
         return made.getvalue()
 
 
-def record(term: Terminal, lab_id: str, out: str | None, wanted: Wanted) -> None:
+def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> None:
     """Walk through a lab and write its bundle. Raises SaidNo, CannotRun, BadInput."""
     lab = labs.load(lab_id)
     file = paths.in_a_folder(out or f"{lab.id}.bundle.tar.gz")

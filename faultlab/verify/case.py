@@ -22,7 +22,7 @@ from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
 from faultlab.lab import check
 from faultlab.lab.model import Lab
-from faultlab.run import digest, rotation
+from faultlab.run import digest, placement, rotation
 from faultlab.run.record import Record, worst
 
 _JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict: all passed, or not
@@ -30,7 +30,6 @@ _INTERRUPTED = 2  # also when a check file cannot be imported: then no test was 
 _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 _PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
 _START_SECONDS = 20  # after which others need not wait for it any more
-_CASE_SECONDS = {"local": 900, "vm": 1800}  # without KVM everything takes many times as long
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Runner:
 
     def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> Ended:
         """Run pytest on the lab's check to its end."""
-        seconds = _CASE_SECONDS[self.engines[lab.id]]
+        seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
         file = check.file_of(lab.id)
         pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
         # To start pytest takes a second of CPU time or two, which would disturb a load.

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from faultlab.core import lock
-from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
@@ -52,7 +51,7 @@ class Cell:
     signs: list[Finding]
 
 
-def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: Wanted) -> None:
+def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> None:
     """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
     if bool(lab_ids) == everything:
         raise BadInput("Name some labs, or say --all.", "faultlab matrix --help")

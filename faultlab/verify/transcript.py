@@ -15,7 +15,6 @@ from pathlib import Path
 
 from faultlab.core import lock
 from faultlab.core.command import run as run_command
-from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.paths import root
@@ -56,7 +55,7 @@ def record(term: Terminal, target: str) -> None:
     _of_lab(term, lab, lab.folder / "README.md", "auto")
 
 
-def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: Wanted) -> None:
+def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: str) -> None:
     name = stack_name(lab.id)
     with lock.hold(name, f"transcript {lab.id}"):
         engine = placement.choose(term, lab, wanted)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from faultlab.core import paths
 from faultlab.core.command import uninterrupted
-from faultlab.core.defaults import Wanted
+from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Step, Terminal
@@ -21,6 +21,7 @@ from faultlab.engine.contract import Engine
 from faultlab.lab import check
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
+from faultlab.run import placement
 from faultlab.run.placement import engines_of
 from faultlab.verify import campaign
 from faultlab.verify.campaign import Campaign
@@ -37,7 +38,7 @@ def verify(
     repeat: int = 1,
     json_file: str | None = None,
     junit_file: str | None = None,
-    wanted: Wanted = "auto",
+    wanted: str = AUTO,
     quick: bool = False,
 ) -> None:
     """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown.
@@ -120,7 +121,7 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
     walks = []
     for lab in chosen:
         judge = check.load(lab.name)
-        in_vm = runner.engines[lab.id] == "vm"
+        in_vm = placement.ENGINES[runner.engines[lab.id]].owns_kernel
         waits = judge.idle is not None and not in_vm
         alone = lab.load and judge.relative
         walks += [

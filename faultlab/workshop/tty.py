@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine import attach
-from faultlab.engine.contract import Terminal
+from faultlab.engine.contract import Shelled
 from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message
@@ -94,7 +94,7 @@ async def _when(gone: asyncio.Event) -> int:
 
 
 async def _from_page(
-    page: WebSocket, shell: Terminal, typed: asyncio.Queue[bytes], allowed: asyncio.Event
+    page: WebSocket, shell: Shelled, typed: asyncio.Queue[bytes], allowed: asyncio.Event
 ) -> int:
     """Hear the page. It never waits for the shell, so that it notices when the page goes."""
     speed = Allowance(_BYTES_A_SECOND, 4 * MOST_BYTES)

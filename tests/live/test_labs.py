@@ -32,7 +32,7 @@ def left_out() -> dict[str, str]:
     """Return the labs that this run leaves out, with the reason."""
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
-    why = {lab_id: placement.needs_vm(engine, labs.load(lab_id)) for lab_id in labs.ids()}
+    why = {lab_id: placement.cannot_run(engine, labs.load(lab_id)) for lab_id in labs.ids()}
     in_vm = [lab_id for lab_id in labs.ids() if why[lab_id]]
     if libvirt.state() != "running":
         return {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in in_vm}

@@ -18,7 +18,7 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.core.naming import stack_name
-from faultlab.engine import kernel, libvirt, vm
+from faultlab.engine import kernel, libvirt, ssh, vm
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from tests.live.commandline import finish, kill_9, spawn
@@ -34,7 +34,7 @@ DICE = random.Random(SEED)
 
 def of_the_vm() -> Shell:
     """A root shell in the VM."""
-    return vm.connect(vm.BOOT_SECONDS).kernel
+    return vm.connect(ssh.BOOT_SECONDS).kernel
 
 
 def qemu() -> int:

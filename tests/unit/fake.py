@@ -12,10 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
+
+import pytest
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal as Console
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import (
     Engine,
@@ -25,11 +28,12 @@ from faultlab.engine.contract import (
     Part,
     Process,
     Say,
+    Shelled,
     State,
-    Terminal,
 )
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
+from faultlab.run import placement
 from tests.unit.conftest import recorded
 
 _MTU = re.compile(r"ip link set dev eth0 mtu (\d+)")
@@ -143,7 +147,7 @@ class FakeMachine(Machine):
         """Keep the archive."""
         self.files[folder] = archive
 
-    def terminal(self) -> Terminal:
+    def terminal(self) -> Shelled:
         """It has none."""
         raise CannotRun("A fake machine has no terminal.")
 
@@ -180,7 +184,30 @@ class FakeEngine(Engine):
 
     name = "fake"
     owns_kernel = False
+    walk_seconds = 10
     images = FakeImages()
+    one: ClassVar[FakeEngine | None] = None  # the one that all commands of a test reach
+
+    @classmethod
+    def absent(cls) -> str:
+        """It is always there."""
+        return ""
+
+    @classmethod
+    def may_have(cls, stack: str) -> bool:
+        """It may have any stack."""
+        return True
+
+    @classmethod
+    def reach(cls, patient: bool = False) -> FakeEngine:
+        """Return the one of this test."""
+        cls.one = cls.one or cls()
+        return cls.one
+
+    @classmethod
+    def bring_up(cls, term: Console, images: Collection[str] | None = None) -> FakeEngine:
+        """Return the one of this test."""
+        return cls.reach()
 
     def __init__(self) -> None:
         self.stacks_up: dict[str, FakeStack] = {}
@@ -283,3 +310,11 @@ class FakeProcess:
     def wait(self, seconds: float) -> int:
         """Return success."""
         return 0
+
+
+def only_fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """Let every command of a test have a fake engine and no other; it is one line of placement."""
+    engine = FakeEngine()
+    monkeypatch.setattr(FakeEngine, "one", engine)
+    monkeypatch.setattr(placement, "ENGINES", {"fake": FakeEngine})
+    return engine

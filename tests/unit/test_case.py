@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.record import Record
@@ -154,7 +155,7 @@ def test_a_case_that_ran_out_of_time_is_no_pass(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tests that it had judged until then had all passed."""
-    monkeypatch.setattr("faultlab.verify.case._CASE_SECONDS", {"local": 3})
+    monkeypatch.setattr(LocalEngine, "walk_seconds", 3)
     case = run(project, HALF)
     assert (case.verdict, case.reason) == ("unknown", "pytest: it did not end within 3 s")
     assert not case.interrupted, "nobody did: the walk took too long, and counts"

@@ -13,14 +13,15 @@ import pytest
 
 from faultlab.cli.main import VERBS
 from faultlab.core import command, lock
-from faultlab.core.defaults import Wanted
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
+from faultlab.engine import launch
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
 from faultlab.learn import learner, several
 from faultlab.run import inject, placement
 from tests.unit.conftest import REPO, Run
+from tests.unit.fake import FakeEngine
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")
 
@@ -221,13 +222,28 @@ class TestUpInTheVm:
 
     @pytest.fixture
     def asked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """Return the list of labs that the VM was asked for."""
-        there: list[str] = []
+        """The engines that were asked; the second is slow to answer."""
+        reached: list[str] = []
+
+        class Here(FakeEngine):
+            name = "local"
+
+        class There(FakeEngine):
+            name = "vm"
+            owns_kernel = True
+
+            @classmethod
+            def may_have(cls, stack: str) -> bool:
+                return launch.in_vm_mark(stack).exists()
+
+            @classmethod
+            def reach(cls, patient: bool = False) -> FakeEngine:
+                reached.append(cls.name)
+                return cls()
+
         monkeypatch.setattr(lock, "folder", lambda: tmp_path)
-        monkeypatch.setattr(placement, "here", lambda lab_id: f"{lab_id} here")
-        monkeypatch.setattr(placement, "having", lambda lab_id, _patience: there.append(lab_id))
-        monkeypatch.setattr(learner, "Stack", lambda _engine, name: name)
-        return there
+        monkeypatch.setattr(placement, "ENGINES", {"local": Here, "vm": There})
+        return reached
 
     @pytest.mark.parametrize(
         ("lab_id", "wanted", "asks"),
@@ -239,12 +255,12 @@ class TestUpInTheVm:
         ],
     )
     def test_a_lab_that_belongs_there(
-        self, lab_id: str, wanted: Wanted, asks: bool, asked: list[str]
+        self, lab_id: str, wanted: str, asks: bool, asked: list[str]
     ) -> None:
-        learner._found(labs.load(lab_id), wanted)
-        assert asked == [lab_id] * asks
+        placement.find(labs.load(lab_id), wanted)
+        assert asked == ["vm"] * asks
 
     def test_a_stack_that_was_started_there(self, tmp_path: Path, asked: list[str]) -> None:
         (tmp_path / "faultlab-mtu.in-vm").touch()
-        learner._found(labs.load("mtu"), "auto")
-        assert asked == ["mtu"]
+        placement.find(labs.load("mtu"), "auto")
+        assert asked == ["vm"]

@@ -19,10 +19,9 @@ from faultlab.cli import main as cli
 from faultlab.core import paths
 from faultlab.lab import check
 from faultlab.report import catalogue
-from faultlab.run import placement
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import only_fake
 
 CHECK = "checks/test_port_range.py"
 NOWHERE = "unix:///nonexistent.sock"
@@ -65,8 +64,8 @@ def said(problem: str, hint: str, code: int) -> Result:
         ),
         (
             "start mtu --engine moon",
-            "Invalid value for '--engine': 'moon' is not one of 'local', 'vm', 'auto'.",
-            "faultlab start --help",
+            "There is no engine 'moon'; there are auto, local, vm.",
+            "faultlab --help",
         ),
         (
             "vm",
@@ -174,7 +173,7 @@ def test_a_broken_docker_configuration(
 
 @pytest.mark.parametrize("verb", ["shell", "use", "check", "hint", "fix"])
 def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "LocalEngine", FakeEngine)
+    only_fake(monkeypatch)
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
 
 

@@ -16,9 +16,8 @@ import pytest
 from faultlab.admin import status
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.run import placement
 from tests.unit.conftest import Result, Run
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import FakeEngine, only_fake
 
 HOLD = """
 import sys
@@ -54,7 +53,7 @@ def test_the_holder_is_named(
     faultlab: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "LocalEngine", FakeEngine)
+    only_fake(monkeypatch)
     assert faultlab(verb, "mtu") == Result(
         3,
         "",
@@ -116,7 +115,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
-    monkeypatch.setattr(placement, "LocalEngine", FakeEngine)
+    only_fake(monkeypatch)
     monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: ["faultlab-mtu"])
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     got = faultlab("sweep", "--json")

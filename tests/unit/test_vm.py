@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import libvirt, vm
+from faultlab.engine import libvirt, ssh
 from faultlab.engine.shell import Done
 
 Virsh = Callable[[str], None]
@@ -90,7 +90,7 @@ def test_a_silent_vm_says_what_libvirt_says(
 def test_a_connection_that_is_gone_is_no_verdict(virsh: Virsh, tmp_path: Path) -> None:
     virsh("echo running")
     with pytest.raises(CannotRun, match="does not answer"):
-        done: Done = vm.VmKernel(tmp_path / "gone").run("true")
+        done: Done = ssh.VmKernel(tmp_path / "gone").run("true")
         assert done.code == 0
 
 
@@ -142,9 +142,9 @@ cat <<'.'
 
 def test_a_tmpdir_may_be_too_long_for_sockets(tmp_path: Path) -> None:
     """With what mkdtemp and ssh add, the longest folder makes a path of 107 bytes (unix(7))."""
-    longest = Path("/tmp", "x" * (vm._LONGEST - len("/tmp/")))
+    longest = Path("/tmp", "x" * (ssh._LONGEST - len("/tmp/")))
     made = Path(tempfile.mkdtemp(prefix="vm-", dir=tmp_path)).name
     assert len(f"{longest}/{made}/ssh.{'x' * 16}") == 107
-    assert vm._short(longest) == longest
-    longer = Path("/somewhere/else", "ü" * (vm._LONGEST // 2 - 4))
-    assert vm._short(longer) == Path("/tmp", longer.name)
+    assert ssh._short(longest) == longest
+    longer = Path("/somewhere/else", "ü" * (ssh._LONGEST // 2 - 4))
+    assert ssh._short(longer) == Path("/tmp", longer.name)

@@ -1,0 +1,132 @@
+"""Ssh: the connection into the lab VM, to its kernel and to the Docker in it. It dies with us."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from faultlab.core import lock
+from faultlab.core.command import DIE_WITH_US, run
+from faultlab.core.errors import CannotRun
+from faultlab.engine import libvirt
+from faultlab.engine.docker import Docker
+from faultlab.engine.shell import Done, Shell
+
+BOOT_SECONDS = 60  # a VM that is just booting may refuse connections for so long
+# A socket's path has at most 107 bytes (unix(7)): its folder's, this, and what ssh adds to a name.
+_LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
+
+
+def ssh_command() -> list[str]:
+    """ssh to the VM; its host key is made anew with every box, so none is remembered."""
+    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+    timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=3")
+    flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
+    return ["ssh", "-i", str(libvirt.folder() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]
+
+
+class VmKernel(Shell):
+    """A root shell in the VM, outside of any container: `at = "kernel"`."""
+
+    name = "kernel"
+
+    def __init__(self, control: Path) -> None:
+        self._control = control
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Run a shell command as root in the VM."""
+        inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
+        started = time.monotonic()
+        # Through the connection that stands, never over a new one to some other "vm".
+        ssh = ["ssh", "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
+        done = run([*ssh, inner], timeout=timeout + 60)
+        seconds = time.monotonic() - started
+        if done.returncode == 255:
+            raise libvirt.silent()
+        if done.returncode == 124:
+            raise CannotRun(
+                f"In the lab VM this did not end within {timeout:g} s: {command}",
+                "faultlab vm reset",
+            )
+        return Done(command, done.returncode, done.stdout, done.stderr, seconds)
+
+
+def _stands(command: list[str], control: Path, socket: Path) -> bool:
+    """Open the ssh connection; it stays open until we end."""
+    quiet = subprocess.DEVNULL
+    ssh = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    atexit.register(ssh.terminate)
+    deadline = time.monotonic() + BOOT_SECONDS
+    while not (socket.exists() and control.exists()):
+        if ssh.poll() is not None:
+            return False
+        if time.monotonic() > deadline:
+            ssh.terminate()
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _short(folder: Path) -> Path:
+    """Return the folder, or one of its name in /tmp where a socket's path would be too long."""
+    return folder if len(os.fsencode(folder)) <= _LONGEST else Path("/tmp", folder.name)
+
+
+def _sockets() -> Path:
+    """The folder for the sockets; what killed commands have left there goes first."""
+    folder = _short(lock.folder())
+    folder.mkdir(mode=0o700, exist_ok=True)
+    young = time.time() - 5 * BOOT_SECONDS
+    for old in folder.glob("vm-*"):
+        if old.stat().st_mtime > young:
+            continue
+        probe = ["ssh", "-S", str(old / "ssh"), "-O", "check", "vm"]
+        if run(probe, timeout=10).returncode != 0:
+            shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+class VmDocker(Docker):
+    """Docker in the VM."""
+
+    def unreachable(self, error: BaseException) -> CannotRun:
+        """Return the error for a VM that hangs, died or lost its network: what to type next."""
+        return libvirt.silent()
+
+
+class Connection:
+    """One ssh connection into the VM, which ends with us.
+
+    `patience`: seconds in which a VM that is just coming up may still refuse it. Raises CannotRun.
+    """
+
+    def __init__(self, patience: float = 0) -> None:
+        where = Path(tempfile.mkdtemp(prefix="vm-", dir=_sockets()))
+        atexit.register(shutil.rmtree, where, ignore_errors=True)
+        control, socket = where / "ssh", where / "docker.sock"
+        command = ssh_command()
+        options = ["-M", "-S", str(control), "-N", "-L", f"{socket}:/var/run/docker.sock"]
+        began = time.monotonic()
+        while not _stands([*DIE_WITH_US, command[0], *options, *command[1:]], control, socket):
+            if time.monotonic() > began + patience:
+                raise libvirt.silent()
+            time.sleep(0.5)
+        self.kernel = VmKernel(control)
+        self.url = f"unix://{socket}"
+
+    def docker(self) -> VmDocker:
+        """Return Docker in the VM."""
+        return VmDocker(self.url)
+
+
+def connect(patience: float = 0) -> Connection:
+    """Return a connection into the running VM. Raises CannotRun when there is none to be had."""
+    if libvirt.state() != "running":
+        raise libvirt.silent()
+    return Connection(patience)
