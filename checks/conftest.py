@@ -1,5 +1,6 @@
 """How pytest runs the checks: one walk through the lab for each test class, judged by its tests.
 
+The class is the same for every lab, and so it is added here to each file that has a CHECK.
 The verdict of a test is `fail` for an assertion, `unknown` for anything else that goes wrong, and
 `skip` with its reason. Verdicts go into the run's record, and to the file that --verdicts names.
 """
@@ -12,6 +13,7 @@ import signal
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +22,10 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
+from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
 from faultlab.run import placement
-from faultlab.run.contract import walk
+from faultlab.run.contract import Contract, of_file, walk
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -42,6 +45,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start with no verdicts, and let SIGTERM end us through the clean-up, as Ctrl-C does."""
     config.stash[VERDICTS] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> pytest.Class | None:
+    """Add the tests of every lab to a check file, where it does not write their class itself."""
+    if name != "CHECK" or not isinstance(obj, Check) or of_file(collector.obj):
+        return None
+    module: Any = collector.obj
+    module.TestContract = type("TestContract", (Contract,), {"__module__": module.__name__})
+    return pytest.Class.from_parent(collector, name="TestContract")
 
 
 def engine_for(lab: Lab) -> Engine:

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most_times, exactly
 from faultlab.probes import cgroup, startup
-from faultlab.run.contract import Contract
 
 LONGEST = 120
 
@@ -61,7 +60,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestCpuQuota(Contract):
-    """The contract of every lab, with the limits above."""

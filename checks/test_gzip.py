@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most_times
 from faultlab.probes import curl, qdisc, wrk
-from faultlab.run.contract import Contract
 
 PAGE = "http://web/list/restaurants.html"
 ACCEPT = "-H 'Accept-Encoding: gzip'"
@@ -77,7 +76,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestGzip(Contract):
-    """The contract of every lab, with the limits above."""

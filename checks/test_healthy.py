@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least_times, at_most, at_most_times
 from faultlab.probes import curl, hping3, wrk
-from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,3 @@ CHECK = Check(
     ),
     evidence=(),
 )
-
-
-class TestHealthy(Contract):
-    """The contract of every lab; a control must stay well."""

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import cgroup, container, curl, jvm
-from faultlab.run.contract import Contract
 
 VISITS = 200  # of 4 MB each: more than the container has, and no more than Java may keep
 PAGE = "http://app:8080/basket.jsp?kb=4096"
@@ -78,7 +77,3 @@ CHECK = Check(
     ),
     may_stop=("tomcat",),
 )
-
-
-class TestHeapOom(Contract):
-    """The contract of every lab, with the limits above."""

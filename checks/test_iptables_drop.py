@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most
 from faultlab.probes import hping3, iptables
-from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,3 @@ CHECK = Check(
     ),
     evidence=(dropped("INPUT"), dropped("OUTPUT")),
 )
-
-
-class TestIptablesDrop(Contract):
-    """The contract of every lab, with the limits above."""

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import mysql, wrk
-from faultlab.run.contract import Contract
 
 TAKEN = """SELECT t.number FROM booking.orders o JOIN booking.tables t ON t.id = o.table_id
 WHERE o.restaurant_id = 7 AND o.dining_date = '2027-01-01'
@@ -83,7 +82,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestMissingIndex(Contract):
-    """The contract of every lab, with the limits above."""

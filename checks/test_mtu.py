@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import capture, curl, hping3, interface
-from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestMtu(Contract):
-    """The contract of every lab, with the limits above."""

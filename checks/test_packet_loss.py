@@ -10,7 +10,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most
 from faultlab.probes import curl, hping3, interface, iptables, ping, qdisc
-from faultlab.run.contract import Contract
 
 PAGES = 12
 
@@ -121,7 +120,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestPacketLoss(Contract):
-    """The contract of every lab, with the limits above, stage by stage."""

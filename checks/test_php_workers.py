@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import fpm, log, wrk
-from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestPhpWorkers(Contract):
-    """The contract of every lab, with the limits above."""

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import ab, cgroup, mysql, wrk
-from faultlab.run.contract import Contract
 
 PAGE = "http://app:8080/popular.jsp?month=5"
 ASKED, HITS = "Com_select", "Qcache_hits"
@@ -83,7 +82,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestQueryCache(Contract):
-    """The contract of every lab, with the limits above."""

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import mysql, wrk
-from faultlab.run.contract import Contract
 
 ASKED, BOOKED = "Com_select", "Com_insert"
 
@@ -85,7 +84,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestRepeatQueries(Contract):
-    """The contract of every lab, with the limits above."""

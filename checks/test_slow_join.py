@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import ab, mysql, wrk
-from faultlab.run.contract import Contract
 
 PAGE = "http://app:8080/account.jsp?customer=7"
 BOUGHT = """SELECT p.p_name, l.l_quantity, l.l_quantity * h.h_price AS paid FROM warehouse.orders o
@@ -86,7 +85,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestSlowJoin(Contract):
-    """The contract of every lab, with the limits above."""

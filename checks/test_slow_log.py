@@ -7,7 +7,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import ab, log, mysql, slowlog, wrk
-from faultlab.run.contract import Contract
 
 PAGE = "http://app:8080/popular.jsp?month=5"
 # A partner fetches its orders, one by one: it works between them, and holds nobody up.
@@ -115,7 +114,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestSlowLog(Contract):
-    """The contract of every lab, with the limits above."""

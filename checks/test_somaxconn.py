@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import ab, nstat, ss
-from faultlab.run.contract import Contract
 
 OVERFLOWS = "TcpExtListenOverflows"
 
@@ -75,7 +74,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestSomaxconn(Contract):
-    """The contract of every lab, with the limits above."""

@@ -7,7 +7,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.probes import ab, vmstat, wrk
-from faultlab.run.contract import Contract
 
 PORTS = (8080, 8081)
 PAGE = "basket.jsp?kb=1024"
@@ -110,7 +109,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestSwap(Contract):
-    """The contract of every lab, with the limits above."""

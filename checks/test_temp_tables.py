@@ -7,7 +7,6 @@ from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.observe import profiler
 from faultlab.probes import mysql, mysqlslap
-from faultlab.run.contract import Contract
 
 CREATED = "Created_tmp_disk_tables"
 ASKED = "Com_select"
@@ -88,7 +87,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestTempTables(Contract):
-    """The contract of every lab, with the limits above."""

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most_times
 from faultlab.probes import nstat, ss, wrk
-from faultlab.run.contract import Contract
 
 PAGE = "http://web/index.php"
 REUSED = "TcpExtTWRecycled"
@@ -74,7 +73,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestTimeWait(Contract):
-    """The contract of every lab, with the limits above."""

@@ -6,7 +6,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least_times, at_most_times, exactly
 from faultlab.probes import cgroup, tls
-from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,3 @@ CHECK = Check(
         ),
     ),
 )
-
-
-class TestTlsResumption(Contract):
-    """The contract of every lab, with the limits above."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import check
 from faultlab.lab import load as labs
-from faultlab.run.contract import Contract
+from faultlab.run.contract import Contract, of_file
 from faultlab.run.readings import Measured
 from faultlab.run.record import Record, worst
 
@@ -99,12 +98,11 @@ def verdicts(ran: Measured) -> Iterator[Verdict]:
 
 
 def _tests(ran: Measured) -> Iterator[tuple[str, Callable[[Measured], None]]]:
-    for kind in vars(sys.modules[ran.check.look.__module__]).values():
-        if inspect.isclass(kind) and issubclass(kind, Contract) and kind is not Contract:
-            names = [name for base in reversed(kind.__mro__) for name in vars(base)]
-            for name in dict.fromkeys(names):  # in the order in which they are written
-                if name.startswith("test_") and _takes_readings(test := getattr(kind(), name)):
-                    yield name, test
+    kind = of_file(sys.modules[ran.check.look.__module__]) or Contract
+    names = [name for base in reversed(kind.__mro__) for name in vars(base)]
+    for name in dict.fromkeys(names):  # in the order in which they are written
+        if name.startswith("test_") and _takes_readings(test := getattr(kind(), name)):
+            yield name, test
 
 
 def _takes_readings(test: Callable[..., None]) -> bool:

@@ -1,12 +1,15 @@
 """Contract: the tests that every lab has to pass. They judge the readings of one walk.
 
-`class TestMtu(Contract)` in a check file is all it takes; pytest finds the tests.
-An assertion that fails is `fail`; anything else that goes wrong is `unknown`.
+checks/conftest.py adds them to each check file. A file with tests of its own writes their class
+itself, as `class TestConntrack(Contract)`. An assertion that fails is `fail`; anything else that
+goes wrong is `unknown`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
+from types import ModuleType
 
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
@@ -199,3 +202,10 @@ class Contract:
     def _silent(self, run: Measured, phase: str) -> None:
         loud = [sign.words for sign in run.check.signs(run.reading(phase)) if sign.holds]
         assert not loud, f"evidence without a fault, {phase}: " + "; ".join(loud)
+
+
+def of_file(module: ModuleType) -> type[Contract] | None:
+    """Return the class in which a check file adds tests of its own; None where it adds none."""
+    kinds = [kind for kind in vars(module).values() if inspect.isclass(kind)]
+    own = [kind for kind in kinds if issubclass(kind, Contract) and kind is not Contract]
+    return own[0] if own else None

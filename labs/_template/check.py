@@ -9,7 +9,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import curl, hping3, iptables
-from faultlab.run.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,3 @@ CHECK = Check(
         Sign("REJECT rules take packets", rejected, at_least(1), at="web", command="iptables -nvL"),
     ),
 )
-
-
-class TestTemplate(Contract):
-    """The contract of every lab, with the limits above."""

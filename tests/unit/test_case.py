@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,9 +15,10 @@ import pytest
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
+from faultlab.run.contract import Contract
 from faultlab.run.record import Record
 from faultlab.verify.case import Case, Ended, Runner, _judged
-from tests.unit.conftest import Project
+from tests.unit.conftest import REPO, Project
 
 CHECK = "checks/test_mtu.py"
 MIXED = """
@@ -67,6 +71,26 @@ def test_fix() -> None:
 """
 
 LOCAL = {"mtu": "local"}
+
+EVERY = [
+    "test_healthy",
+    "test_symptom",
+    "test_evidence",
+    "test_fix",
+    "test_stages",
+    "test_alternatives",
+    "test_cheats",
+    "test_opposite",
+    "test_nothing_left",
+]
+FULL = "test_the_table_is_full_and_never_fuller"
+OWN = {  # tests that a check file adds for its own lab
+    "bandwidth": ["test_more_connections_do_not_help"],
+    "conntrack": [FULL],
+    "netem-loss": ["test_the_loss_is_what_was_asked_for"],
+    "syn-flood": ["test_the_crowd_holds_its_seats_also_when_it_is_fixed"],
+    "throughput": [FULL],
+}
 
 
 @pytest.mark.parametrize(
@@ -218,3 +242,29 @@ def test_options_of_pytest_in_the_environment_take_no_test_away(
 ) -> None:
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_well")
     assert len(run(project, MIXED).tests) == 4
+
+
+def collected(*words: str) -> dict[str, list[str]]:
+    """The names of the tests that pytest finds, by file."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", *words],
+        cwd=REPO,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        if "::" in line:
+            file, _, name = line.split("::")
+            found.setdefault(Path(file).stem, []).append(name)
+    return found
+
+
+def test_every_check_file_has_the_tests_of_every_lab() -> None:
+    names = {lab_id: f"test_{lab_id.replace('-', '_')}" for lab_id in labs.ids()}
+    assert collected("checks") == {
+        name: [*EVERY, *OWN.get(lab_id, [])] for lab_id, name in names.items()
+    }
+    assert [name for name in vars(Contract) if name.startswith("test_")] == EVERY
