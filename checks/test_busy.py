@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, no_traces, rate, share
 from faultlab.probes import vmstat, wrk
 
 
@@ -22,11 +23,6 @@ class Look:
         return vmstat.busy_percent(self.before, self.after)
 
 
-@dataclass(frozen=True)
-class Watch:
-    """A control has no traces to look for."""
-
-
 def look(at: Stack) -> Look:
     """Six users a processor, who click without a pause, keep them all busy."""
     users = 6 * int(at["web"].must("nproc"))
@@ -35,19 +31,21 @@ def look(at: Stack) -> Look:
     return Look(load, before, vmstat.processors(at["web"]))
 
 
-def watch(at: Stack) -> Watch:
-    """Nothing to read."""
-    return Watch()
-
-
 CHECK = Check(
     look=look,
-    watch=watch,
+    watch=no_traces,
     symptom=(
-        Measure("processors busy", lambda r: r.busy_percent, at_least(60), unit="%"),
-        Measure("requests that fail", lambda r: 100 * r.load.failed_share, at_most(0), unit="%"),
-        Measure("median latency", lambda r: r.load.p50, at_most_times(3), unit="s"),
-        Measure("good requests", lambda r: r.load.good_per_second, at_least_times(0.5), unit="/s"),
+        Measure("processors busy", "busy_percent", at_least(60), unit="%").says(
+            "The processors are well used.", "The processors have little to do."
+        ),
+        share("requests that fail", "load.failed_share", good=0).says(
+            "Every request succeeds.", "Some requests fail."
+        ),
+        delay("median latency", "load.p50", good=3).says(
+            "A page comes about as quickly as before.", "A page takes far longer than before."
+        ),
+        rate("good requests", "load.good_per_second", good=0.5).says(
+            "About as many pages come as before.", "Far fewer pages come than before."
+        ),
     ),
-    evidence=(),
 )

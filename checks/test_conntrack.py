@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import grows, rate
 from faultlab.probes import ab, conntrack, log
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, HEALTHY, Measured
@@ -52,37 +53,27 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "good visits",
-            lambda r: r.visits.good_per_second,
-            at_least_times(0.5),
-            at_most_times(0.2),
-            "/s",
+        rate("good visits", "visits.good_per_second", good=0.5, bad=0.2).says(
+            "About as many visitors get their page as before.",
+            "Far fewer visitors get their page than before.",
         ),
     ),
     evidence=(
-        Sign(
-            "the kernel's log says that the table is full",
-            lambda before, after: after.full - before.full,
-            at_least(1),
-            at="kernel",
-            command=f"dmesg | grep -c '{conntrack.FULL}'",
-            unit="lines",
+        grows("the kernel's log says that the table is full", "full", at_least(1), "lines").seen(
+            "kernel", f"dmesg | grep -c '{conntrack.FULL}'"
         ),
-        Sign(
+        grows(
             "packets are dropped for want of an entry",
-            lambda before, after: after.client.drops - before.client.drops,
+            "client.drops",
             at_least(1),  # ab's first visitor knocks three times before the others come
-            at="client",
-            command="conntrack -S",
-            unit="packets",
-        ),
+            "packets",
+        ).seen("client", "conntrack -S"),
     ),
 )
 
 
 class TestConntrack(Contract):
-    """The contract of every lab, with the limits above."""
+    """The tests of every lab, and one of the table."""
 
     def test_the_table_is_full_and_never_fuller(self, run: Measured) -> None:
         """While the limit is there the count stays within it; without, it goes far above."""

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most_times, exactly
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least, exactly
+from faultlab.lab.measures import delay, ends, steady
 from faultlab.probes import cgroup, startup
 
 LONGEST = 120
@@ -34,29 +35,23 @@ def watch(at: Stack) -> Watch:
     return Watch(cgroup.read(at["tomcat"]))
 
 
-BACK = exactly(1)
-
 CHECK = Check(
     look=look,
     watch=watch,
     idle=lambda at: cgroup.read(at["tomcat"]).cpus < 0.5,  # the quota sets the pace, nothing else
     symptom=(
-        Measure(
-            "start of the shop",
-            lambda r: r.start.seconds,
-            at_most_times(4),
-            at_least_times(7),
-            "s",
+        delay("start of the shop", "start.seconds", good=4, bad=7).says(
+            "After a restart the shop is back soon.", "After a restart the shop is away for long."
         ),
-        Measure("the shop comes back", lambda r: int(r.start.served), BACK, BACK),
+        steady("the shop comes back", lambda now: int(now.start.served), exactly(1)).says(
+            "After a restart the shop does come back.", "After a restart the shop stays away."
+        ),
     ),
     evidence=(
-        Sign(
+        ends(
             "periods of its start in which the quota was used up",
-            lambda before, after: after.tomcat.throttled or 0,
+            lambda now: now.tomcat.throttled or 0,
             at_least(150),
-            at="tomcat",
-            command="cat /sys/fs/cgroup/cpu/cpu.stat",
-        ),
+        ).seen("tomcat", "cat /sys/fs/cgroup/cpu/cpu.stat"),
     ),
 )

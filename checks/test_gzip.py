@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, ends, grows, rate
 from faultlab.probes import curl, qdisc, wrk
 
 PAGE = "http://web/list/restaurants.html"
-ACCEPT = "-H 'Accept-Encoding: gzip'"
+TYPED = f"curl -so /dev/null -H 'Accept-Encoding: gzip' -w '%{{size_download}}' {PAGE}"
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,8 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """Two seconds of guests."""
-    seconds = at.pace.seconds(2)
-    load = wrk.load(
-        at["client"], PAGE, connections=80, seconds=seconds, timeout=10, script="readers"
-    )
+    client, seconds = at["client"], at.pace.seconds(2)
+    load = wrk.load(client, PAGE, connections=80, seconds=seconds, timeout=10, script="readers")
     return Look(load)
 
 
@@ -44,35 +43,17 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "pages",
-            lambda r: r.guests.good_per_second,
-            at_least_times(0.6),
-            at_most_times(0.3),
-            "/s",
+        rate("pages", "guests.good_per_second", good=0.6, bad=0.3).says(
+            "About as many pages come as before.", "Far fewer pages come than before."
         ),
-        Measure(
-            "time for a page, median",
-            lambda r: r.guests.p50,
-            at_most_times(5),
-            at_least_times(20),
-            "s",
+        delay("time for a page, median", "guests.p50", good=5, bad=20).says(
+            "A page comes about as quickly as before.", "A page takes far longer than before."
         ),
     ),
     evidence=(
-        Sign(
-            "bytes of the page on its way",
-            lambda before, after: after.page.bytes,
-            at_least(40_000),
-            at="client",
-            command=f"curl -so /dev/null {ACCEPT} -w '%{{size_download}}' {PAGE}",
-        ),
-        Sign(
-            "packets that found the link's queue full",
-            lambda before, after: after.link.dropped - before.link.dropped,
-            at_least(300),
-            at="web",
-            command="tc -s qdisc show dev eth0",
+        ends("bytes of the page on its way", "page.bytes", at_least(40_000)).seen("client", TYPED),
+        grows("packets that found the link's queue full", "link.dropped", at_least(300)).seen(
+            "web", "tc -s qdisc show dev eth0"
         ),
     ),
 )

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least_times, at_most, at_most_times
+from faultlab.lab.limits import at_most
+from faultlab.lab.measures import delay, no_traces, rate, share
 from faultlab.probes import curl, hping3, wrk
 
 
@@ -17,11 +18,6 @@ class Look:
     load: wrk.Load
 
 
-@dataclass(frozen=True)
-class Watch:
-    """A control has no traces to look for."""
-
-
 def look(at: Stack) -> Look:
     """Knock, fetch, then twenty users for a second."""
     client = at["client"]
@@ -32,22 +28,24 @@ def look(at: Stack) -> Look:
     )
 
 
-def watch(at: Stack) -> Watch:
-    """Nothing to read."""
-    return Watch()
-
-
 CHECK = Check(
     look=look,
-    watch=watch,
+    watch=no_traces,
     symptom=(
-        Measure(
-            "first SYNs lost or late", lambda r: 100 * r.syn.first_try_loss, at_most(5), unit="%"
+        share("first SYNs lost or late", "syn.first_try_loss", good=5).says(
+            "Nearly every knock is answered at once.", "Many knocks are not answered at once."
         ),
-        Measure("page: curl's exit code", lambda r: r.page.exit_code, at_most(0)),
-        Measure("requests that fail", lambda r: 100 * r.load.failed_share, at_most(0), unit="%"),
-        Measure("median latency", lambda r: r.load.p50, at_most_times(3), unit="s"),
-        Measure("good requests", lambda r: r.load.good_per_second, at_least_times(0.5), unit="/s"),
+        Measure("page: curl's exit code", "page.exit_code", at_most(0)).says(
+            "The page comes.", "The page does not come."
+        ),
+        share("requests that fail", "load.failed_share", good=0).says(
+            "Every request succeeds.", "Some requests fail."
+        ),
+        delay("median latency", "load.p50", good=3).says(
+            "A page comes about as quickly as before.", "A page takes far longer than before."
+        ),
+        rate("good requests", "load.good_per_second", good=0.5).says(
+            "About as many pages come as before.", "Far fewer pages come than before."
+        ),
     ),
-    evidence=(),
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import ends
 from faultlab.probes import cgroup, container, curl, jvm
 
 VISITS = 200  # of 4 MB each: more than the container has, and no more than Java may keep
@@ -54,26 +55,26 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure("customers served, of 200", lambda r: r.served, exactly(VISITS), at_most(150)),
-        Measure("exit code of tomcat", lambda r: r.tomcat.exit_code, exactly(0), exactly(KILLED)),
+        Measure("customers served, of 200", "served", exactly(VISITS), at_most(150)).says(
+            "Every customer is served.", "The shop stops before every customer is served."
+        ),
+        Measure("exit code of tomcat", "tomcat.exit_code", exactly(0), exactly(KILLED)).says(
+            "The shop's program keeps running.", "The shop's program has ended."
+        ),
     ),
     evidence=(
         Sign(
             "heap that Java may take, of the container's memory",
             lambda before, after: before.heap_percent,
             at_least(100),
-            at="app",
-            command="jcmd $(pgrep -x java) VM.flags",
             unit="%",
-        ),
-        Sign(
+        ).seen("app", "jcmd $(pgrep -x java) VM.flags"),
+        ends(
             "ended by the OOM killer",
             # Docker keeps the flag when a container is started again.
-            lambda before, after: int(after.tomcat.oom_killed and not after.tomcat.running),
+            lambda now: int(now.tomcat.oom_killed and not now.tomcat.running),
             exactly(1),
-            at="tomcat",
-            command="docker inspect -f '{{.State.Status}} {{.State.OOMKilled}}' …-tomcat",
-        ),
+        ).seen("tomcat", "docker inspect -f '{{.State.Status}} {{.State.OOMKilled}}' …-tomcat"),
     ),
     may_stop=("tomcat",),
 )

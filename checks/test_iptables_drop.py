@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import grows, share
 from faultlab.probes import hping3, iptables
 
 
@@ -34,31 +35,20 @@ def watch(at: Stack) -> Watch:
 
 def dropped(chain: str) -> Sign[Watch]:
     """A DROP rule of the chain has taken packets while the symptom was measured."""
-    return Sign(
-        f"DROP rules in {chain} take packets",
-        lambda before, after: (
-            iptables.dropped(after.rules, chain) - iptables.dropped(before.rules, chain)
-        ),
-        at_least(5),
-        at="web",
-        command=f"iptables -nvL {chain}",
-        unit="packets",
-    )
+    name = f"DROP rules in {chain} take packets"
+    packets = grows(name, lambda now: iptables.dropped(now.rules, chain), at_least(5), "packets")
+    return packets.seen("web", f"iptables -nvL {chain}")
 
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "first SYNs lost or late",
-            lambda r: 100 * r.syn.first_try_loss,
-            at_most(5),
-            at_least(25),
-            "%",
+        share("first SYNs lost or late", "syn.first_try_loss", good=5, bad=25).says(
+            "Nearly every knock is answered at once.", "Many knocks are not answered at once."
         ),
-        Measure(
-            "answers to a SYN, p95", lambda r: r.syn.rtt_p95, at_most(500), at_least(900), "ms"
+        Measure("answers to a SYN, p95", "syn.rtt_p95", at_most(500), at_least(900), "ms").says(
+            "Hardly any answer to a knock is late.", "Some answers to a knock are very late."
         ),
     ),
     evidence=(dropped("INPUT"), dropped("OUTPUT")),

@@ -1,52 +1,32 @@
 """latent: the sysctl is far too small, and no socket has it: the queues are as long as before."""
 
-from dataclasses import dataclass
-
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.measures import delay, no_traces, rate, share
 from faultlab.probes import ab
 
 
-@dataclass(frozen=True)
-class Look:
-    """Four hundred visitors at a time, each with a connection of its own."""
-
-    visits: ab.Visits
-
-
-@dataclass(frozen=True)
-class Watch:
-    """A control has no traces to look for."""
-
-
-def look(at: Stack) -> Look:
-    """The visitors who meet a short accept queue at once."""
-    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(2)))
-
-
-def watch(at: Stack) -> Watch:
-    """Nothing to read."""
-    return Watch()
+def look(at: Stack) -> ab.Look:
+    """Two seconds of the visitors who meet a short accept queue at once."""
+    seconds = at.pace.seconds(2)
+    return ab.Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=seconds))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    watch=no_traces,
     symptom=(
-        Measure(
-            "slowest 1% of visits, mean",
-            lambda r: r.visits.slowest_percent,
-            at_most_times(2.5),
-            unit="s",
+        delay("slowest 1% of visits, mean", "visits.slowest_percent", good=2.5).says(
+            "Even the slowest visits are about as quick as before.",
+            "The slowest visits take far longer than before.",
         ),
-        Measure(
-            "visits over half a second",
-            lambda r: 100 * r.visits.slow_share,
-            at_most(0.05),
-            unit="%",
+        share("visits over half a second", "visits.slow_share", good=0.05).says(
+            "Hardly anybody waits half a second or longer.",
+            "Some visitors wait half a second or longer.",
         ),
-        Measure("good visits", lambda r: r.visits.good_per_second, at_least_times(0.5), unit="/s"),
+        rate("good visits", "visits.good_per_second", good=0.5).says(
+            "About as many visitors get their page as before.",
+            "Far fewer visitors get their page than before.",
+        ),
     ),
-    evidence=(),
 )

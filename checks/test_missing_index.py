@@ -1,10 +1,9 @@
 """missing-index: no index on orders, so each booking reads all 52,219 of them."""
 
-from dataclasses import dataclass
-
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, ends, failing, rate
 from faultlab.probes import mysql, wrk
 
 TAKEN = """SELECT t.number FROM booking.orders o JOIN booking.tables t ON t.id = o.table_id
@@ -13,72 +12,40 @@ AND o.dining_time > '10:00' AND o.dining_time < '14:00'"""
 FROM_ORDERS = "FROM `orders`"  # as performance_schema writes it
 
 
-@dataclass(frozen=True)
-class Look:
-    """Eight partners that book tables."""
-
-    load: wrk.Load
+def look(at: Stack) -> wrk.Look:
+    """Eight partners book tables for a second."""
+    return wrk.Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(1)))
 
 
-@dataclass(frozen=True)
-class Watch:
-    """The statements of the database, and its plan to look for the tables that are taken."""
-
-    statements: list[mysql.Statement]
-    plan: mysql.Plan
+def watch(at: Stack) -> mysql.Asked:
+    """Read the statements, and the plan to look for the tables that are taken."""
+    return mysql.asked(at["db"], TAKEN)
 
 
-def look(at: Stack) -> Look:
-    """A second of orders."""
-    return Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(1)))
-
-
-def watch(at: Stack) -> Watch:
-    """Read performance_schema, and ask for the plan."""
-    return Watch(mysql.statements(at["db"]), mysql.explain(at["db"], TAKEN))
-
-
-def examined(before: Watch, after: Watch) -> float:
+def examined(before: mysql.Asked, after: mysql.Asked) -> float:
     """Rows that one look into the orders reads."""
     return mysql.examined(before.statements, after.statements, FROM_ORDERS)
 
-
-STEADY = at_most(1)
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "bookings",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.7),
-            at_most_times(0.5),
-            "/s",
+        rate("bookings", "load.good_per_second", good=0.7, bad=0.5).says(
+            "Partners get about as many bookings through as before.",
+            "Partners get fewer bookings through than before.",
         ),
-        Measure(
-            "median time of a booking",
-            lambda r: r.load.p50,
-            at_most_times(1.5),
-            at_least_times(2.1),
-            "s",
+        delay("median time of a booking", "load.p50", good=1.5, bad=2.1).says(
+            "A booking takes about as long as before.", "A booking takes longer than before."
         ),
-        Measure("requests that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
+        failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),
     evidence=(
-        Sign(
-            "rows read to find the tables that are taken",
-            examined,
-            at_least(25_000),
-            at="db",
-            command=mysql.TYPED_STATEMENTS,
+        Sign("rows read to find the tables that are taken", examined, at_least(25_000)).seen(
+            "db", mysql.TYPED_STATEMENTS
         ),
-        Sign(
-            "rows of orders that the plan reads",
-            lambda before, after: after.plan.rows("o"),
-            at_least(25_000),
-            at="db",
-            command="mysql booking -e 'EXPLAIN SELECT … FROM orders o JOIN tables t …'",
-        ),
+        ends(
+            "rows of orders that the plan reads", lambda now: now.plan.rows("o"), at_least(25_000)
+        ).seen("db", "mysql booking -e 'EXPLAIN SELECT … FROM orders o JOIN tables t …'"),
     ),
 )

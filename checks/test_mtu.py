@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import ends, grows, steady
 from faultlab.probes import capture, curl, hping3, interface
+
+NO_ANSWER = 65_535  # no SYN-ACK, so no announcement: the largest value
 
 
 @dataclass(frozen=True)
@@ -34,33 +37,29 @@ def watch(at: Stack) -> Watch:
     return Watch(interface.read(at["web"]), capture.announced_mss(at["client"], "web"))
 
 
-STEADY = at_most(0)
-NO_ANSWER = 65_535  # no SYN-ACK, so no announcement: the largest value
-
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure("SYNs without an answer", lambda r: r.syn.unanswered, STEADY, STEADY),
-        Measure("page: curl's exit code", lambda r: r.page.exit_code, exactly(0), exactly(28)),
-        Measure("page: size", lambda r: r.page.bytes, at_least(100), at_most(0), "bytes"),
+        steady("SYNs without an answer", "syn.unanswered", at_most(0)).says(
+            "Every knock at the port is answered.", "Some knocks at the port get no answer."
+        ),
+        Measure("page: curl's exit code", "page.exit_code", exactly(0), exactly(28)).says(
+            "The request for the page succeeds.", "The request for the page fails."
+        ),
+        Measure("page: size", "page.bytes", at_least(100), at_most(0), "bytes").says(
+            "The page arrives whole.", "The page does not arrive."
+        ),
     ),
     evidence=(
-        Sign(
-            "web drops what it receives on eth0",
-            lambda before, after: after.eth0.rx_dropped - before.eth0.rx_dropped,
-            at_least(1),
-            at="web",
-            command="netstat -i",
-            unit="packets",
+        grows("web drops what it receives on eth0", "eth0.rx_dropped", at_least(1), "packets").seen(
+            "web", "netstat -i"
         ),
-        Sign(
+        ends(
             "web announces a tiny segment size",
-            lambda before, after: after.mss or NO_ANSWER,
+            lambda now: now.mss or NO_ANSWER,
             at_most(536),
-            at="client",
-            command="tcpdump -nn -i eth0 'tcp[tcpflags] & tcp-syn != 0'",
-            unit="bytes",
-        ),
+            "bytes",
+        ).seen("client", "tcpdump -nn -i eth0 'tcp[tcpflags] & tcp-syn != 0'"),
     ),
 )

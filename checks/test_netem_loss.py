@@ -5,8 +5,9 @@ from math import sqrt
 from statistics import NormalDist
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, share
 from faultlab.probes import ab, hping3, interface, qdisc
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
@@ -45,38 +46,32 @@ def watch(at: Stack) -> Watch:
     return Watch(qdisc.read(at["web"]), interface.read(at["web"]))
 
 
+def lost_in_the_qdisc(before: Watch, after: Watch) -> int:
+    """Packets that the qdisc dropped, unless its queue was full or the interface dropped some."""
+    full = after.qdisc.overlimits != before.qdisc.overlimits  # grows where a link is full
+    dropped = after.eth0.tx_dropped != before.eth0.tx_dropped
+    return 0 if full or dropped else after.qdisc.dropped - before.qdisc.dropped
+
+
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "first SYNs lost or late",
-            lambda r: 100 * r.syn.first_try_loss,
-            at_most(4),
-            at_least(15),
-            "%",
+        share("first SYNs lost or late", "syn.first_try_loss", good=4, bad=15).says(
+            "Nearly every knock is answered at once.", "Many knocks are not answered at once."
         ),
-        Measure(
-            "slowest 1% of visits, mean",
-            lambda r: r.visits.slowest_percent,
-            at_most_times(3),
-            at_least_times(10),
-            "s",
+        delay("slowest 1% of visits, mean", "visits.slowest_percent", good=3, bad=10).says(
+            "Even the slowest visits are about as quick as before.",
+            "The slowest visits take far longer than before.",
         ),
     ),
     evidence=(
         Sign(
             "the qdisc drops, with room in its queue; the interface does not",
-            lambda before, after: (
-                (after.qdisc.dropped - before.qdisc.dropped)
-                * (after.qdisc.overlimits == before.qdisc.overlimits)  # grows where a link is full
-                * (after.eth0.tx_dropped == before.eth0.tx_dropped)
-            ),
+            lost_in_the_qdisc,
             at_least(20),
-            at="web",
-            command="tc -s qdisc show dev eth0",
             unit="packets",
-        ),
+        ).seen("web", "tc -s qdisc show dev eth0"),
     ),
 )
 
@@ -88,7 +83,7 @@ def interval(packets: int, share: float, confidence: float) -> tuple[float, floa
 
 
 class TestNetemLoss(Contract):
-    """The contract of every lab, with the limits above."""
+    """The tests of every lab, and one of the share that is lost."""
 
     def test_the_loss_is_what_was_asked_for(self, run: Measured) -> None:
         """30% of at least 300 packets, within what chance allows once in ten thousand runs."""

@@ -7,8 +7,9 @@ TCP; what port 80 loses on top of that asks for the port; what still never comes
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import grows, share
 from faultlab.probes import curl, hping3, interface, iptables, ping, qdisc
 
 PAGES = 12
@@ -67,56 +68,36 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "pings lost",
-            lambda r: 100 * r.echoes.loss,
-            at_most(3),
-            at_least(15),
-            "%",
-            stage=1,
+        share("pings lost", "echoes.loss", good=3, bad=15, stage=1).says(
+            "Nearly every ping is answered.", "Many pings get no answer."
         ),
         Measure(
             "prompt answers at port 80, against pings",
-            lambda r: r.knocks_against_pings,
+            "knocks_against_pings",
             at_least(0.82),
             at_most(0.68),
             stage=2,
+        ).says(
+            "Port 80 answers a knock about as often as a ping is answered.",
+            "Port 80 answers a knock less often than a ping is answered.",
         ),
-        Measure(
-            f"pages of {PAGES} that come",
-            lambda r: r.pages,
-            at_least(1),
-            at_most(0),
-            stage=3,
+        Measure(f"pages of {PAGES} that come", "pages", at_least(1), at_most(0), stage=3).says(
+            "A page comes.", "No page comes."
         ),
     ),
     evidence=(
-        Sign(
-            "the qdisc drops",
-            lambda before, after: after.qdisc.dropped - before.qdisc.dropped,
-            at_least(20),
-            at="web",
-            command="tc -s qdisc show dev eth0",
-            unit="packets",
-            stage=1,
+        grows("the qdisc drops", "qdisc.dropped", at_least(20), "packets", stage=1).seen(
+            "web", "tc -s qdisc show dev eth0"
         ),
-        Sign(
+        grows(
             "DROP rules take packets",
-            lambda before, after: dropped(after.rules) - dropped(before.rules),
+            lambda now: dropped(now.rules),
             at_least(20),
-            at="web",
-            command="iptables -nvL",
-            unit="packets",
+            "packets",
             stage=2,
-        ),
-        Sign(
-            "web drops what it receives on eth0",
-            lambda before, after: after.eth0.rx_dropped - before.eth0.rx_dropped,
-            at_least(1),
-            at="web",
-            command="netstat -i",
-            unit="packets",
-            stage=3,
-        ),
+        ).seen("web", "iptables -nvL"),
+        grows(
+            "web drops what it receives on eth0", "eth0.rx_dropped", at_least(1), "packets", stage=3
+        ).seen("web", "netstat -i"),
     ),
 )

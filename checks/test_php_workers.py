@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import ends, grows, rate, share
 from faultlab.probes import fpm, log, wrk
 
-
-@dataclass(frozen=True)
-class Look:
-    """Two hundred guests who ask for a table."""
-
-    load: wrk.Load
+PAGE = "http://web/availability.php"
+FULL = "reached pm.max_children"
 
 
 @dataclass(frozen=True)
@@ -23,54 +20,38 @@ class Watch:
     status: fpm.Status
 
 
-def look(at: Stack) -> Look:
-    """Four seconds of load, for the pool complains late; a guest waits for one second."""
-    return Look(
-        wrk.load(at["client"], "http://web/availability.php", connections=200, seconds=4, timeout=1)
-    )
+def look(at: Stack) -> wrk.Look:
+    """Two hundred guests ask for a table, each for one second at most.
+
+    Four seconds of it, for the pool complains late.
+    """
+    return wrk.Look(wrk.load(at["client"], PAGE, connections=200, seconds=4, timeout=1))
 
 
 def watch(at: Stack) -> Watch:
     """Read its log and its status page."""
-    return Watch(
-        log.count(at["web"], log.PHP_FPM, "reached pm.max_children"), fpm.status(at["web"])
-    )
+    return Watch(log.count(at["web"], log.PHP_FPM, FULL), fpm.status(at["web"]))
 
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "answered requests",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.7),
-            at_most_times(0.33),
-            "/s",
+        rate("answered requests", "load.good_per_second", good=0.7, bad=0.33).says(
+            "About as many guests get an answer as before.",
+            "Far fewer guests get an answer than before.",
         ),
-        Measure(
-            "guests who wait over a second",
-            lambda r: 100 * r.load.failed_share,
-            at_most(2),
-            at_least(15),
-            "%",
+        share("guests who wait over a second", "load.failed_share", good=2, bad=15).says(
+            "Hardly any guest waits longer than a second.",
+            "Many guests wait longer than a second.",
         ),
     ),
     evidence=(
-        Sign(
-            "the log says that the pool is full",
-            lambda before, after: after.complaints - before.complaints,
-            at_least(1),
-            at="web",
-            command="grep 'reached pm.max_children' /var/log/php/fpm.log",
-            unit="lines",
+        grows("the log says that the pool is full", "complaints", at_least(1), "lines").seen(
+            "web", f"grep '{FULL}' {log.PHP_FPM}"
         ),
-        Sign(
-            "times that the pool was full",
-            lambda before, after: after.status.max_children_reached,
-            at_least(1),
-            at="web",
-            command="curl -s http://127.0.0.1/status",
+        ends("times that the pool was full", "status.max_children_reached", at_least(1)).seen(
+            "web", "curl -s http://127.0.0.1/status"
         ),
     ),
 )

@@ -3,16 +3,12 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import grows, rate, share
 from faultlab.probes import log, wrk
 
-
-@dataclass(frozen=True)
-class Look:
-    """A thousand users of a page that PHP makes."""
-
-    load: wrk.Load
+COMPLAINT = "(99: Cannot assign requested address)"
 
 
 @dataclass(frozen=True)
@@ -22,46 +18,32 @@ class Watch:
     no_address: int
 
 
-def look(at: Stack) -> Look:
-    """A second of load over kept-alive connections."""
-    return Look(
-        wrk.load(
-            at["client"],
-            "http://web/index.php",
-            connections=at.pace.connections(1000),
-            seconds=at.pace.seconds(1),
-        )
-    )
+def look(at: Stack) -> wrk.Look:
+    """A thousand users of a page that PHP makes, for a second, over kept-alive connections."""
+    users, seconds = at.pace.connections(1000), at.pace.seconds(1)
+    page = "http://web/index.php"
+    return wrk.Look(wrk.load(at["client"], page, connections=users, seconds=seconds))
 
 
 def watch(at: Stack) -> Watch:
     """Count the log lines."""
-    return Watch(log.count(at["web"], log.NGINX_ERROR, "(99: Cannot assign requested address)"))
+    return Watch(log.count(at["web"], log.NGINX_ERROR, COMPLAINT))
 
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "requests that fail", lambda r: 100 * r.load.failed_share, at_most(1), at_least(40), "%"
+        share("requests that fail", "load.failed_share", good=1, bad=40).says(
+            "Hardly any request fails.", "A large part of the requests fails."
         ),
-        Measure(
-            "good requests",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.5),
-            at_most_times(0.34),
-            "/s",
+        rate("good requests", "load.good_per_second", good=0.5, bad=0.34).says(
+            "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
     evidence=(
-        Sign(
-            "nginx finds no local address",
-            lambda before, after: after.no_address - before.no_address,
-            at_least(100),
-            at="web",
-            command="grep -c '(99: Cannot assign requested address)' /var/log/nginx/error.log",
-            unit="lines",
+        grows("nginx finds no local address", "no_address", at_least(100), "lines").seen(
+            "web", f"grep -c '{COMPLAINT}' {log.NGINX_ERROR}"
         ),
     ),
 )

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, failing, rate
 from faultlab.probes import ab, cgroup, mysql, wrk
 
-PAGE = "http://app:8080/popular.jsp?month=5"
+PAGE = "'http://app:8080/popular.jsp?month=5'"
 ASKED, HITS = "Com_select", "Qcache_hits"
 WRITTEN = ("Com_insert", "Com_update", "Com_delete")
 
@@ -34,11 +35,10 @@ class Watch:
 
 def look(at: Stack) -> Look:
     """A second of pages, after some that Java compiles the page with."""
-    ab.warm(at["client"], f"'{PAGE}'", visitors=8, requests=200, seconds=1)
+    client, seconds = at["client"], at.pace.seconds(1)
+    ab.warm(client, PAGE, visitors=8, requests=200, seconds=1)
     before = cgroup.read(at["mysql"]).cpu
-    load = wrk.load(
-        at["client"], f"'{PAGE}'", connections=8, seconds=at.pace.seconds(1), timeout=20
-    )
+    load = wrk.load(client, PAGE, connections=8, seconds=seconds, timeout=20)
     return Look(load, cgroup.read(at["mysql"]).cpu - before)
 
 
@@ -54,31 +54,26 @@ def worked_out(before: Watch, after: Watch) -> float:
     return 0 if more[HITS] else more[ASKED] / max(1, written)
 
 
-STEADY = at_most(1)
+MANY = at_least(20)  # an order of the booking service asks five times
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "pages", lambda r: r.load.good_per_second, at_least_times(0.6), at_most_times(0.4), "/s"
+        rate("pages", "load.good_per_second", good=0.6, bad=0.4).says(
+            "About as many pages come as before.", "Far fewer pages come than before."
         ),
-        Measure(
-            "processor time of the database for a page",
-            lambda r: r.cpu_a_page,
-            at_most_times(2),
-            at_least_times(4),
-            "ms",
+        delay(
+            "processor time of the database for a page", "cpu_a_page", good=2, bad=4, unit="ms"
+        ).says(
+            "A page costs the database about as much work as before.",
+            "A page costs the database several times as much work as before.",
         ),
-        Measure("pages that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
+        failing("pages").says("Hardly any page fails.", "Some pages fail."),
     ),
     evidence=(
-        Sign(
-            "SELECTs worked out for each change of a table",
-            worked_out,
-            at_least(20),  # an order of the booking service asks five times
-            at="db",
-            command="mysql -e \"SHOW GLOBAL STATUS WHERE Variable_name RLIKE 'Qcache_hits|Com_'\"",
+        Sign("SELECTs worked out for each change of a table", worked_out, MANY).seen(
+            "db", "mysql -e \"SHOW GLOBAL STATUS WHERE Variable_name RLIKE 'Qcache_hits|Com_'\""
         ),
     ),
 )

@@ -3,18 +3,12 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, failing, rate
 from faultlab.probes import mysql, wrk
 
 ASKED, BOOKED = "Com_select", "Com_insert"
-
-
-@dataclass(frozen=True)
-class Look:
-    """Eight partners that book tables; of two times the better one."""
-
-    load: wrk.Load
 
 
 @dataclass(frozen=True)
@@ -24,18 +18,9 @@ class Watch:
     counters: dict[str, int]
 
 
-def look(at: Stack) -> Look:
-    """Orders for a second, two times.
-
-    A second before warms the workers up: with its first order each connects to the database.
-    """
-    _orders(at)
-    loads = [_orders(at) for _ in range(2)]
-    return Look(max(loads, key=lambda load: load.good_per_second))
-
-
-def _orders(at: Stack) -> wrk.Load:
-    return wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(1))
+def look(at: Stack) -> wrk.Look:
+    """Eight partners book tables for a second, two times, of which the better one counts."""
+    return wrk.Look(wrk.bookings_warm(at["client"], connections=8, seconds=at.pace.seconds(1)))
 
 
 def watch(at: Stack) -> Watch:
@@ -49,8 +34,6 @@ def selects_a_booking(before: Watch, after: Watch) -> float:
     return asked / booked if booked else 0.0
 
 
-STEADY = at_most(1)
-
 # On a host whose processors are slow for a while (the same for all phases) the service makes 655 to
 # 700 bookings a second and 246 to 278 with the fault, else 1,000 and 300: 0.28 to 0.4 of them.
 
@@ -58,29 +41,18 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "bookings",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.6),
-            at_most_times(0.45),
-            "/s",
+        rate("bookings", "load.good_per_second", good=0.6, bad=0.45).says(
+            "Partners get about as many bookings through as before.",
+            "Partners get fewer bookings through than before.",
         ),
-        Measure(
-            "median time of a booking",
-            lambda r: r.load.p50,
-            at_most_times(1.7),
-            at_least_times(2.2),
-            "s",
+        delay("median time of a booking", "load.p50", good=1.7, bad=2.2).says(
+            "A booking takes about as long as before.", "A booking takes longer than before."
         ),
-        Measure("requests that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
+        failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),
     evidence=(
-        Sign(
-            "SELECTs for each booking",
-            selects_a_booking,
-            at_least(40),
-            at="db",
-            command="mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\"",
+        Sign("SELECTs for each booking", selects_a_booking, at_least(40)).seen(
+            "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\""
         ),
     ),
 )

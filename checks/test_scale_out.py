@@ -3,20 +3,10 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import failing, rate
 from faultlab.probes import cgroup, wrk
-
-
-@dataclass(frozen=True)
-class Look:
-    """A partner that books tables, eight orders at a time; of two times the better one.
-
-    A worker that its quota stops in the middle of an order holds locks, and everybody waits for it:
-    seconds side by side differ.
-    """
-
-    load: wrk.Load
 
 
 @dataclass(frozen=True)
@@ -27,18 +17,13 @@ class Watch:
     web_2: cgroup.Cgroup
 
 
-def look(at: Stack) -> Look:
-    """Orders for a second, two times: eight at a time keep both machines full, on any host.
+def look(at: Stack) -> wrk.Look:
+    """A partner that books tables, eight orders at a time: they keep both machines full anywhere.
 
-    A second before warms the workers up: with its first order each connects to the database.
+    A worker that its quota stops in the middle of an order holds locks, and everybody waits for it:
+    seconds side by side differ, and the better one counts.
     """
-    _orders(at, 1)
-    loads = [_orders(at, 1) for _ in range(2)]
-    return Look(max(loads, key=lambda load: load.good_per_second))
-
-
-def _orders(at: Stack, seconds: int) -> wrk.Load:
-    return wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(seconds))
+    return wrk.Look(wrk.bookings_warm(at["client"], connections=8, seconds=at.pace.seconds(1)))
 
 
 def watch(at: Stack) -> Watch:
@@ -52,29 +37,22 @@ def on_web(before: Watch, after: Watch) -> float:
     return 100 * web / (web + web_2) if web + web_2 else 0.0
 
 
-STEADY = at_most(1)
-
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "bookings",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.78),
-            at_most_times(0.62),
-            "/s",
+        rate("bookings", "load.good_per_second", good=0.78, bad=0.62).says(
+            "Partners get about as many bookings through as before.",
+            "Partners get fewer bookings through than before.",
         ),
-        Measure("requests that fail", lambda r: 100 * r.load.failed_share, STEADY, STEADY, "%"),
+        failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),
     evidence=(
         Sign(
             "processor time of PHP that is spent on web, of both machines",
             on_web,
             at_least(80),
-            at="php-fpm",
-            command="grep -s . /sys/fs/cgroup/cpu/cpuacct.usage /sys/fs/cgroup/cpu.stat",
             unit="%",
-        ),
+        ).seen("php-fpm", "grep -s . /sys/fs/cgroup/cpu/cpuacct.usage /sys/fs/cgroup/cpu.stat"),
     ),
 )

@@ -92,25 +92,24 @@ CHECK = Check(
     symptom=(
         Measure(
             "share of the database's time that the log's first two queries have",
-            lambda r: r.named_share,
+            "named_share",
             at_least(70),
             at_most(35),
             "%",
+        ).says(
+            "The two queries that are named first take most of the database's time.",
+            "The two queries that are named first take little of the database's time.",
         ),
         Measure(
-            "the log puts one of the two that cost most first",
-            lambda r: r.right,
-            exactly(1),
-            exactly(0),
+            "the log puts one of the two that cost most first", "right", exactly(1), exactly(0)
+        ).says(
+            "The query that is named first is one of the two that cost most.",
+            "The query that is named first is none of the two that cost most.",
         ),
     ),
     evidence=(
-        Sign(
-            "statements for each one that the log has kept",
-            unseen,
-            at_least(50),
-            at="db",
-            command="mysqladmin status; grep -c Query_time /var/log/mysql/slow.log",
+        Sign("statements for each one that the log has kept", unseen, at_least(50)).seen(
+            "db", "mysqladmin status; grep -c Query_time /var/log/mysql/slow.log"
         ),
     ),
 )

@@ -3,18 +3,12 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least, at_least_times, at_most
+from faultlab.lab.measures import delay, ends, grows, share, steady
 from faultlab.probes import ab, nstat, ss
 
 OVERFLOWS = "TcpExtListenOverflows"
-
-
-@dataclass(frozen=True)
-class Look:
-    """Four hundred visitors at a time, each with a connection of its own."""
-
-    visits: ab.Visits
 
 
 @dataclass(frozen=True)
@@ -25,9 +19,10 @@ class Watch:
     counters: dict[str, int]
 
 
-def look(at: Stack) -> Look:
-    """Two seconds of visitors."""
-    return Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=at.pace.seconds(2)))
+def look(at: Stack) -> ab.Look:
+    """Two seconds of four hundred visitors at a time, each with a connection of its own."""
+    seconds = at.pace.seconds(2)
+    return ab.Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=seconds))
 
 
 def watch(at: Stack) -> Watch:
@@ -35,42 +30,31 @@ def watch(at: Stack) -> Watch:
     return Watch(ss.listeners(at["web"]), nstat.read(at["web"], [OVERFLOWS]))
 
 
-STEADY = at_least_times(0.25)  # the throughput hides the fault
+AS_EVER = at_least_times(0.25)  # the throughput hides the fault
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "slowest 1% of visits, mean",
-            lambda r: r.visits.slowest_percent,
-            at_most_times(2.5),
-            at_least_times(5),
-            "s",
+        delay("slowest 1% of visits, mean", "visits.slowest_percent", good=2.5, bad=5).says(
+            "Even the slowest visits are about as quick as before.",
+            "The slowest visits take far longer than before.",
         ),
-        Measure(
-            "visits over half a second",
-            lambda r: 100 * r.visits.slow_share,
-            at_most(0.05),
-            at_least(0.2),
-            "%",
+        share("visits over half a second", "visits.slow_share", good=0.05, bad=0.2).says(
+            "Hardly anybody waits half a second or longer.",
+            "Some visitors wait half a second or longer.",
         ),
-        Measure("good visits", lambda r: r.visits.good_per_second, STEADY, STEADY, "/s"),
+        steady("good visits", "visits.good_per_second", AS_EVER, "/s").says(
+            "About as many visitors get their page as before.",
+            "Far fewer visitors get their page than before.",
+        ),
     ),
     evidence=(
-        Sign(
-            "accept queues overflow",
-            lambda before, after: after.counters[OVERFLOWS] - before.counters[OVERFLOWS],
-            at_least(100),
-            at="web",
-            command="nstat -az TcpExtListenOverflows",
+        grows("accept queues overflow", lambda now: now.counters[OVERFLOWS], at_least(100)).seen(
+            "web", f"nstat -az {OVERFLOWS}"
         ),
-        Sign(
-            "backlog of port 80",
-            lambda before, after: ss.backlog(after.listeners, 80),
-            at_most(10),
-            at="web",
-            command="ss -ltn",
+        ends("backlog of port 80", lambda now: ss.backlog(now.listeners, 80), at_most(10)).seen(
+            "web", "ss -ltn"
         ),
     ),
 )

@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import delay, ends, grows, rate
 from faultlab.probes import ab, vmstat, wrk
 
 PORTS = (8080, 8081)
@@ -69,43 +70,22 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "baskets of the slower shop",
-            lambda r: r.good_per_second,
-            at_least_times(0.5),
-            at_most_times(0.3),
-            "/s",
+        rate("baskets of the slower shop", "good_per_second", good=0.5, bad=0.3).says(
+            "Both shops fill about as many baskets as before.",
+            "At least one shop fills far fewer baskets than before.",
         ),
-        Measure(
-            "median wait in the slower shop",
-            lambda r: r.median,
-            at_most_times(2.5),
-            at_least_times(5),
-            "s",
+        delay("median wait in the slower shop", "median", good=2.5, bad=5).says(
+            "Customers of both shops wait about as long as before.",
+            "Customers of at least one shop wait far longer than before.",
         ),
     ),
     evidence=(
-        Sign(
-            "pages swapped in",
-            lambda before, after: after.memory.swapped_in - before.memory.swapped_in,
-            at_least(SWAPPING),
-            at="app",
-            command="vmstat 1",
+        grows("pages swapped in", "memory.swapped_in", at_least(SWAPPING)).seen("app", "vmstat 1"),
+        grows("pages swapped out", "memory.swapped_out", at_least(SWAPPING)).seen(
+            "app", "vmstat 1"
         ),
-        Sign(
-            "pages swapped out",
-            lambda before, after: after.memory.swapped_out - before.memory.swapped_out,
-            at_least(SWAPPING),
-            at="app",
-            command="vmstat 1",
-        ),
-        Sign(
-            "available memory",
-            lambda before, after: after.memory.available_percent,
-            at_most(15),
-            at="app",
-            command="free -m",
-            unit="%",
+        ends("available memory", "memory.available_percent", at_most(15), "%").seen(
+            "app", "free -m"
         ),
     ),
 )

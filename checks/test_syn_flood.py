@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most
+from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, hping3, interface, nstat, ss
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, Measured
@@ -59,36 +60,33 @@ def turned_away(counters: dict[str, int]) -> int:
     return counters[DROPS] - counters[OVERFLOWS]
 
 
-STEADY = at_least_times(0.3)  # the crowd comes all the same
+AS_EVER = at_least_times(0.3)  # the crowd comes all the same
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(f"pages of {PAGES} that come", lambda r: r.pages, at_least(8), at_most(4)),
-        Measure("knocks of the crowd", lambda r: r.crowd.sent, STEADY, STEADY),
+        Measure(f"pages of {PAGES} that come", "pages", at_least(8), at_most(4)).says(
+            "Most visitors get their page while the crowd is there.",
+            "Few visitors get their page while the crowd is there, or none.",
+        ),
+        steady("knocks of the crowd", "crowd.sent", AS_EVER).says(
+            "The crowd knocks about as often as before.", "The crowd knocks far less than before."
+        ),
     ),
     evidence=(
-        Sign(
-            "SYNs dropped before the accept queue",
-            lambda before, after: turned_away(after.web) - turned_away(before.web),
-            at_least(500),
-            at="web",
-            command=f"nstat -az {DROPS} {OVERFLOWS}",
-        ),
-        Sign(
-            "users who knock again",
-            lambda before, after: after.client[REPEATS] - before.client[REPEATS],
-            at_least(PAGES),
-            at="client",
-            command=f"nstat -az {REPEATS}",
+        grows(
+            "SYNs dropped before the accept queue", lambda now: turned_away(now.web), at_least(500)
+        ).seen("web", f"nstat -az {DROPS} {OVERFLOWS}"),
+        grows("users who knock again", lambda now: now.client[REPEATS], at_least(PAGES)).seen(
+            "client", f"nstat -az {REPEATS}"
         ),
     ),
 )
 
 
 class TestSynFlood(Contract):
-    """The contract of every lab, with the limits above."""
+    """The tests of every lab, and one of the flood."""
 
     def test_the_crowd_holds_its_seats_also_when_it_is_fixed(self, run: Measured) -> None:
         """The fix works against the flood: it is still there, and the seats are still taken."""

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import rate
 from faultlab.observe import profiler
 from faultlab.probes import mysql, mysqlslap
 
@@ -62,28 +63,23 @@ def on_disk(before: Watch, after: Watch) -> float:
     return more[CREATED] / more[ASKED] if more[ASKED] else 0.0
 
 
+MANY = at_least(25)  # system calls cost more on some processors: 43 to 53% were seen
+
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "reports", lambda r: r.load.per_second, at_least_times(0.65), at_most_times(0.4), "/s"
+        rate("reports", "load.per_second", good=0.65, bad=0.4).says(
+            "About as many reports are made as before.", "Far fewer reports are made than before."
         ),
-        Measure(
-            "file writes, of the database's samples",
-            lambda r: r.writes,
-            at_most(5),
-            at_least(25),  # system calls cost more on some processors: 43 to 53% were seen
-            "%",
+        Measure("file writes, of the database's samples", "writes", at_most(5), MANY, "%").says(
+            "The database spends hardly any work on writing to files.",
+            "The database spends a large part of its work on writing to files.",
         ),
     ),
     evidence=(
-        Sign(
-            "temporary tables on disk, for each query",
-            on_disk,
-            at_least(0.5),
-            at="db",
-            command="mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\"",
+        Sign("temporary tables on disk, for each query", on_disk, at_least(0.5)).seen(
+            "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\""
         ),
     ),
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.measures import delay, ends, grows, rate, share
 from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, HEALTHY, Measured
@@ -104,102 +105,81 @@ CHECK = Check(
     symptom=(
         Measure(
             f"visits answered, of {VISITS}",  # a rate would be that of the last to knock again
-            lambda r: r.visits.requests - r.visits.failed,
+            lambda now: now.visits.requests - now.visits.failed,
             at_least_times(0.6),
             at_most_times(0.2),
             stage=1,
+        ).says(
+            "About as many visits are answered as before.",
+            "Far fewer visits are answered than before.",
         ),
-        Measure(
+        delay(
             f"{GUESTS} guests at once, the last one served after",
-            lambda r: r.guests.max if r.guests.requests == GUESTS else PATIENCE,
-            at_most_times(2.2),
-            at_least_times(3.5),
-            "s",
+            lambda now: now.guests.max if now.guests.requests == GUESTS else PATIENCE,
+            good=2.2,
+            bad=3.5,
             stage=2,
+        ).says(
+            "All guests who come at once are served about as soon as before.",
+            "The last of the guests who come at once is served far later than before.",
         ),
-        Measure(
-            "slowest 1% of visits, mean",
-            lambda r: r.visits.slowest_percent,
-            at_most_times(3.5),
-            at_least_times(5),
-            "s",
-            stage=3,
+        delay(
+            "slowest 1% of visits, mean", "visits.slowest_percent", good=3.5, bad=5, stage=3
+        ).says(
+            "Even the slowest visits are about as quick as before.",
+            "The slowest visits take far longer than before.",
         ),
-        Measure(
+        share(
             "visits of a crowd that fail",
-            lambda r: 100 * (1 - (r.crowd.requests - r.crowd.failed) / CROWD),
-            at_most(1),
-            at_least(30),
-            "%",
+            lambda now: 1 - (now.crowd.requests - now.crowd.failed) / CROWD,
+            good=1,
+            bad=30,
             stage=4,
+        ).says(
+            "Hardly any visit of a crowd fails.", "A large part of the visits of a crowd fails."
         ),
-        Measure(
+        rate(
             "good requests after seconds of load",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.3),
-            at_most_times(0.1),
-            "/s",
+            "load.good_per_second",
+            good=0.3,
+            bad=0.1,
             stage=5,
+        ).says(
+            "After seconds of load about as many pages come as before.",
+            "After seconds of load far fewer pages come than before.",
         ),
     ),
     evidence=(
-        Sign(
-            "the kernel's log says that the table is full",
-            lambda before, after: after.full - before.full,
-            at_least(1),
-            at="kernel",
-            command=f"dmesg | grep -c '{conntrack.FULL}'",
-            unit="lines",
-            stage=1,
+        grows(
+            "the kernel's log says that the table is full", "full", at_least(1), "lines", stage=1
+        ).seen("kernel", f"dmesg | grep -c '{conntrack.FULL}'"),
+        grows("the log says that the pool is full", "workers", at_least(1), "lines", stage=2).seen(
+            "web", "grep 'reached pm.max_children' /var/log/php/fpm.log"
         ),
-        Sign(
-            "the log says that the pool is full",
-            lambda before, after: after.workers - before.workers,
-            at_least(1),
-            at="web",
-            command="grep 'reached pm.max_children' /var/log/php/fpm.log",
-            unit="lines",
-            stage=2,
-        ),
-        Sign(
+        grows(
             "accept queues overflow",
-            lambda before, after: after.counters[OVERFLOWS] - before.counters[OVERFLOWS],
+            lambda now: now.counters[OVERFLOWS],
             at_least(100),
-            at="web",
-            command="nstat -az TcpExtListenOverflows",
             stage=3,
-        ),
-        Sign(
+        ).seen("web", f"nstat -az {OVERFLOWS}"),
+        ends(
             "backlog of port 80",
-            lambda before, after: ss.backlog(after.listeners, 80),
+            lambda now: ss.backlog(now.listeners, 80),
             at_most(10),
-            at="web",
-            command="ss -ltn",
             stage=3,
+        ).seen("web", "ss -ltn"),
+        ends("ports that connect() may choose from", "ports", at_most(100), stage=4).seen(
+            "web", "sysctl net.ipv4.ip_local_port_range"
         ),
-        Sign(
-            "ports that connect() may choose from",
-            lambda before, after: after.ports,
-            at_most(100),
-            at="web",
-            command="sysctl net.ipv4.ip_local_port_range",
-            stage=4,
-        ),
-        Sign(
-            "ports in TIME_WAIT, not used again",
-            lost,
-            at_least(50),
-            at="web",
-            command="ss -Htan state time-wait dport = :9000 | wc -l",
-            unit="%",
-            stage=5,
+        Sign("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%", stage=5).seen(
+            "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),
 )
 
 
 class TestThroughput(Contract):
-    """The contract of every lab, with the limits above, stage by stage."""
+    """The tests of every lab, stage by stage, and one of the table."""
 
     def test_the_table_is_full_and_never_fuller(self, run: Measured) -> None:
         """While the limit is there the count stays within it; without, it goes far above."""

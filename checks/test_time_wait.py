@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least, at_least_times, at_most_times
+from faultlab.lab.check import Check, Sign
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import delay, rate
 from faultlab.probes import nstat, ss, wrk
 
 PAGE = "http://web/index.php"
@@ -12,29 +13,19 @@ REUSED = "TcpExtTWRecycled"
 
 
 @dataclass(frozen=True)
-class Look:
-    """Two hundred users of a page that PHP makes, who have been there for some seconds."""
-
-    load: wrk.Load
-
-
-@dataclass(frozen=True)
 class Watch:
-    """The ports of web that are kept by closed connections to PHP-FPM, of all that there are.
-
-    `reused`: how many such ports connect() took all the same, since boot.
-    """
+    """The ports of web that are kept by closed connections to PHP-FPM, of all that there are."""
 
     waiting: int
     ports: int
-    reused: int
+    reused: int  # ports of closed connections that connect() took all the same, since boot
 
 
-def look(at: Stack) -> Look:
-    """Two seconds of load, after as many as it takes to use up the ports."""
+def look(at: Stack) -> wrk.Look:
+    """Two seconds of two hundred users, after as many as it takes to use up the ports."""
     client, users = at["client"], at.pace.connections(200)
     wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(6))
-    return Look(wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(2)))
+    return wrk.Look(wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(2)))
 
 
 def watch(at: Stack) -> Watch:
@@ -53,23 +44,17 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "good requests",
-            lambda r: r.load.good_per_second,
-            at_least_times(0.5),
-            at_most_times(0.2),
-            "/s",
+        rate("good requests", "load.good_per_second", good=0.5, bad=0.2).says(
+            "About as many pages come as before.", "Far fewer pages come than before."
         ),
-        Measure("median latency", lambda r: r.load.p50, at_most_times(2.5), at_least_times(5), "s"),
+        delay("median latency", "load.p50", good=2.5, bad=5).says(
+            "A page comes about as quickly as before.", "A page takes far longer than before."
+        ),
     ),
     evidence=(
-        Sign(
-            "ports in TIME_WAIT, not used again",
-            lost,
-            at_least(50),  # connect() tries every second port first, and begins to search after
-            at="web",
-            command="ss -Htan state time-wait dport = :9000 | wc -l",
-            unit="%",
+        # connect() tries every second port first, and begins to search after.
+        Sign("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%").seen(
+            "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),
 )

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
-from faultlab.lab.limits import at_least_times, at_most_times, exactly
+from faultlab.lab.check import Check
+from faultlab.lab.limits import exactly
+from faultlab.lab.measures import delay, ends, rate, steady
 from faultlab.probes import cgroup, tls
 
 
@@ -60,34 +61,23 @@ CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        Measure(
-            "visits with TLS 1.2",
-            lambda r: r.older.per_second,
-            at_least_times(0.5),
-            at_most_times(0.25),
-            "/s",
+        rate("visits with TLS 1.2", "older.per_second", good=0.5, bad=0.25).says(
+            "About as many visits with an older browser succeed as before.",
+            "Far fewer visits with an older browser succeed than before.",
         ),
-        Measure(
-            "processor time of a visit with TLS 1.3",
-            lambda r: r.milliseconds,
-            at_most_times(2),
-            at_least_times(4),
-            "ms",
+        delay(
+            "processor time of a visit with TLS 1.3", "milliseconds", good=2, bad=4, unit="ms"
+        ).says(
+            "A visit with a newer browser costs the server about as much work as before.",
+            "A visit with a newer browser costs the server several times as much work as before.",
         ),
-        Measure(
-            "visitors who give up",
-            lambda r: r.gave_up,
-            exactly(0),
-            exactly(0),
+        steady("visitors who give up", "gave_up", exactly(0)).says(
+            "No visitor gives up.", "Some visitors give up."
         ),
     ),
     evidence=(
-        Sign(
-            "sessions reused in five reconnects",
-            lambda before, after: after.reused,  # before: workers from before a reload still answer
-            exactly(0),
-            at="client",
-            command="openssl s_client -connect web:443 -tls1_2 -reconnect",
-        ),
+        ends(  # not before: workers from before a reload still answer then
+            "sessions reused in five reconnects", "reused", exactly(0)
+        ).seen("client", "openssl s_client -connect web:443 -tls1_2 -reconnect"),
     ),
 )

@@ -3,7 +3,8 @@
 A lab's `checks/test_<id>.py` says what to look at (`look`, as a user; `watch`, as an engineer) and
 where the limits are. A Measure has two limits with a gap between them: `bad` must hold while the
 fault is there, `good` when it is not. In the gap neither holds, so neither phase can pass as the
-other. Limits are ratios to the healthy phase of the same run wherever speed is concerned.
+other. Limits are ratios to the healthy phase of the same run wherever speed is concerned. The kinds
+that many labs have are in `measures`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -36,16 +38,29 @@ W = TypeVar("W")
 class Measure(Generic[L]):
     """One number that a user of the stack meets, with its limit in either phase.
 
-    `bad` and `good` are the same bound for what must stay as it is in both ("the port answers");
-    a control has no `bad`. `stage`: in a lab of several faults, the one that it tells.
+    `of`: where it is in a look, as a path (`page.bytes`) or a function. `bad` and `good` are the
+    same bound for what must stay as it is in both ("the port answers"); a control has no `bad`.
+    `stage`: in a lab of several faults, the one that it tells. `when_good`, `when_bad`: a sentence
+    for the learner while `good` holds, and while it does not.
     """
 
     name: str
-    of: Callable[[L], float]
+    of: str | Callable[[L], float]
     good: Bound
     bad: Bound | None = None
     unit: str = ""
     stage: int | None = None
+    when_good: str = ""
+    when_bad: str = ""
+
+    def says(self, when_good: str, when_bad: str) -> Measure[L]:
+        """Return the same measure with its sentences for the learner. They must not spoil."""
+        return replace(self, when_good=when_good, when_bad=when_bad)
+
+    def value(self, look: L) -> float:
+        """Return the number in a look."""
+        read: Callable[[L], float] = attrgetter(self.of) if isinstance(self.of, str) else self.of
+        return read(look)
 
     @property
     def steady(self) -> bool:
@@ -91,10 +106,14 @@ class Sign(Generic[W]):
     name: str
     of: Callable[[W, W], float]
     fires: Bound
-    at: str
-    command: str
+    at: str = ""
+    command: str = ""
     unit: str = ""
     stage: int | None = None
+
+    def seen(self, at: str, command: str) -> Sign[W]:
+        """Return the same trace with the machine and the command that show it."""
+        return replace(self, at=at, command=command)
 
 
 @dataclass(frozen=True)
@@ -118,7 +137,7 @@ class Reading(Generic[L, W]):
 
 @dataclass(frozen=True)
 class Finding:
-    """One judgement in words and numbers."""
+    """One judgement in words and numbers. `says`: a measure's sentence for the learner."""
 
     name: str
     value: float
@@ -126,6 +145,7 @@ class Finding:
     wanted: str
     holds: bool
     stage: int | None = None
+    says: str = ""
 
     @property
     def cells(self) -> tuple[bool, str, str, str]:
@@ -149,7 +169,7 @@ class Check(Generic[L, W]):
     look: Callable[[Any], L]
     watch: Callable[[Any], W]
     symptom: tuple[Measure[L], ...]
-    evidence: tuple[Sign[W], ...]
+    evidence: tuple[Sign[W], ...] = ()
     may_stop: tuple[str, ...] = ()
     idle: Callable[[Any], bool] | None = None
 
@@ -180,8 +200,8 @@ class Check(Generic[L, W]):
         for measure in self.symptom:
             if not measure.relative:
                 continue
-            was = measure.expected(measure.of(one.look), other.speed(one))
-            now = measure.of(other.look)
+            was = measure.expected(measure.value(one.look), other.speed(one))
+            now = measure.value(other.look)
             low, high = sorted((was, now))
             if low <= 0 or high / low > measure.tolerance:
                 unit = measure.unit
@@ -238,11 +258,12 @@ class Check(Generic[L, W]):
 def _find(
     measure: Measure[L], bound: Bound, now: Reading[L, Any], healthy: Reading[L, Any]
 ) -> Finding:
-    value = measure.of(now.look)
-    reference = measure.expected(measure.of(healthy.look), now.speed(healthy))
+    value = measure.value(now.look)
+    reference = measure.expected(measure.value(healthy.look), now.speed(healthy))
     words = bound.words(reference, measure.unit)
     holds = bound.holds(value, reference)
-    return Finding(measure.name, value, measure.unit, words, holds, measure.stage)
+    says = measure.when_good if measure.good.holds(value, reference) else measure.when_bad
+    return Finding(measure.name, value, measure.unit, words, holds, measure.stage, says)
 
 
 def file_of(lab_id: str) -> Path:

@@ -48,6 +48,13 @@ class Visits:
         return min(1, (self.slow + self.failed) / self.requests) if self.requests else 1.0
 
 
+@dataclass(frozen=True)
+class Look:
+    """A look of a lab whose users do no more than come as these visitors."""
+
+    visits: Visits
+
+
 def visits(
     machine: Shell, url: str, *, visitors: int, seconds: int, most: int = 1_000_000
 ) -> Visits:

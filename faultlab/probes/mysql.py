@@ -159,6 +159,19 @@ class Plan:
         return sum(table.rows for table in self.tables if table.name == name)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The statements of a server so far, and its plan for a query."""
+
+    statements: list[Statement]
+    plan: Plan
+
+
+def asked(machine: Shell, sql: str) -> Asked:
+    """Read performance_schema, and ask for the plan of a query."""
+    return Asked(statements(machine), explain(machine, sql))
+
+
 def explain(machine: Shell, sql: str) -> Plan:
     """Ask for the plan of a query that names the database of each table."""
     quoted = shlex.quote(f"EXPLAIN FORMAT=JSON {sql}")

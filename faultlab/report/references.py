@@ -72,7 +72,7 @@ def _value(ran: Measured, of: str, phase: str) -> float:
     reading = ran.reading(phase)
     for measure in ran.check.symptom:
         if measure.name == of:
-            return float(measure.of(reading.look))
+            return float(measure.value(reading.look))
     for sign in ran.check.evidence:
         if sign.name == of:
             return float(sign.of(reading.before, reading.after))
@@ -87,7 +87,7 @@ def _value(ran: Measured, of: str, phase: str) -> float:
 
 def _limit(ran: Measured, measure: Measure[Any]) -> Limited:
     phases = (HEALTHY, ill_in(ran.lab, measure.stage), FIXED)
-    healthy, faulty, fixed = (float(measure.of(ran.reading(phase).look)) for phase in phases)
+    healthy, faulty, fixed = (float(measure.value(ran.reading(phase).look)) for phase in phases)
     assert measure.bad is not None
     good, bad = measure.good.threshold(healthy), measure.bad.threshold(healthy)
     return Limited(

@@ -27,6 +27,11 @@ def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> l
     return [finding for finding in found if finding.stage in stages]
 
 
+def sentences(found: Iterable[Finding]) -> list[str]:
+    """Return what findings say to a learner, each sentence once."""
+    return list(dict.fromkeys(finding.says for finding in found if finding.says))
+
+
 class Measured:
     """The readings of one run, judged by the check of its lab."""
 

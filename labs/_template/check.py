@@ -6,8 +6,9 @@ Copy to checks/test_<id>.py (a `-` in the id is a `_` in the file's name).
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import grows, share
 from faultlab.probes import curl, hping3, iptables
 
 
@@ -36,25 +37,30 @@ def watch(at: Stack) -> Watch:
     return Watch(iptables.rules(at["web"]))
 
 
-def rejected(before: Watch, after: Watch) -> int:
-    """Packets that REJECT rules took while the symptom was measured."""
-    count = [sum(r.packets for r in w.rules if r.target == "REJECT") for w in (before, after)]
-    return count[1] - count[0]
+def rejected(now: Watch) -> int:
+    """Packets that REJECT rules have taken."""
+    return sum(rule.packets for rule in now.rules if rule.target == "REJECT")
 
 
 CHECK = Check(
     look=look,
     watch=watch,
     symptom=(
-        # name, value of a Look, limit without the fault, limit with it, unit
-        Measure("page: curl's exit code", lambda r: r.page.exit_code, exactly(0), exactly(7)),
-        Measure("page: size", lambda r: r.page.bytes, at_least(100), at_most(0), "bytes"),
-        Measure(
-            "SYNs that fail", lambda r: 100 * r.syn.first_try_loss, at_most(5), at_least(90), "%"
+        # name, value of a Look, limit without the fault, limit with it, unit;
+        # then a sentence for the learner while the first limit holds, and one while it does not.
+        Measure("page: curl's exit code", "page.exit_code", exactly(0), exactly(7)).says(
+            "The request for the page succeeds.", "The request for the page fails."
+        ),
+        Measure("page: size", "page.bytes", at_least(100), at_most(0), "bytes").says(
+            "The page arrives whole.", "The page does not arrive."
+        ),
+        # a share, in percent: at most 5 without the fault, at least 90 with it
+        share("SYNs that fail", "syn.first_try_loss", good=5, bad=90).says(
+            "Nearly every knock is answered.", "Hardly any knock is answered."
         ),
     ),
     evidence=(
-        # name, value of the Watches before and after, limit with the fault, where to see it
-        Sign("REJECT rules take packets", rejected, at_least(1), at="web", command="iptables -nvL"),
+        # name, value of a Watch that grows with the fault, by how much; then where to see it
+        grows("REJECT rules take packets", rejected, at_least(1)).seen("web", "iptables -nvL"),
     ),
 )

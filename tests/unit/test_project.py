@@ -6,6 +6,7 @@ import ast
 import re
 import shlex
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from faultlab import __version__
 from faultlab.cli import author
 from faultlab.cli import main as cli
-from faultlab.lab import check
+from faultlab.lab import check, terms
 from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.learn.hints import told
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run
+from tests.unit.test_house import RIDDLES
 
 HEADINGS = ["Symptom", "Diagnose", "Cause", "Fix", "Caveats"]
 # Words of commands that say nothing about the fault when a user reports it.
@@ -28,6 +31,7 @@ HARMLESS = {
 }
 MAKE = ["lab", "shell", "use", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
 LABS = labs.ids()
+TERMS = terms.words()
 each_lab = pytest.mark.parametrize("lab_id", LABS)
 each_verb = pytest.mark.parametrize("verb", cli.VERBS)
 
@@ -68,17 +72,56 @@ def test_a_fix_is_not_the_way_back(lab_id: str) -> None:
         assert remedy.steps != lab.fix
 
 
-@each_lab
-def test_a_ticket_spoils_nothing(lab_id: str) -> None:
-    lab = labs.load(lab_id)
-    ticket = re.sub(r"http://\S+", "", lab.ticket)  # the page's name gives nothing away
-    text = f"{lab.title}\n{ticket}".lower()
+def spoilers(lab: Lab) -> set[str]:
+    """Words of the commands that set a fault up, and its cause."""
     commands = " ".join(step.run or "" for step in lab.inject).lower()
     words = set(re.findall(r"[a-z][a-z0-9_]{2,}", commands)) - HARMLESS
     if not lab.control:
         words |= {lab.truth.cause, lab.truth.cause.replace("-", " ")}
+    return words
+
+
+def said_in(text: str, words: Iterable[str]) -> list[str]:
+    return sorted(word for word in words if re.search(rf"\b{re.escape(word)}\b", text.lower()))
+
+
+@each_lab
+def test_a_ticket_spoils_nothing(lab_id: str) -> None:
+    lab = labs.load(lab_id)
+    ticket = re.sub(r"http://\S+", "", lab.ticket)  # the page's name gives nothing away
     assert len(lab.ticket.split()) >= 10, "no ticket yet"
-    assert sorted(word for word in words if re.search(rf"\b{re.escape(word)}\b", text)) == []
+    assert said_in(f"{lab.title}\n{ticket}", spoilers(lab)) == []
+
+
+@each_lab
+def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
+    for measure in check.load(lab_id).symptom:
+        said = (measure.when_good, measure.when_bad)
+        assert all(said), f"{measure.name}: a sentence is missing"
+        assert len(set(said)) == 2, f"{measure.name}: both outcomes say the same"
+        for text in said:
+            assert re.fullmatch(r"[A-Z][^.!?\n]*\.", text), f"{measure.name}: no sentence: {text}"
+            assert not text.startswith(RIDDLES), f"{measure.name}: a riddle: {text}"
+
+
+@each_lab
+def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
+    """Neither the fault nor the lab: it may be shown as a mystery, beside its ticket."""
+    lab, measures = labs.load(lab_id), check.load(lab_id).symptom
+    said = "\n".join(f"{measure.when_good}\n{measure.when_bad}" for measure in measures)
+    words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS["causes"]}
+    if not lab.control:
+        words |= set(lab.truth.cause.split("-"))
+    assert said_in(said, words) == []
+    known = "\n".join([lab.title, lab.ticket, *(measure.name for measure in measures)])
+    parts = {*TERMS["components"], *TERMS["resources"]}
+    assert said_in(said, parts - {*said_in(known, parts)}) == []
+
+
+@each_lab
+def test_every_sign_says_where_it_is_seen(lab_id: str) -> None:
+    """The machine is checked above."""
+    assert [sign.name for sign in check.load(lab_id).evidence if not sign.command] == []
 
 
 @each_lab

@@ -1,0 +1,96 @@
+"""Measures: the kinds of measures and traces that many labs have.
+
+`of` is where the value is in a look or in a watch: a path (`load.p50`) or a function. `good` is the
+limit without the fault, `bad` the one with it, which a control does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from faultlab.lab.check import Measure, Sign
+from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times
+
+Source = str | Callable[[Any], float]
+
+
+def rate(
+    name: str, of: Source, *, good: float, bad: float | None = None, stage: int | None = None
+) -> Measure[Any]:
+    """Return a measure of successes a second: at least `good` times the healthy ones, or few.
+
+    With the fault there are at most `bad` times the healthy ones.
+    """
+    limit = None if bad is None else at_most_times(bad)
+    return Measure(name, of, at_least_times(good), limit, "/s", stage)
+
+
+def delay(
+    name: str,
+    of: Source,
+    *,
+    good: float,
+    bad: float | None = None,
+    unit: str = "s",
+    stage: int | None = None,
+) -> Measure[Any]:
+    """Return a measure of a time: at most `good` times the healthy one, or at least `bad` times."""
+    limit = None if bad is None else at_least_times(bad)
+    return Measure(name, of, at_most_times(good), limit, unit, stage)
+
+
+def share(
+    name: str, of: Source, *, good: float, bad: float | None = None, stage: int | None = None
+) -> Measure[Any]:
+    """Return a measure of a share (0 to 1) in percent: at most `good`, or at least `bad`."""
+    limit = None if bad is None else at_least(bad)
+    return Measure(name, _percent(_reader(of)), at_most(good), limit, "%", stage)
+
+
+def steady(name: str, of: Source, limit: Bound, unit: str = "") -> Measure[Any]:
+    """Return a measure that is the same with the fault and without it."""
+    return Measure(name, of, limit, limit, unit)
+
+
+def failing(name: str, of: Source = "load.failed_share") -> Measure[Any]:
+    """Return the steady measure that next to none of these fail; `of` is their share, 0 to 1."""
+    return steady(f"{name} that fail", _percent(_reader(of)), at_most(1), "%")
+
+
+def grows(
+    name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
+) -> Sign[Any]:
+    """Return a trace: by how much a counter has grown while the symptom was measured."""
+    read = _reader(of)
+    return Sign(
+        name, lambda before, after: read(after) - read(before), fires, unit=unit, stage=stage
+    )
+
+
+def ends(
+    name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
+) -> Sign[Any]:
+    """Return a trace: a value as it is when the symptom has been measured."""
+    read = _reader(of)
+    return Sign(name, lambda _before, after: read(after), fires, unit=unit, stage=stage)
+
+
+@dataclass(frozen=True)
+class NoTraces:
+    """The traces of a control, which has none."""
+
+
+def no_traces(_at: Any) -> NoTraces:
+    """Look for no traces: the `watch` of a control."""
+    return NoTraces()
+
+
+def _reader(of: Source) -> Callable[[Any], float]:
+    return attrgetter(of) if isinstance(of, str) else of
+
+
+def _percent(read: Callable[[Any], float]) -> Callable[[Any], float]:
+    return lambda thing: 100 * read(thing)
