@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,12 @@ class Terminal:
             style = None if holds else "bold red"
             table.add_row("yes" if holds else "NO", *map(Text, words), style=style)
         self.console.print(table)
+
+    def points(self, texts: Iterable[str]) -> None:
+        """Print each text as a point of a list, with its further lines under its first word."""
+        for text in texts:
+            lines = textwrap.wrap(text, self.console.width - 2)
+            self.say("\n".join(("  " if i else "- ") + line for i, line in enumerate(lines)))
 
     def table(
         self,

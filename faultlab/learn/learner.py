@@ -18,6 +18,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab
 from faultlab.run import inject, placement
+from faultlab.run.readings import sentences
 from faultlab.run.record import READY, Record
 from faultlab.run.run import Run
 
@@ -139,10 +140,8 @@ def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[
 
 def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
     """Findings as JSON."""
-    return [
-        {"name": f.name, "value": f.value, "unit": f.unit, "wanted": f.wanted, "holds": f.holds}
-        for f in found
-    ]
+    keys = ("name", "value", "unit", "wanted", "holds", "says")
+    return [{key: getattr(finding, key) for key in keys} for finding in found]
 
 
 def shell(lab_id: str, machine: str) -> None:
@@ -175,6 +174,9 @@ def check(term: Terminal, lab_id: str) -> None:
     term.say()
     term.findings([finding.cells for finding in found])
     term.say()
+    if said := sentences(found):
+        term.points(said)
+        term.say()
     verdict = "pass" if fixed else "fail"
     term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})
     if not fixed:

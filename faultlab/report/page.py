@@ -20,7 +20,7 @@ from faultlab.lab import load as labs
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
 from faultlab.run import series
-from faultlab.run.readings import FIXED, PHASES, Measured
+from faultlab.run.readings import FIXED, PHASES, Measured, sentences
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
 from faultlab.run.timeline import FILE as TIMELINE
@@ -82,6 +82,7 @@ def html(ran: Measured) -> str:
     stretches = bands(ran.record, ran.lab.control, grid[-1] if grid else 0.0)
     lines = history.lines(ran)
     pictures, left_out = _pictures(ran)
+    phases = [phase for phase in PHASES if phase in ran.phases]
     return (
         environment()
         .get_template("page.html")
@@ -91,7 +92,8 @@ def html(ran: Measured) -> str:
             facts=ran.record.facts,
             came_to=history.came_to(ran.record),
             where=history.where(ran.record.facts),
-            phases=[phase for phase in PHASES if phase in ran.phases],
+            phases=phases,
+            says={phase: sentences(ran.good(phase)) for phase in phases},
             lead=lead(lines),
             measures=[line for line in lines if line.kind == "measure"],
             traces=_signs(ran, lines),

@@ -147,6 +147,10 @@ def test_the_page_of_a_run(whole: Path, faultlab: Run) -> None:
     assert "What broke it web# ip link set dev eth0 mtu 100" in text
     assert "What fixed it web# ip link set dev eth0 mtu 1500" in text
     assert "exactly 28" in text and "Processor time" in text
+    before, during = text.partition("During")[::2]
+    assert "The page arrives whole." in before and "The page does not arrive." not in before
+    assert "The page does not arrive." in during.partition("After")[0]
+    assert "The page arrives whole." in during.partition("After")[2]
     data = json.loads(re.search(r'id="data">(.*?)</script>', html)[1])  # type: ignore[index]
     assert [mark["text"] for mark in data["marks"]] == [
         "healthy", "injected", "symptom proven", "fixed",

@@ -32,6 +32,15 @@ def test_findings_read_without_colour(capsys: Capture) -> None:
     ]
 
 
+def test_points_are_wrapped_under_their_first_word(capsys: Capture) -> None:
+    Terminal().points(["A page [of 12] comes.", f"It says {LONG}."])
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "- A page [of 12] comes.",
+        "- It says a measure with a name that says rather exactly what a user of the",
+        "  stack meets there.",
+    ]
+
+
 def test_a_name_in_brackets_is_no_markup(capsys: Capture) -> None:
     Terminal().findings([Finding("answers [5xx]", 3, "[ms]", "at most 0", False).cells])
     Terminal().table(("lab [x]",), [("[bold]mtu",)])
@@ -50,6 +59,7 @@ def test_nothing_is_wider_than_80_columns(
     term.heading(f"{LONG}, {LONG}")
     term.findings([Finding(LONG, 1, "s", f"at most {LONG}", False).cells])
     term.table(("lab", "what"), [("mtu", f"{LONG} {LONG}")])
+    term.points([LONG, f"{LONG} {LONG}"])
     with term.step("symptom", LONG) as step:
         step.done(LONG)
     lines = capsys.readouterr().out.splitlines()
@@ -121,6 +131,7 @@ def test_json_is_alone_on_standard_output(capsys: Capture, monkeypatch: pytest.M
     term.markdown("x")
     term.findings([finding.cells for finding in FOUND])
     term.table(("x",), [("y",)])
+    term.points(["x"])
     with term.step("stack", "starting"):
         time.sleep(0.05)
     term.json({"lab": "mtu", "text": "ü\n"})

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
+from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
+from faultlab.learn import learner
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
@@ -54,6 +59,52 @@ def test_a_whole_lab(begun: Run) -> None:
     for name in (name for name in dir(Contract) if name.startswith("test_")):
         test = getattr(told, name)
         test(begun)
+
+
+@pytest.fixture
+def learners(begun: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The same run in the hands of a learner, after the fault."""
+
+    @contextmanager
+    def attached(_lab: str, _verb: str) -> Iterator[Run]:
+        yield begun
+
+    monkeypatch.setattr(learner, "attached", attached)
+    begun.healthy()
+    begun.inject()
+    return begun
+
+
+WHOLE = ["Every knock at the port is answered.", "The page arrives whole."]
+GONE = ["Every knock at the port is answered.", "The page does not arrive."]
+
+
+def test_a_check_says_in_words_what_users_meet(
+    learners: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below the table: a line for each measure, first ill and then well."""
+    with pytest.raises(SaidNo):
+        learner.check(Terminal(), "mtu")
+    ill = capsys.readouterr().out
+    learners.apply("fix", learners.lab.fix)
+    learner.check(Terminal(), "mtu")
+    well = capsys.readouterr().out
+    for out, said in ((ill, GONE), (well, WHOLE)):
+        below = out.partition("measured here")[2]
+        points = [line.rstrip() for line in below.splitlines() if line.startswith("- ")]
+        assert (points[0], points[-1], len(points)) == (f"- {said[0]}", f"- {said[1]}", 3)
+        assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+
+
+def test_a_check_says_the_same_to_a_program(
+    learners: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SaidNo):
+        learner.check(Terminal(as_json=True), "mtu")
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert [{*each} for each in found] == [{"name", "value", "unit", "wanted", "holds", "says"}] * 3
+    assert [found[0]["says"], found[-1]["says"]] == GONE
+    assert learners.lab.id not in json.dumps([each["says"] for each in found])
 
 
 def test_a_fault_without_effect_is_refused(begun: Run) -> None:

@@ -30,6 +30,7 @@ from websockets.typing import Origin
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import attach
+from faultlab.lab import check, services
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.workshop import access, address, connections, export, plan, site, tty, view
@@ -415,6 +416,14 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
     said.append(seen())
     found.apply({"t": 0, "what": "starting", "seat": 1})
     found.apply({"t": 1, "what": "ready", "seat": 1})
+    for well in (False, True):  # a seat shows what its last check said
+        findings = [
+            {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
+            for m in check.load(lab_id).symptom
+        ]
+        found.apply({"t": 1, "what": "checked", "seat": 1, "fixed": False, "findings": findings})
+        assert view.seat(session, seat)["findings"] == findings
+        said.append(seen())
     found.apply({"t": 2, "what": "hinted", "seat": 1, "given": len(labs.load(lab_id).hint)})
     said.append(seen())
     whole = "\n".join(said)

@@ -67,6 +67,10 @@ function showFindings(now) {
     element("td", {}, `${number(found.value)} ${found.unit}`.trim()),
     element("td", {}, found.wanted),
     element("td", { class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
+  const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean))];
+  const list = byId("findings").querySelector("ul");
+  list.hidden = !said.length;
+  list.replaceChildren(...said.map((text) => element("li", {}, text)));
   byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why : "";
 }
 
