@@ -32,7 +32,6 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import attach
 from faultlab.lab import check, services
 from faultlab.lab import load as labs
-from faultlab.lab import services
 from faultlab.workshop import access, address, connections, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Event, Journal
