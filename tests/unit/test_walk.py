@@ -21,7 +21,8 @@ from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.run import Run
 from tests.engine import EngineContract
 from tests.unit.conftest import Project
-from tests.unit.fake import FakeEngine
+from tests.unit.conftest import Run as Verbs
+from tests.unit.fake import FakeEngine, only_fake
 
 
 class TestFakeEngine(EngineContract):
@@ -118,3 +119,32 @@ def test_a_stack_that_goes_away_proves_nothing(begun: Run) -> None:
     begun.engine.down(begun.stack.name)
     with pytest.raises(CannotRun):
         begun.measure(FAULTY)
+
+
+def test_the_verbs_of_a_learner(
+    project: Project, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new kind of engine is one line of placement: no verb knows which one it has."""
+    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
+    engine = only_fake(monkeypatch)
+    assert project.root
+    assert faultlab("start", "mtu", "--engine", "fake").code == 0
+    assert engine.stacks() == [stack_name("mtu")]
+    for words, code in (
+        ("start mtu", 0),
+        ("status", 0),
+        ("hint mtu", 0),
+        ("check mtu", 1),
+        ("fix mtu", 0),
+        ("check mtu", 0),
+        ("debrief mtu", 0),
+        ("reset mtu", 0),
+        ("check mtu", 1),
+        ("down mtu", 0),
+        ("check mtu", 3),
+        ("start mtu --engine local", 2),
+        ("start conntrack", 3),
+    ):
+        got = faultlab(*words.split())
+        assert got.code == code, (words, got)
+    assert engine.stacks() == []
