@@ -41,7 +41,7 @@ def _first() -> type[Engine]:
 
 def _another() -> str:
     """Return the name of the engine to ask for when the first one cannot run a lab."""
-    return [*ENGINES][-1]
+    return next((name for name, kind in ENGINES.items() if kind.owns_kernel), [*ENGINES][-1])
 
 
 def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
