@@ -44,17 +44,16 @@ def once(on: Docker, image: str, script: str, stack: str, **options: Any) -> str
 
 
 @contextmanager
-def running(
+def _made(
     on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
 ) -> Iterator[Container]:
-    """Keep a helper container while the body runs."""
+    """Make a helper container that is not started yet, and remove it when the body has ended."""
     with on.errors():
-        container = on.client.containers.run(
+        container = on.client.containers.create(
             image,
             list(command),
             labels={STACK_LABEL: stack},
             auto_remove=True,
-            detach=True,
             **{"network_mode": "none", **options},
         )
     try:
@@ -65,13 +64,25 @@ def running(
 
 
 @contextmanager
+def running(
+    on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
+) -> Iterator[Container]:
+    """Keep a helper container while the body runs."""
+    with _made(on, image, command, stack, **options) as container:
+        with on.errors():
+            container.start()
+        yield container
+
+
+@contextmanager
 def lines(
     on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
 ) -> Iterator[Iterator[str]]:
     """Run a program in a helper container and yield its lines while the body runs."""
-    with running(on, image, command, stack, **options) as container:
+    with _made(on, image, command, stack, **options) as container:
         with on.errors():
-            printed = container.attach(stream=True, logs=True, stderr=False)
+            printed = container.attach(stream=True, stderr=False)
+            container.start()
         yield _lines(printed)
 
 
