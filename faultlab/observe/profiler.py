@@ -1,4 +1,4 @@
-"""Sampler: perf beside a running stack, in helper containers that end by themselves.
+"""Profiler: perf beside a running stack, in helper containers that end by themselves.
 
 Locally each machine with daemons gets a helper in its PID namespace, and only what runs there is
 sampled. In the VM one helper sees the whole kernel: interrupts and kernel threads are sampled too,

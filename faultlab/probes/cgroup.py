@@ -55,7 +55,7 @@ class Cgroup:
 
 
 def read(machine: Shell) -> Cgroup:
-    """Read the time of the processors now."""
+    """Read the counters of the container's control group now."""
     return parse(machine.must(COMMAND))
 
 

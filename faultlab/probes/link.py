@@ -29,7 +29,7 @@ class Link:
 
 
 def read(machine: Shell, device: str = "eth0") -> Link:
-    """Read the time of the processors now."""
+    """Read the rate and the counters of one interface now."""
     return parse(machine.must(_READ.format(device)))
 
 

@@ -30,7 +30,7 @@ class Memory:
 
 
 def read(machine: Shell) -> Memory:
-    """Read the time of the processors now."""
+    """Read the memory and the paging now."""
     return parse(machine.must("cat /proc/meminfo /proc/vmstat"))
 
 

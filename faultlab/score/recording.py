@@ -1,4 +1,4 @@
-"""Bundle: what a lab left in counters, sockets, logs, captures and SQL status, in one tar file.
+"""Recording: what a lab left in counters, sockets, logs, captures and SQL status, in one tar file.
 
 A folder for each phase (healthy, faulty, fixed) with a folder for each machine: its readings before
 and after the lab's own look, its logs, and the packets in between. Tools that read files can be
