@@ -112,7 +112,7 @@ def test_private_names_stay_at_home() -> None:
 def test_docker_stays_in_the_engine() -> None:
     """Above it there is neither the SDK, nor a kernel that may be None."""
     sdk = re.compile(
-        r"^\s*(import docker|from docker)\b|kernel is (not )?None"
+        r"^\s*(import docker|from docker)\b|Later\(\"docker|kernel is (not )?None"
         r"|\.client\.(containers|images|api|networks|volumes)\b",
         re.MULTILINE,
     )
