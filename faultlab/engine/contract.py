@@ -65,6 +65,7 @@ class Shelled(Protocol):
 class Process(Protocol):
     """A program in a container of its own, which prints and ends."""
 
+    began: float  # when it was told to start, by time.monotonic
     output: Iterator[Part]  # in pieces as they come, to the end of the program
 
     def wait(self, seconds: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,10 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 class DockerProcess:
     """A program in a container of its own."""
 
-    def __init__(self, on: Docker, container: Container, output: Iterator[Part]) -> None:
+    def __init__(
+        self, on: Docker, container: Container, began: float, output: Iterator[Part]
+    ) -> None:
+        self.began = began
         self.output = output
         self._docker = on
         self._container = container
@@ -127,8 +131,9 @@ def process(
             if files is not None:
                 container.put_archive("/", files)
             output = container.attach(stream=True, demux=True)
+            began = time.monotonic()
             container.start()
-        yield DockerProcess(on, container, output)
+        yield DockerProcess(on, container, began, output)
     finally:
         with on.errors(), uninterrupted(), suppress(docker.errors.APIError):
             container.remove(force=True)

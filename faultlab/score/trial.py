@@ -158,7 +158,7 @@ class _Instance:
         self._settle = tool.settle
         self._process = process
         self._machine = machine
-        self._began = time.monotonic()
+        self._began = process.began
         self._lines: list[Said] = []
         self._complaint = ""
         self._over = threading.Event()  # it has ended, or said too much

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -305,6 +306,7 @@ class FakeProcess:
     """A program that has printed and ended."""
 
     def __init__(self, printed: bytes) -> None:
+        self.began = time.monotonic()
         self.output: Iterator[Part] = iter([(printed, None)])
 
     def wait(self, seconds: float) -> int:
