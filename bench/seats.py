@@ -108,7 +108,7 @@ def wait(folder: Path, count: int) -> str:
 
 
 def journal(folder: Path) -> list[dict[str, Any]]:
-    """What has happened in the class."""
+    """Return the events of the class."""
     return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 

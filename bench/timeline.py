@@ -1,4 +1,4 @@
-"""What the timeline costs: the same load with and without it, side by side, and its own time.
+"""The cost of the timeline: the same load with and without it, side by side, and its own time.
 
 Usage: .venv/bin/python bench/timeline.py [PAIRS]     (5; takes 20 s a pair)
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from faultlab.core.errors import CannotRun
 from faultlab.engine.attach import DockerTerminal
 from faultlab.engine.contract import Engine, Machine, State
-from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, Docker
+from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, Docker
 from faultlab.engine.exec import answer, both, cut_off_after
 from faultlab.engine.shell import Done
 from faultlab.lab.model import bytes_of
@@ -38,6 +38,7 @@ class DockerMachine(Machine):
         self.container = container
         self._docker = docker
         self._patience = patience
+        self.stack = str(container.labels.get(STACK_LABEL, ""))
         self.lab_id = str(container.labels.get(LAB_LABEL, ""))
         self.run_id = str(container.labels.get(RUN_LABEL, ""))
         self.created = str(container.attrs.get("Created", ""))[:19]

@@ -77,6 +77,7 @@ class Machine(Shell):
 
     engine: Engine
     joins: str  # the machine whose network and processes a daemon shares; empty for a machine
+    stack: str  # the name of the stack that it belongs to
     lab_id: str
     run_id: str
     created: str  # in UTC, as ISO 8601

@@ -22,6 +22,11 @@ else:
 UNCONFINED = ["apparmor=unconfined"]
 
 
+def having(rights: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a container that has these capabilities; none for no capability."""
+    return {"cap_add": list(rights), "security_opt": UNCONFINED} if rights else {}
+
+
 def once(on: Docker, image: str, script: str, stack: str, **options: Any) -> str:
     """Run a script in a container without a network, and return its output. Raises CannotRun."""
     with on.errors():

@@ -10,7 +10,6 @@ import yaml
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.engine import compose, subnet
-from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine
 from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, Docker
 from faultlab.lab.model import Lab
@@ -19,7 +18,7 @@ from faultlab.lab.model import Lab
 # namespace of each process id, so that `sysctl -w net.*` works in a machine as on a host and
 # `kernel.*` and `vm.*` stay closed. Some versions of Docker give machines on an internal network a
 # default route all the same; without it their kernel refuses what would leave.
-FURNISH = """
+_FURNISH = """
 for pid in {pids}; do
   for ns in net mnt; do  # a process id can be used again: never enter the host's own namespaces
     [ "$(readlink /proc/$pid/ns/$ns)" != "$(readlink /proc/1/ns/$ns)" ]
@@ -56,14 +55,7 @@ def launch(on: Docker, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
 
 def furnishing(machines: Sequence[Machine]) -> str:
     """Return the script that makes machines of containers, run where all processes are seen."""
-    pids = [machine.pid for machine in machines if isinstance(machine, DockerMachine)]
-    return FURNISH.format(pids=" ".join(pids))
-
-
-def stack_of(machines: Sequence[Machine]) -> str:
-    """Return the name of the stack that these machines belong to."""
-    found = [machine for machine in machines if isinstance(machine, DockerMachine)]
-    return str(found[0].container.labels[STACK_LABEL]) if found else ""
+    return _FURNISH.format(pids=" ".join(machine.pid for machine in machines))
 
 
 def in_vm_mark(stack: str) -> Path:

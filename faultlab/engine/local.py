@@ -106,14 +106,9 @@ class LocalEngine(Docker, Engine):
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines and close their way out, by a helper."""
-        stack = launch.stack_of(machines)
-        self.once(
-            "machine",
-            launch.furnishing(machines),
-            stack,
-            rights=("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN"),
-            whole=True,
-        )
+        rights = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN")
+        stack = machines[0].stack if machines else ""
+        self.once("machine", launch.furnishing(machines), stack, rights, whole=True)
 
     def down(self, stack: str) -> None:
         """Remove a stack, and read back that nothing is left."""
@@ -138,8 +133,7 @@ class LocalEngine(Docker, Engine):
         `whole`: it sees the processes of the whole machine that Docker runs on.
         """
         options: dict[str, Any] = {"pid_mode": "host"} if whole else {}
-        if rights:
-            options |= {"cap_add": list(rights), "security_opt": helper.UNCONFINED}
+        options |= helper.having(rights)
         return helper.once(self, images.tag(image), script, stack, **options)
 
     @contextmanager
@@ -159,8 +153,7 @@ class LocalEngine(Docker, Engine):
         options: dict[str, Any] = {"pid_mode": f"container:{inside.mark}"} if inside else {}
         if not inside and self.owns_kernel:
             options = {"pid_mode": "host"}
-        if rights:
-            options |= {"cap_add": list(rights), "security_opt": helper.UNCONFINED}
+        options |= helper.having(rights)
         command = ["sleep", str(seconds)]
         with helper.running(self, images.tag(image), command, stack, **options) as container:
             yield DockerMachine("a helper container", container, self, self, self._patience)
@@ -174,7 +167,7 @@ class LocalEngine(Docker, Engine):
             self,
             images.tag(image),
             command,
-            launch.stack_of([inside]),
+            inside.stack,
             network_mode=home,
             pid_mode=home,
             cap_drop=["ALL"],
@@ -199,10 +192,8 @@ class LocalEngine(Docker, Engine):
         options: dict[str, Any] = {"network_mode": "none", "working_dir": folder}
         if inside is not None:
             home = f"container:{inside.mark}"
-            options = {"network_mode": home, "pid_mode": home}
-            options["volumes_from"] = [
-                f"{inside.mark}:ro"
-            ]  # their sockets can be used all the same
+            files_of = [f"{inside.mark}:ro"]  # the sockets in them can be used all the same
+            options = {"network_mode": home, "pid_mode": home, "volumes_from": files_of}
         return helper.process(
             self,
             images.tag(image),

@@ -98,8 +98,3 @@ class VmEngine(ssh.VmDocker, LocalEngine):
     def observer(self, stack: str) -> Observer:
         """Return an observer to whom the VM as a whole is no other."""
         return Observer(guest=libvirt.name())
-
-
-def connect(patience: float = 0) -> VmEngine:
-    """Return the engine in the running VM. Raises CannotRun when it does not answer."""
-    return VmEngine(patience)

@@ -108,14 +108,11 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
     """Return the engines that are there, and why one of them cannot be reached."""
     found: list[Engine] = [local()]
     try:
-        found += [kind.reach() for kind in ENGINES.values() if kind is not _first() and _up(kind)]
+        others = [*ENGINES.values()][1:]
+        found += [kind.reach() for kind in others if not kind.absent()]
     except CannotRun as problem:
         return found, problem
     return found, None
-
-
-def _up(kind: type[Engine]) -> bool:
-    return not kind.absent()
 
 
 def having(lab_id: str) -> Engine:

@@ -26,7 +26,7 @@ TRAINER = 0  # the number of no seat
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody with a valid token: the trainer, or the participant at a seat (from 1)."""
+    """The holder of a valid token: the trainer, or the participant at a seat (from 1)."""
 
     number: int
 

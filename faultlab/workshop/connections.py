@@ -27,7 +27,7 @@ class Connection(H11Protocol):
     _from: ClassVar[dict[str, set[asyncio.Transport]]] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody has come."""
+        """Count a new connection of its address; drop it when there are too many."""
         super().connection_made(transport)
         address = str((transport.get_extra_info("peername") or ("",))[0])
         for known, lines in list(self._from.items()):

@@ -48,4 +48,4 @@ class TestInTheVm(_OnDocker):
     def engine(cls) -> Engine:
         if libvirt.state() != "running":
             pytest.skip(f"the lab VM is {libvirt.state()}")
-        return vm.connect()
+        return vm.VmEngine.reach()

@@ -39,7 +39,7 @@ def test_every_command_of_the_page_shows_it_again() -> None:
     text = PAGE.read_text()
     name = stack_name("tracing")
     with lock.hold(name, "tracing"):
-        run = Run.begin(vm.connect(), labs.load("netem-loss"), name)
+        run = Run.begin(vm.VmEngine.reach(), labs.load("netem-loss"), name)
         try:
             run.healthy()
             run.inject()

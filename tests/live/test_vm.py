@@ -18,7 +18,7 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.core.naming import stack_name
-from faultlab.engine import kernel, libvirt, ssh, vm
+from faultlab.engine import kernel, libvirt, vm
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from tests.live.commandline import finish, kill_9, spawn
@@ -34,7 +34,7 @@ DICE = random.Random(SEED)
 
 def of_the_vm() -> Shell:
     """A root shell in the VM."""
-    return vm.connect(ssh.BOOT_SECONDS).kernel
+    return vm.VmEngine.reach(patient=True).kernel
 
 
 def qemu() -> int:
@@ -83,7 +83,7 @@ def nothing_left(lab_id: str, before: kernel.Settings) -> None:
     """No container, no changed setting, no note."""
     assert finish(spawn("down", lab_id))[0] == 0
     shell = of_the_vm()
-    assert vm.connect().leftovers(stack_name(lab_id)) == []
+    assert vm.VmEngine.reach().leftovers(stack_name(lab_id)) == []
     # Each boot computes its reserve anew, from the memory that is free at that moment.
     changed = kernel.differences(before, kernel.read(shell))
     assert [line for line in changed if not line.startswith("vm.user_reserve_kbytes ")] == []

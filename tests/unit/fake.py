@@ -104,11 +104,11 @@ class FakeMachine(Machine):
         self.limits: tuple[float | None, str | None] = (None, None)
         self.files: dict[str, bytes] = {}
         self.furnished = False
-        self._stack = stack
+        self.stack = stack
 
     def run(self, command: str, timeout: float = 30) -> Done:
         """Answer as the stack's network is now. Raises CannotRun when the stack is gone."""
-        stack = self.fake.stacks_up.get(self._stack)
+        stack = self.fake.stacks_up.get(self.stack)
         if stack is None:
             raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
         if command == "exit 3":
