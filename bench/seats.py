@@ -112,10 +112,10 @@ def journal(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
-def memory(place: Stack) -> float:
+def memory(stack: Stack) -> float:
     """Of all containers of a stack, in MB, as `docker stats` counts it."""
     total = 0.0
-    for machine in place.values():
+    for machine in stack.values():
         stats: Any = machine.container.stats(stream=False)
         used = stats["memory_stats"]
         inactive = used["stats"].get("total_inactive_file", used["stats"].get("inactive_file", 0))

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import failing, grows, rate
 from faultlab.probes import cpu, link, memcaslap, qdisc
@@ -48,7 +48,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The counters of link, processors and queue so far; `at`: seconds of the clock."""
 
     at: float
@@ -57,12 +57,12 @@ class Watch:
     root: qdisc.Qdisc
 
 
-def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
+def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     """Let a crowd come for a second, and read before and after what link and CPU have done."""
-    cache, daemon = at["cache"], at["memcached"]
-    seconds = at.pace.seconds(1)
+    cache, daemon = stack["cache"], stack["memcached"]
+    seconds = stack.pace.seconds(1)
     link_before, cpu_before = link.read(cache), cpu.read(daemon)
-    load = memcaslap.load(at["client"], "cache", connections=connections, seconds=seconds)
+    load = memcaslap.load(stack["client"], "cache", connections=connections, seconds=seconds)
     link_after, cpu_after = link.read(cache), cpu.read(daemon)
     point = Point(
         connections=connections,
@@ -73,24 +73,26 @@ def come(at: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     return point, load
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Measure each crowd."""
-    found = [come(at, connections) for connections in CROWDS]
+    found = [come(stack, connections) for connections in CROWDS]
     return Look([point for point, _ in found], [load for _, load in found])
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters."""
-    cache = at["cache"]
-    return Watch(time.time(), link.read(cache), cpu.read(at["memcached"]), qdisc.read(cache))
+    cache = stack["cache"]
+    return Inspection(
+        time.time(), link.read(cache), cpu.read(stack["memcached"]), qdisc.read(cache)
+    )
 
 
-def link_used(before: Watch, after: Watch) -> float:
+def link_used(before: Inspection, after: Inspection) -> float:
     """Return percent of the link's rate; half of a look goes by before its crowds have come."""
     return after.link.used_percent_since(before.link, after.at - before.at)
 
 
-def link_per_cpu(before: Watch, after: Watch) -> float:
+def link_per_cpu(before: Inspection, after: Inspection) -> float:
     """Return how many times as busy as the processors the link was."""
     busy = after.cpu.busy_percent_since(before.cpu, after.at - before.at)
     return link_used(before, after) / max(busy, 0.01)
@@ -98,7 +100,7 @@ def link_per_cpu(before: Watch, after: Watch) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("operations, best of 16 and 768 connections", "best", good=0.5, bad=0.33).says(
             "The cache does about as many operations as before.",
@@ -109,10 +111,10 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Sign(
+        Evidence(
             "link out of cache, of its rate, over the whole look", link_used, at_least(25), unit="%"
         ).seen("cache", "sar -n DEV 1 1; tc qdisc show dev eth0"),
-        Sign(
+        Evidence(
             "the link is busier than memcached's processors", link_per_cpu, at_least(2), unit="x"
         ).seen("cache", "pidstat -C memcached 1 1"),
         grows("packets that had to wait for the link", "root.overlimits", at_least(1000)).seen(

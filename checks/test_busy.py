@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import delay, no_traces, rate, share
+from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import vmstat, wrk
 
 
@@ -23,17 +23,17 @@ class Look:
         return vmstat.busy_percent(self.before, self.after)
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Six users a processor, who click without a pause, keep them all busy."""
-    users = 6 * int(at["web"].must("nproc"))
-    before = vmstat.processors(at["web"])
-    load = wrk.load(at["client"], "http://web/index.php", connections=users, seconds=1)
-    return Look(load, before, vmstat.processors(at["web"]))
+    users = 6 * int(stack["web"].must("nproc"))
+    before = vmstat.processors(stack["web"])
+    load = wrk.load(stack["client"], "http://web/index.php", connections=users, seconds=1)
+    return Look(load, before, vmstat.processors(stack["web"]))
 
 
 CHECK = Check(
     look=look,
-    watch=no_traces,
+    inspect=inspect_nothing,
     symptom=(
         Measure("processors busy", "busy_percent", at_least(60), unit="%").says(
             "The processors are well used.", "The processors have little to do."

@@ -23,35 +23,37 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The kernel's complaints, and the connections for which the client's table had no place."""
 
     full: int
     client: conntrack.Table
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """A connection for each request: who is in already needs no new place.
 
     By address: a full table also drops the question for the name, which would end the load. By ab:
     wrk waits two minutes for its very first connection before it begins.
     """
-    seconds = at.pace.seconds(2)
-    url = f"http://{at['web'].must('hostname -i').strip()}/"
+    seconds = stack.pace.seconds(2)
+    url = f"http://{stack['web'].must('hostname -i').strip()}/"
     with ThreadPoolExecutor() as pool:
-        peak = pool.submit(conntrack.peak, at["web"], seconds)
-        visits = ab.visits(at["client"], url, visitors=1000, seconds=seconds)
+        peak = pool.submit(conntrack.peak, stack["web"], seconds)
+        visits = ab.visits(stack["client"], url, visitors=1000, seconds=seconds)
         return Look(visits, peak.result())
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Count the lines of the kernel's log, and the client's drops."""
-    return Watch(log.kernel_count(at.shell("kernel"), conntrack.FULL), conntrack.read(at["client"]))
+    return Inspection(
+        log.kernel_count(stack.shell("kernel"), conntrack.FULL), conntrack.read(stack["client"])
+    )
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("good visits", "visits.good_per_second", good=0.5, bad=0.2).says(
             "About as many visitors get their page as before.",

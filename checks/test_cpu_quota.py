@@ -19,25 +19,25 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The processor time that the container used and was refused, since its start."""
 
     tomcat: cgroup.Cgroup
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Restart Tomcat, and knock until the shop is back."""
-    return Look(startup.measure(at["tomcat"], at["client"], "http://app:8080/", LONGEST))
+    return Look(startup.measure(stack["tomcat"], stack["client"], "http://app:8080/", LONGEST))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the cgroup: a restarted container has a new one, so it counts from its start."""
-    return Watch(cgroup.read(at["tomcat"]))
+    return Inspection(cgroup.read(stack["tomcat"]))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     idle=lambda at: cgroup.read(at["tomcat"]).cpus < 0.5,  # the quota sets the pace, nothing else
     symptom=(
         delay("start of the shop", "start.seconds", good=4, bad=7).says(

@@ -20,28 +20,28 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """One page as it comes, and the queue in front of the link of web."""
 
     page: curl.Page
     link: qdisc.Qdisc
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Two seconds of guests."""
-    client, seconds = at["client"], at.pace.seconds(2)
+    client, seconds = stack["client"], stack.pace.seconds(2)
     load = wrk.load(client, PAGE, connections=80, seconds=seconds, timeout=10, script="readers")
     return Look(load)
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Fetch the page once, and read the queue's counters."""
-    return Watch(curl.get(at["client"], PAGE, 10, gzip=True), qdisc.read(at["web"]))
+    return Inspection(curl.get(stack["client"], PAGE, 10, gzip=True), qdisc.read(stack["web"]))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("pages", "guests.good_per_second", good=0.6, bad=0.3).says(
             "About as many pages come as before.", "Far fewer pages come than before."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_most
-from faultlab.lab.measures import delay, no_traces, rate, share
+from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import curl, hping3, wrk
 
 
@@ -18,9 +18,9 @@ class Look:
     load: wrk.Load
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Knock, fetch, then twenty users for a second."""
-    client = at["client"]
+    client = stack["client"]
     return Look(
         hping3.syn(client, "web", count=40, gap=0.01),
         curl.get(client, "http://web/"),
@@ -30,7 +30,7 @@ def look(at: Stack) -> Look:
 
 CHECK = Check(
     look=look,
-    watch=no_traces,
+    inspect=inspect_nothing,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=5).says(
             "Nearly every knock is answered at once.", "Many knocks are not answered at once."

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends
 from faultlab.probes import cgroup, container, curl, jvm
@@ -22,7 +22,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The memory that Java may take and that its container may take, while it runs."""
 
     tomcat: container.State
@@ -35,25 +35,25 @@ class Watch:
         return 100 * self.jvm.max_heap / self.limit if self.jvm and self.limit else 0.0
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Let the customers come, until they are through or a minute is over."""
-    served = curl.one_by_one(at["client"], PAGE, count=VISITS, max_time=10, seconds=60)
+    served = curl.one_by_one(stack["client"], PAGE, count=VISITS, max_time=10, seconds=60)
     wait = 5 if served < VISITS else 0
-    return Look(served, container.settled(at["tomcat"], wait))
+    return Look(served, container.settled(stack["tomcat"], wait))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Ask Docker, the cgroup and Java; of a container that has ended only Docker knows."""
-    tomcat = at["tomcat"]
+    tomcat = stack["tomcat"]
     state = container.state(tomcat)
     if not state.running:
-        return Watch(state, None, None)
-    return Watch(state, jvm.read(tomcat), cgroup.read(tomcat).limit)
+        return Inspection(state, None, None)
+    return Inspection(state, jvm.read(tomcat), cgroup.read(tomcat).limit)
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         Measure("customers served, of 200", "served", exactly(VISITS), at_most(150)).says(
             "Every customer is served.", "The shop stops before every customer is served."
@@ -63,7 +63,7 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Sign(
+        Evidence(
             "heap that Java may take, of the container's memory",
             lambda before, after: before.heap_percent,
             at_least(100),

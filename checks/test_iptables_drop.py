@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
 from faultlab.probes import hping3, iptables
@@ -17,23 +17,23 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The packet filter of web."""
 
     rules: list[iptables.Rule]
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Eighty SYNs: with 51% lost, fewer than 20 lost are less likely than one in a million."""
-    return Look(hping3.syn(at["client"], "web", count=80, gap=0.025))
+    return Look(hping3.syn(stack["client"], "web", count=80, gap=0.025))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the rules and their counters."""
-    return Watch(iptables.rules(at["web"]))
+    return Inspection(iptables.rules(stack["web"]))
 
 
-def dropped(chain: str) -> Sign[Watch]:
+def dropped(chain: str) -> Evidence[Inspection]:
     """A DROP rule of the chain has taken packets while the symptom was measured."""
     name = f"DROP rules in {chain} take packets"
     packets = grows(name, lambda now: iptables.dropped(now.rules, chain), at_least(5), "packets")
@@ -42,7 +42,7 @@ def dropped(chain: str) -> Sign[Watch]:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=5, bad=25).says(
             "Nearly every knock is answered at once.", "Many knocks are not answered at once."

@@ -2,19 +2,19 @@
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
-from faultlab.lab.measures import delay, no_traces, rate, share
+from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import ab
 
 
-def look(at: Stack) -> ab.Look:
+def look(stack: Stack) -> ab.Look:
     """Two seconds of the visitors who meet a short accept queue at once."""
-    seconds = at.pace.seconds(2)
-    return ab.Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=seconds))
+    seconds = stack.pace.seconds(2)
+    return ab.Look(ab.visits(stack["client"], "http://web/", visitors=400, seconds=seconds))
 
 
 CHECK = Check(
     look=look,
-    watch=no_traces,
+    inspect=inspect_nothing,
     symptom=(
         delay("slowest 1% of visits, mean", "visits.slowest_percent", good=2.5).says(
             "Even the slowest visits are about as quick as before.",

@@ -1,7 +1,7 @@
 """missing-index: no index on orders, so each booking reads all 52,219 of them."""
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, failing, rate
 from faultlab.probes import mysql, wrk
@@ -12,14 +12,14 @@ AND o.dining_time > '10:00' AND o.dining_time < '14:00'"""
 FROM_ORDERS = "FROM `orders`"  # as performance_schema writes it
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """Eight partners book tables for a second."""
-    return wrk.Look(wrk.bookings(at["client"], connections=8, seconds=at.pace.seconds(1)))
+    return wrk.Look(wrk.bookings(stack["client"], connections=8, seconds=stack.pace.seconds(1)))
 
 
-def watch(at: Stack) -> mysql.Asked:
+def inspect(stack: Stack) -> mysql.Asked:
     """Read the statements, and the plan to look for the tables that are taken."""
-    return mysql.asked(at["db"], TAKEN)
+    return mysql.asked(stack["db"], TAKEN)
 
 
 def examined(before: mysql.Asked, after: mysql.Asked) -> float:
@@ -29,7 +29,7 @@ def examined(before: mysql.Asked, after: mysql.Asked) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("bookings", "load.good_per_second", good=0.7, bad=0.5).says(
             "Partners get about as many bookings through as before.",
@@ -41,7 +41,7 @@ CHECK = Check(
         failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),
     evidence=(
-        Sign("rows read to find the tables that are taken", examined, at_least(25_000)).seen(
+        Evidence("rows read to find the tables that are taken", examined, at_least(25_000)).seen(
             "db", mysql.TYPED_STATEMENTS
         ),
         ends(

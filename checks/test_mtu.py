@@ -20,26 +20,26 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The server's interface, and the segment size that it announces."""
 
     eth0: interface.Interface
     mss: int
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Knock five times, then ask for the page."""
-    return Look(hping3.syn(at["client"], "web"), curl.get(at["client"], "http://web/"))
+    return Look(hping3.syn(stack["client"], "web"), curl.get(stack["client"], "http://web/"))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters of web's interface, and one SYN-ACK."""
-    return Watch(interface.read(at["web"]), capture.announced_mss(at["client"], "web"))
+    return Inspection(interface.read(stack["web"]), capture.announced_mss(stack["client"], "web"))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         steady("SYNs without an answer", "syn.unanswered", at_most(0)).says(
             "Every knock at the port is answered.", "Some knocks at the port get no answer."

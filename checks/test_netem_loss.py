@@ -5,7 +5,7 @@ from math import sqrt
 from statistics import NormalDist
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
 from faultlab.probes import ab, hping3, interface, qdisc
@@ -22,31 +22,31 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The counters of web's queueing discipline and of its interface."""
 
     qdisc: qdisc.Qdisc
     eth0: interface.Interface
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """A hundred and sixty SYNs: with 30% lost, fewer than 24 lost are a one in 50,000.
 
     Few visits: each leaves a port in TIME_WAIT on web, where a SYN of hping3 from the same port is
     no new connection. After 15,000 of them one SYN in twelve was not answered, without any loss.
     """
     return Look(
-        hping3.syn(at["client"], "web", count=160, gap=0.0125),
-        ab.visits(at["client"], "http://web/", visitors=5, seconds=8, most=400),
+        hping3.syn(stack["client"], "web", count=160, gap=0.0125),
+        ab.visits(stack["client"], "http://web/", visitors=5, seconds=8, most=400),
     )
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read both counters."""
-    return Watch(qdisc.read(at["web"]), interface.read(at["web"]))
+    return Inspection(qdisc.read(stack["web"]), interface.read(stack["web"]))
 
 
-def lost_in_the_qdisc(before: Watch, after: Watch) -> int:
+def lost_in_the_qdisc(before: Inspection, after: Inspection) -> int:
     """Packets that the qdisc dropped, unless its queue was full or the interface dropped some."""
     full = after.qdisc.overlimits != before.qdisc.overlimits  # grows where a link is full
     dropped = after.eth0.tx_dropped != before.eth0.tx_dropped
@@ -55,7 +55,7 @@ def lost_in_the_qdisc(before: Watch, after: Watch) -> int:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=4, bad=15).says(
             "Nearly every knock is answered at once.", "Many knocks are not answered at once."
@@ -66,7 +66,7 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Sign(
+        Evidence(
             "the qdisc drops, with room in its queue; the interface does not",
             lost_in_the_qdisc,
             at_least(20),

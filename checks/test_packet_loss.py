@@ -31,7 +31,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """Qdisc, packet filter and interface of web."""
 
     qdisc: qdisc.Qdisc
@@ -39,13 +39,13 @@ class Watch:
     eth0: interface.Interface
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Four hundred of each: the limits below are four standard deviations away or more.
 
     With both losses a page comes within 6 s two times in three: that none of twelve does is a one
     in 300,000.
     """
-    client = at["client"]
+    client = stack["client"]
     return Look(
         ping.echoes(client, "web", count=400, gap=0.005),
         hping3.syn(client, "web", count=400, gap=0.005),
@@ -53,10 +53,10 @@ def look(at: Stack) -> Look:
     )
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters of all three."""
-    web = at["web"]
-    return Watch(qdisc.read(web), iptables.rules(web), interface.read(web))
+    web = stack["web"]
+    return Inspection(qdisc.read(web), iptables.rules(web), interface.read(web))
 
 
 def dropped(rules: list[iptables.Rule]) -> int:
@@ -66,7 +66,7 @@ def dropped(rules: list[iptables.Rule]) -> int:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         share("pings lost", "echoes.loss", good=3, bad=15, stage=1).says(
             "Nearly every ping is answered.", "Many pings get no answer."

@@ -13,29 +13,29 @@ FULL = "reached pm.max_children"
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """PHP-FPM's complaints about its pool, and the pool's status."""
 
     complaints: int
     status: fpm.Status
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """Two hundred guests ask for a table, each for one second at most.
 
     Four seconds of it, for the pool complains late.
     """
-    return wrk.Look(wrk.load(at["client"], PAGE, connections=200, seconds=4, timeout=1))
+    return wrk.Look(wrk.load(stack["client"], PAGE, connections=200, seconds=4, timeout=1))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read its log and its status page."""
-    return Watch(log.count(at["web"], log.PHP_FPM, FULL), fpm.status(at["web"]))
+    return Inspection(log.count(stack["web"], log.PHP_FPM, FULL), fpm.status(stack["web"]))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("answered requests", "load.good_per_second", good=0.7, bad=0.33).says(
             "About as many guests get an answer as before.",

@@ -12,27 +12,27 @@ COMPLAINT = "(99: Cannot assign requested address)"
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The complaints of nginx that no port was free."""
 
     no_address: int
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """A thousand users of a page that PHP makes, for a second, over kept-alive connections."""
-    users, seconds = at.pace.connections(1000), at.pace.seconds(1)
+    users, seconds = stack.pace.connections(1000), stack.pace.seconds(1)
     page = "http://web/index.php"
-    return wrk.Look(wrk.load(at["client"], page, connections=users, seconds=seconds))
+    return wrk.Look(wrk.load(stack["client"], page, connections=users, seconds=seconds))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Count the log lines."""
-    return Watch(log.count(at["web"], log.NGINX_ERROR, COMPLAINT))
+    return Inspection(log.count(stack["web"], log.NGINX_ERROR, COMPLAINT))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         share("requests that fail", "load.failed_share", good=1, bad=40).says(
             "Hardly any request fails.", "A large part of the requests fails."

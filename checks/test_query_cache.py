@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, rate
 from faultlab.probes import ab, cgroup, mysql, wrk
@@ -27,27 +27,27 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The counters of the database: queries, answers that it remembered, and changes."""
 
     counters: dict[str, int]
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """A second of pages, after some that Java compiles the page with."""
-    client, seconds = at["client"], at.pace.seconds(1)
+    client, seconds = stack["client"], stack.pace.seconds(1)
     ab.warm(client, PAGE, visitors=8, requests=200, seconds=1)
-    before = cgroup.read(at["mysql"]).cpu
+    before = cgroup.read(stack["mysql"]).cpu
     load = wrk.load(client, PAGE, connections=8, seconds=seconds, timeout=20)
-    return Look(load, cgroup.read(at["mysql"]).cpu - before)
+    return Look(load, cgroup.read(stack["mysql"]).cpu - before)
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters."""
-    return Watch(mysql.counters(at["db"], [ASKED, HITS, *WRITTEN]))
+    return Inspection(mysql.counters(stack["db"], [ASKED, HITS, *WRITTEN]))
 
 
-def worked_out(before: Watch, after: Watch) -> float:
+def worked_out(before: Inspection, after: Inspection) -> float:
     """SELECTs that were worked out for each change of a table, where no answer was remembered."""
     more = {name: count - before.counters[name] for name, count in after.counters.items()}
     written = sum(more[name] for name in WRITTEN)
@@ -58,7 +58,7 @@ MANY = at_least(20)  # an order of the booking service asks five times
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("pages", "load.good_per_second", good=0.6, bad=0.4).says(
             "About as many pages come as before.", "Far fewer pages come than before."
@@ -72,7 +72,7 @@ CHECK = Check(
         failing("pages").says("Hardly any page fails.", "Some pages fail."),
     ),
     evidence=(
-        Sign("SELECTs worked out for each change of a table", worked_out, MANY).seen(
+        Evidence("SELECTs worked out for each change of a table", worked_out, MANY).seen(
             "db", "mysql -e \"SHOW GLOBAL STATUS WHERE Variable_name RLIKE 'Qcache_hits|Com_'\""
         ),
     ),

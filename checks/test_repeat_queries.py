@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, rate
 from faultlab.probes import mysql, wrk
@@ -12,23 +12,25 @@ ASKED, BOOKED = "Com_select", "Com_insert"
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The counters of the database: queries, and orders that were kept."""
 
     counters: dict[str, int]
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """Eight partners book tables for a second, two times, of which the better one counts."""
-    return wrk.Look(wrk.bookings_warm(at["client"], connections=8, seconds=at.pace.seconds(1)))
+    return wrk.Look(
+        wrk.bookings_warm(stack["client"], connections=8, seconds=stack.pace.seconds(1))
+    )
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters of the statements."""
-    return Watch(mysql.counters(at["db"], [ASKED, BOOKED]))
+    return Inspection(mysql.counters(stack["db"], [ASKED, BOOKED]))
 
 
-def selects_a_booking(before: Watch, after: Watch) -> float:
+def selects_a_booking(before: Inspection, after: Inspection) -> float:
     """Queries for each order that was kept; the few that are refused ask, too."""
     asked, booked = (after.counters[name] - before.counters[name] for name in (ASKED, BOOKED))
     return asked / booked if booked else 0.0
@@ -39,7 +41,7 @@ def selects_a_booking(before: Watch, after: Watch) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("bookings", "load.good_per_second", good=0.6, bad=0.45).says(
             "Partners get about as many bookings through as before.",
@@ -51,7 +53,7 @@ CHECK = Check(
         failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),
     evidence=(
-        Sign("SELECTs for each booking", selects_a_booking, at_least(40)).seen(
+        Evidence("SELECTs for each booking", selects_a_booking, at_least(40)).seen(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\""
         ),
     ),

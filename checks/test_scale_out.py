@@ -3,35 +3,37 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import failing, rate
 from faultlab.probes import cgroup, wrk
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The processor time that PHP has used on web and on web-2."""
 
     web: cgroup.Cgroup
     web_2: cgroup.Cgroup
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """A partner that books tables, eight orders at a time: they keep both machines full anywhere.
 
     A worker that its quota stops in the middle of an order holds locks, and everybody waits for it:
     seconds side by side differ, and the better one counts.
     """
-    return wrk.Look(wrk.bookings_warm(at["client"], connections=8, seconds=at.pace.seconds(1)))
+    return wrk.Look(
+        wrk.bookings_warm(stack["client"], connections=8, seconds=stack.pace.seconds(1))
+    )
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters of both containers."""
-    return Watch(cgroup.read(at["php-fpm"]), cgroup.read(at["php-fpm-2"]))
+    return Inspection(cgroup.read(stack["php-fpm"]), cgroup.read(stack["php-fpm-2"]))
 
 
-def on_web(before: Watch, after: Watch) -> float:
+def on_web(before: Inspection, after: Inspection) -> float:
     """The part of PHP's processor time that it spent on web, in percent."""
     web, web_2 = after.web.cpu - before.web.cpu, after.web_2.cpu - before.web_2.cpu
     return 100 * web / (web + web_2) if web + web_2 else 0.0
@@ -39,7 +41,7 @@ def on_web(before: Watch, after: Watch) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("bookings", "load.good_per_second", good=0.78, bad=0.62).says(
             "Partners get about as many bookings through as before.",
@@ -48,7 +50,7 @@ CHECK = Check(
         failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),
     evidence=(
-        Sign(
+        Evidence(
             "processor time of PHP that is spent on web, of both machines",
             on_web,
             at_least(80),

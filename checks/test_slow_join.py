@@ -1,7 +1,7 @@
 """slow-join: the price of the day is joined without an index on the part."""
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, failing, rate
 from faultlab.probes import ab, mysql, wrk
@@ -16,16 +16,16 @@ WHERE o.o_custkey = 7 ORDER BY paid DESC LIMIT 20"""
 PRICES = "`price_history`"
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """Four customers look at what they have bought, after some that Java compiles the page with."""
-    client, seconds = at["client"], at.pace.seconds(1)
+    client, seconds = stack["client"], stack.pace.seconds(1)
     ab.warm(client, PAGE, visitors=4, requests=100, seconds=1)
     return wrk.Look(wrk.load(client, PAGE, connections=4, seconds=seconds, timeout=20))
 
 
-def watch(at: Stack) -> mysql.Asked:
+def inspect(stack: Stack) -> mysql.Asked:
     """Read the statements, and the plan to look for the prices."""
-    return mysql.asked(at["db"], BOUGHT)
+    return mysql.asked(stack["db"], BOUGHT)
 
 
 def examined(before: mysql.Asked, after: mysql.Asked) -> float:
@@ -35,7 +35,7 @@ def examined(before: mysql.Asked, after: mysql.Asked) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("pages", "load.good_per_second", good=0.3, bad=0.1).says(
             "About as many pages come as before.", "Far fewer pages come than before."
@@ -46,7 +46,7 @@ CHECK = Check(
         failing("pages").says("Hardly any page fails.", "Some pages fail."),
     ),
     evidence=(
-        Sign("rows read for a page of twenty lines", examined, at_least(200_000)).seen(
+        Evidence("rows read for a page of twenty lines", examined, at_least(200_000)).seen(
             "db", mysql.TYPED_STATEMENTS
         ),
         ends(

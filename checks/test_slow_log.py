@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import ab, log, mysql, slowlog, wrk
 
@@ -48,16 +48,16 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """How long the log is, and how many statements there were."""
 
     entries: int
     counters: dict[str, int]
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Eleven seconds of visitors, beside them the export and the job; then sum the log up."""
-    client, db = at["client"], at["db"]
+    client, db = stack["client"], stack["db"]
     ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=1)
     start, before = slowlog.size(db), mysql.statements(db)
     with ThreadPoolExecutor(1) as pool:
@@ -71,15 +71,15 @@ def look(at: Stack) -> Look:
     return Look(load, slowlog.since(db, start), [s for s in ran if s.text.startswith("SELECT")])
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Count both."""
-    return Watch(
-        entries=log.count(at["db"], slowlog.FILE, slowlog.ENTRY),
-        counters=mysql.counters(at["db"], ["Questions"]),
+    return Inspection(
+        entries=log.count(stack["db"], slowlog.FILE, slowlog.ENTRY),
+        counters=mysql.counters(stack["db"], ["Questions"]),
     )
 
 
-def unseen(before: Watch, after: Watch) -> float:
+def unseen(before: Inspection, after: Inspection) -> float:
     """Statements for each one that the log has kept; 0 when it keeps none."""
     kept = after.entries - before.entries
     ran = after.counters["Questions"] - before.counters["Questions"]
@@ -88,7 +88,7 @@ def unseen(before: Watch, after: Watch) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         Measure(
             "share of the database's time that the log's first two queries have",
@@ -108,7 +108,7 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Sign("statements for each one that the log has kept", unseen, at_least(50)).seen(
+        Evidence("statements for each one that the log has kept", unseen, at_least(50)).seen(
             "db", "mysqladmin status; grep -c Query_time /var/log/mysql/slow.log"
         ),
     ),

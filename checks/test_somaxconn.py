@@ -12,29 +12,29 @@ OVERFLOWS = "TcpExtListenOverflows"
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The accept queues of web."""
 
     listeners: list[ss.Listener]
     counters: dict[str, int]
 
 
-def look(at: Stack) -> ab.Look:
+def look(stack: Stack) -> ab.Look:
     """Two seconds of four hundred visitors at a time, each with a connection of its own."""
-    seconds = at.pace.seconds(2)
-    return ab.Look(ab.visits(at["client"], "http://web/", visitors=400, seconds=seconds))
+    seconds = stack.pace.seconds(2)
+    return ab.Look(ab.visits(stack["client"], "http://web/", visitors=400, seconds=seconds))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the limits of the queues, and how often one overflowed."""
-    return Watch(ss.listeners(at["web"]), nstat.read(at["web"], [OVERFLOWS]))
+    return Inspection(ss.listeners(stack["web"]), nstat.read(stack["web"], [OVERFLOWS]))
 
 
 AS_EVER = at_least_times(0.25)  # the throughput hides the fault
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         delay("slowest 1% of visits, mean", "visits.slowest_percent", good=2.5, bad=5).says(
             "Even the slowest visits are about as quick as before.",

@@ -39,36 +39,36 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """Memory and swapping of the host."""
 
     memory: vmstat.Memory
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Let customers come, and time those who come when the shops are warm."""
 
     def warm(port: int) -> None:
         url = f"'http://app:{port}/{PAGE}'"
-        ab.warm(at["client"], url, visitors=4, requests=WARM, seconds=WARM_SECONDS)
+        ab.warm(stack["client"], url, visitors=4, requests=WARM, seconds=WARM_SECONDS)
 
     def load(port: int) -> wrk.Load:
         url = f"'http://app:{port}/{PAGE}'"
-        return wrk.load(at["client"], url, connections=4, seconds=SECONDS, timeout=TIMEOUT)
+        return wrk.load(stack["client"], url, connections=4, seconds=SECONDS, timeout=TIMEOUT)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(warm, PORTS))
         return Look(list(pool.map(load, PORTS)))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters that `vmstat` shows as rates."""
-    return Watch(vmstat.read(at["app"]))
+    return Inspection(vmstat.read(stack["app"]))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("baskets of the slower shop", "good_per_second", good=0.5, bad=0.3).says(
             "Both shops fill about as many baskets as before.",

@@ -32,27 +32,29 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The kernel's counters of both sides."""
 
     web: dict[str, int]
     client: dict[str, int]
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Let the crowd come for five seconds, and twelve visitors in the middle of it."""
-    seconds = at.pace.seconds(5)
+    seconds = stack.pace.seconds(5)
     with ThreadPoolExecutor() as pool:
-        crowd = pool.submit(hping3.flood, at["crowd"], "web", seconds=seconds)
-        interface.wait_sent(at["crowd"], packets=1500, seconds=seconds)
-        pages = curl.arriving(at["client"], "http://web/", tries=PAGES, max_time=3)
-        half_open = ss.half_open(at["web"], 80)
+        crowd = pool.submit(hping3.flood, stack["crowd"], "web", seconds=seconds)
+        interface.wait_sent(stack["crowd"], packets=1500, seconds=seconds)
+        pages = curl.arriving(stack["client"], "http://web/", tries=PAGES, max_time=3)
+        half_open = ss.half_open(stack["web"], 80)
         return Look(pages, half_open, crowd.result())
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Count what web dropped, and how often a user's kernel had to knock again."""
-    return Watch(nstat.read(at["web"], [DROPS, OVERFLOWS]), nstat.read(at["client"], [REPEATS]))
+    return Inspection(
+        nstat.read(stack["web"], [DROPS, OVERFLOWS]), nstat.read(stack["client"], [REPEATS])
+    )
 
 
 def turned_away(counters: dict[str, int]) -> int:
@@ -64,7 +66,7 @@ AS_EVER = at_least_times(0.3)  # the crowd comes all the same
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         Measure(f"pages of {PAGES} that come", "pages", at_least(8), at_most(4)).says(
             "Most visitors get their page while the crowd is there.",

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import rate
 from faultlab.observe import profiler
@@ -25,24 +25,24 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The server's counters."""
 
     counters: dict[str, int]
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """As many as nearly a second is filled with, after some that fetch the rows into memory."""
-    reports(at, 8)
+    reports(stack, 8)
     loads: list[mysqlslap.Load] = []
-    recording = profiler.during(at, lambda: loads.append(reports(at, 80)))
+    recording = profiler.during(stack, lambda: loads.append(reports(stack, 80)))
     return Look(loads[0], 100 * recording.stacks.share("vfs_write"))
 
 
-def reports(at: Stack, queries: int) -> mysqlslap.Load:
+def reports(stack: Stack, queries: int) -> mysqlslap.Load:
     """Let four clerks ask for so many."""
     return mysqlslap.load(
-        at["client"],
+        stack["client"],
         host="db",
         schema="warehouse",
         file="/srv/report.sql",
@@ -52,12 +52,12 @@ def reports(at: Stack, queries: int) -> mysqlslap.Load:
     )
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read the counters."""
-    return Watch(mysql.counters(at["db"], [CREATED, ASKED]))
+    return Inspection(mysql.counters(stack["db"], [CREATED, ASKED]))
 
 
-def on_disk(before: Watch, after: Watch) -> float:
+def on_disk(before: Inspection, after: Inspection) -> float:
     """Tables on disk for each query."""
     more = {name: count - before.counters[name] for name, count in after.counters.items()}
     return more[CREATED] / more[ASKED] if more[ASKED] else 0.0
@@ -67,7 +67,7 @@ MANY = at_least(25)  # system calls cost more on some processors: 43 to 53% were
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("reports", "load.per_second", good=0.65, bad=0.4).says(
             "About as many reports are made as before.", "Far fewer reports are made than before."
@@ -78,7 +78,7 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Sign("temporary tables on disk, for each query", on_disk, at_least(0.5)).seen(
+        Evidence("temporary tables on disk, for each query", on_disk, at_least(0.5)).seen(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\""
         ),
     ),

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Measure, Sign
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.lab.measures import delay, ends, grows, rate, share
 from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
@@ -43,7 +43,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The complaints of the kernel and of PHP-FPM, and counters, queues and ports of web."""
 
     full: int
@@ -54,7 +54,7 @@ class Watch:
     waiting: int
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """By ab and by address, as in conntrack: a connection for each request, and no name to ask for.
 
     It begins when the ports of the look before are free again. A guest's page waits for 3 s, so
@@ -62,29 +62,29 @@ def look(at: Stack) -> Look:
     counted, and the load keeps its connections: web keeps 8,192 closed ones at most
     (tcp_max_tw_buckets), and with those of too many visitors it would keep none to PHP-FPM.
     """
-    client, web = at["client"], at["web"]
+    client, web = stack["client"], stack["web"]
     web.run(_SETTLED, timeout=90)
     url = f"http://{web.must('hostname -i').strip()}"
-    seconds = at.pace.seconds(3)
+    seconds = stack.pace.seconds(3)
     with ThreadPoolExecutor() as pool:
         peak = pool.submit(conntrack.peak, web, seconds)
         visits = ab.visits(client, f"{url}/", visitors=400, seconds=seconds, most=VISITS)
     asked = f"{url}/availability.php?restaurants=60"
     guests = ab.visits(client, asked, visitors=GUESTS, seconds=PATIENCE, most=GUESTS)
     page = f"{url}/index.php"
-    crowd = ab.visits(client, page, visitors=50, seconds=at.pace.seconds(5), most=CROWD)
+    crowd = ab.visits(client, page, visitors=50, seconds=stack.pace.seconds(5), most=CROWD)
     if not crowd.requests:  # wrk would wait for its first connection, for two minutes
         return Look(visits, peak.result(), guests, crowd, NOBODY)
-    wrk.load(client, page, connections=200, seconds=at.pace.seconds(6))
-    load = wrk.load(client, page, connections=200, seconds=at.pace.seconds(2))
+    wrk.load(client, page, connections=200, seconds=stack.pace.seconds(6))
+    load = wrk.load(client, page, connections=200, seconds=stack.pace.seconds(2))
     return Look(visits, peak.result(), guests, crowd, load)
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Read logs, counters and sockets."""
-    web = at["web"]
-    return Watch(
-        full=log.kernel_count(at.shell("kernel"), conntrack.FULL),
+    web = stack["web"]
+    return Inspection(
+        full=log.kernel_count(stack.shell("kernel"), conntrack.FULL),
         workers=log.count(web, log.PHP_FPM, "reached pm.max_children"),
         counters=nstat.read(web, [OVERFLOWS, REUSED]),
         listeners=ss.listeners(web),
@@ -93,7 +93,7 @@ def watch(at: Stack) -> Watch:
     )
 
 
-def lost(before: Watch, after: Watch) -> float:
+def lost(before: Inspection, after: Inspection) -> float:
     """Ports in TIME_WAIT in percent of all, as long as none of them is used again."""
     reused = after.counters[REUSED] - before.counters[REUSED]
     return 0 if reused else 100 * after.waiting / after.ports
@@ -101,7 +101,7 @@ def lost(before: Watch, after: Watch) -> float:
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         Measure(
             f"visits answered, of {VISITS}",  # a rate would be that of the last to knock again
@@ -171,7 +171,7 @@ CHECK = Check(
         ends("ports that connect() may choose from", "ports", at_most(100), stage=4).seen(
             "web", "sysctl net.ipv4.ip_local_port_range"
         ),
-        Sign("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%", stage=5).seen(
+        Evidence("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%", stage=5).seen(
             "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),

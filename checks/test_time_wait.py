@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, rate
 from faultlab.probes import nstat, ss, wrk
@@ -13,7 +13,7 @@ REUSED = "TcpExtTWRecycled"
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """The ports of web that are kept by closed connections to PHP-FPM, of all that there are."""
 
     waiting: int
@@ -21,28 +21,28 @@ class Watch:
     reused: int  # ports of closed connections that connect() took all the same, since boot
 
 
-def look(at: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Look:
     """Two seconds of two hundred users, after as many as it takes to use up the ports."""
-    client, users = at["client"], at.pace.connections(200)
-    wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(6))
-    return wrk.Look(wrk.load(client, PAGE, connections=users, seconds=at.pace.seconds(2)))
+    client, users = stack["client"], stack.pace.connections(200)
+    wrk.load(client, PAGE, connections=users, seconds=stack.pace.seconds(6))
+    return wrk.Look(wrk.load(client, PAGE, connections=users, seconds=stack.pace.seconds(2)))
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Count them."""
-    web = at["web"]
+    web = stack["web"]
     reused = nstat.read(web, [REUSED])[REUSED]
-    return Watch(ss.time_wait(web, 9000), ss.local_ports(web), reused)
+    return Inspection(ss.time_wait(web, 9000), ss.local_ports(web), reused)
 
 
-def lost(before: Watch, after: Watch) -> float:
+def lost(before: Inspection, after: Inspection) -> float:
     """Ports in TIME_WAIT in percent of all, as long as none of them is used again."""
     return 100 * after.waiting / after.ports if after.reused == before.reused else 0
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("good requests", "load.good_per_second", good=0.5, bad=0.2).says(
             "About as many pages come as before.", "Far fewer pages come than before."
@@ -53,7 +53,7 @@ CHECK = Check(
     ),
     evidence=(
         # connect() tries every second port first, and begins to search after.
-        Sign("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%").seen(
+        Evidence("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%").seen(
             "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),

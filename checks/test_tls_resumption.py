@@ -33,33 +33,33 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """How many of five reconnects found their session again."""
 
     reused: int
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """A round of visitors with TLS 1.2, then some with TLS 1.3."""
 
     def visits(version: tls.Version, seconds: int) -> tls.Visits:
-        seconds = at.pace.seconds(seconds)
-        return tls.visits(at["client"], "web", version, visitors=8, seconds=seconds)
+        seconds = stack.pace.seconds(seconds)
+        return tls.visits(stack["client"], "web", version, visitors=8, seconds=seconds)
 
     older = visits("tls1_2", 1)
-    before = cgroup.read(at["nginx"]).cpu
+    before = cgroup.read(stack["nginx"]).cpu
     newer = visits("tls1_3", 1)
-    return Look(older, newer, cgroup.read(at["nginx"]).cpu - before)
+    return Look(older, newer, cgroup.read(stack["nginx"]).cpu - before)
 
 
-def watch(at: Stack) -> Watch:
+def inspect(stack: Stack) -> Inspection:
     """Reconnect."""
-    return Watch(tls.reused(at["client"], "web"))
+    return Inspection(tls.reused(stack["client"], "web"))
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         rate("visits with TLS 1.2", "older.per_second", good=0.5, bad=0.25).says(
             "About as many visits with an older browser succeed as before.",

@@ -32,16 +32,16 @@ def rows(engine: Engine) -> list[Row]:
     """Every stack of which anything is left."""
     found = []
     for name in engine.stacks():
-        place = Stack(engine, name)
-        stopped = place.stopped()
-        if not place:
+        stack = Stack(engine, name)
+        stopped = stack.stopped()
+        if not stack:
             state = "remains: " + ", ".join(engine.leftovers(name))
         elif stopped:
             state = "not running: " + ", ".join(stopped)
         else:
-            state = "up: " + ", ".join(place)
-        created = [machine.created for machine in place.values()]
-        found.append(Row(engine.name, name, place.lab_id, state, min(created, default="")))
+            state = "up: " + ", ".join(stack)
+        created = [machine.created for machine in stack.values()]
+        found.append(Row(engine.name, name, stack.lab_id, state, min(created, default="")))
     return found
 
 

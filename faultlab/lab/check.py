@@ -1,7 +1,7 @@
 """Check: the words in which a lab's readings are judged, and the tests that every lab has.
 
-A lab's `checks/test_<id>.py` says what to look at (`look`, as a user; `watch`, as an engineer) and
-where the limits are. A Measure has two limits with a gap between them: `bad` must hold while the
+A lab's `checks/test_<id>.py` says what to look at (`look`, as a user; `inspect`, as an engineer)
+and where the limits are. A Measure has two limits with a gap between them: `bad` must hold while the
 fault is there, `good` when it is not. In the gap neither holds, so neither phase can pass as the
 other. Limits are ratios to the healthy phase of the same run wherever speed is concerned. The kinds
 that many labs have are in `measures`.
@@ -96,29 +96,29 @@ class Measure(Generic[L]):
 
 
 @dataclass(frozen=True)
-class Sign(Generic[W]):
-    """One trace that an engineer finds: a counter, a log line, a queue.
+class Evidence(Generic[W]):
+    """One thing that an engineer finds: a counter, a log line, a queue.
 
-    `of` takes what was there before and after the symptom was measured; `fires` holds while the
-    fault is there and at no other time; `command` is what shows it, typed on `at`.
+    `of` takes the inspections before and after the symptom was measured; `fires` holds while the
+    fault is there and at no other time; `command` is what shows it, typed on `machine`.
     """
 
     name: str
     of: Callable[[W, W], float]
     fires: Bound
-    at: str = ""
+    machine: str = ""
     command: str = ""
     unit: str = ""
     stage: int | None = None
 
-    def seen(self, at: str, command: str) -> Sign[W]:
-        """Return the same trace with the machine and the command that show it."""
-        return replace(self, at=at, command=command)
+    def seen(self, machine: str, command: str) -> Evidence[W]:
+        """Return the same evidence with the machine and the command that show it."""
+        return replace(self, machine=machine, command=command)
 
 
 @dataclass(frozen=True)
 class Reading(Generic[L, W]):
-    """One phase of a run as measured: the symptom, and the traces before and after it if asked.
+    """One phase of a run as measured: the symptom, and an inspection before and after it if asked.
 
     `reference`: how fast this machine was around the look, as `faultlab.engine.speed` measures it.
     """
@@ -167,9 +167,9 @@ class Check(Generic[L, W]):
     """
 
     look: Callable[[Any], L]
-    watch: Callable[[Any], W]
+    inspect: Callable[[Any], W]
     symptom: tuple[Measure[L], ...]
-    evidence: tuple[Sign[W], ...] = ()
+    evidence: tuple[Evidence[W], ...] = ()
     may_stop: tuple[str, ...] = ()
     idle: Callable[[Any], bool] | None = None
 
@@ -178,13 +178,13 @@ class Check(Generic[L, W]):
         """True when some measure is judged against the healthy phase."""
         return any(measure.relative for measure in self.symptom)
 
-    def take(self, machines: Mapping[str, Any], traces: bool) -> Reading[L, W]:
-        """Look at a running stack once: the symptom, between two looks at its traces if asked."""
-        if not traces:
+    def take(self, machines: Mapping[str, Any], evidence: bool) -> Reading[L, W]:
+        """Look at a running stack once: the symptom, between two inspections if asked."""
+        if not evidence:
             return Reading(self.look(machines))
-        before = self.watch(machines)
+        before = self.inspect(machines)
         look = self.look(machines)
-        return Reading(look, before, self.watch(machines))
+        return Reading(look, before, self.inspect(machines))
 
     def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether it looks as it should: then every finding holds."""
@@ -214,16 +214,16 @@ class Check(Generic[L, W]):
         well = [finding for finding in self.good(now, healthy) if finding.name in ill]
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
-    def signs(self, reading: Reading[L, W]) -> list[Finding]:
-        """Judge which traces are there. Raises BadInput for a phase measured without them."""
+    def evident(self, reading: Reading[L, W]) -> list[Finding]:
+        """Judge which evidence is there. Raises BadInput for a phase without inspections."""
         if reading.before is None or reading.after is None:
-            raise BadInput("This phase was measured without its traces.")
+            raise BadInput("This phase was measured without inspections.")
         found = []
-        for sign in self.evidence:
-            value = sign.of(reading.before, reading.after)
-            wanted = sign.fires.words(0, sign.unit)
-            holds = sign.fires.holds(value, 0)
-            found.append(Finding(sign.name, value, sign.unit, wanted, holds, sign.stage))
+        for item in self.evidence:
+            value = item.of(reading.before, reading.after)
+            wanted = item.fires.words(0, item.unit)
+            holds = item.fires.holds(value, 0)
+            found.append(Finding(item.name, value, item.unit, wanted, holds, item.stage))
         return found
 
     def dump(self, reading: Reading[L, W]) -> dict[str, Any]:
@@ -232,12 +232,12 @@ class Check(Generic[L, W]):
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
         """Return a reading as it was, from its JSON. Raises BadInput for another shape."""
-        look, watch = self._shapes
+        look, inspection = self._shapes
         try:
             return Reading(
                 look.validate_python(stored["look"]),
-                watch.validate_python(stored["before"]),
-                watch.validate_python(stored["after"]),
+                inspection.validate_python(stored["before"]),
+                inspection.validate_python(stored["after"]),
                 stored.get("reference"),
             )
         except (KeyError, ValueError) as error:
@@ -247,12 +247,12 @@ class Check(Generic[L, W]):
 
     @cached_property
     def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
-        """The types of a look and of the traces around it, which may be missing; slow to make."""
+        """Return the types of a look and of the inspections, which may be missing; slow to make."""
         from pydantic import TypeAdapter
 
         look = typing.get_type_hints(self.look)["return"]
-        watch = typing.get_type_hints(self.watch)["return"]
-        return TypeAdapter(look), TypeAdapter(watch | None)
+        inspection = typing.get_type_hints(self.inspect)["return"]
+        return TypeAdapter(look), TypeAdapter(inspection | None)
 
 
 def _find(

@@ -1,7 +1,7 @@
-"""Measures: the kinds of measures and traces that many labs have.
+"""Measures: the kinds of measures and evidence that many labs have.
 
-`of` is where the value is in a look or in a watch: a path (`load.p50`) or a function. `good` is the
-limit without the fault, `bad` the one with it, which a control does not have.
+`of` is where the value is in a look or in an inspection: a path (`load.p50`) or a function. `good`
+is the limit without the fault, `bad` the one with it, which a control does not have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from faultlab.lab.check import Measure, Sign
+from faultlab.lab.check import Evidence, Measure
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times
 
 Source = str | Callable[[Any], float]
@@ -62,30 +62,30 @@ def failing(name: str, of: Source = "load.failed_share") -> Measure[Any]:
 
 def grows(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
-) -> Sign[Any]:
-    """Return a trace: by how much a counter has grown while the symptom was measured."""
+) -> Evidence[Any]:
+    """Return evidence: by how much a counter has grown while the symptom was measured."""
     read = _reader(of)
-    return Sign(
+    return Evidence(
         name, lambda before, after: read(after) - read(before), fires, unit=unit, stage=stage
     )
 
 
 def ends(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
-) -> Sign[Any]:
-    """Return a trace: a value as it is when the symptom has been measured."""
+) -> Evidence[Any]:
+    """Return evidence: a value as it is when the symptom has been measured."""
     read = _reader(of)
-    return Sign(name, lambda _before, after: read(after), fires, unit=unit, stage=stage)
+    return Evidence(name, lambda _before, after: read(after), fires, unit=unit, stage=stage)
 
 
 @dataclass(frozen=True)
-class NoTraces:
-    """The traces of a control, which has none."""
+class Nothing:
+    """The inspection of a control, which has no evidence."""
 
 
-def no_traces(_at: Any) -> NoTraces:
-    """Look for no traces: the `watch` of a control."""
-    return NoTraces()
+def inspect_nothing(_stack: Any) -> Nothing:
+    """Inspect nothing: the `inspect` of a control."""
+    return Nothing()
 
 
 def _reader(of: Source) -> Callable[[Any], float]:

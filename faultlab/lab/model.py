@@ -92,7 +92,7 @@ class Hint(_Strict):
 class Figure(_Strict):
     """A figure of the document of origin, and the name of what measures the same here.
 
-    `of`: a Measure or Sign of the check, or a field of its look (`visits.max`); two of them where
+    `of`: a Measure or Evidence of the check, or a field of its look (`visits.max`); two of them where
     the document sets the slowest against the usual. `phases`: the two phases of a run that match
     the document's; a lab of stages has more than two.
     """

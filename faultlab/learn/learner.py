@@ -39,26 +39,26 @@ def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> None
             begin(term, lab, wanted)
 
 
-def _up_already(term: Terminal, lab: Lab, wanted: str, place: Stack) -> bool:
+def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> bool:
     """Hand over a lab that is up as a whole; False where it is not. Raises CannotRun."""
-    if not _ready(lab, place):
+    if not _ready(lab, stack):
         return False
-    record = Record.read(place.run_id)
+    record = Record.read(stack.run_id)
     if record.facts["lab"] != lab.name:
         raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
-    if wanted not in (AUTO, place.engine.name):
+    if wanted not in (AUTO, stack.engine.name):
         raise CannotRun(
-            f"{lab.id} is up already, on the engine {place.engine.name}.", f"make down-{lab.id}"
+            f"{lab.id} is up already, on the engine {stack.engine.name}.", f"make down-{lab.id}"
         )
     term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
-    _hand_over(term, lab, place, record.id, [])
+    _hand_over(term, lab, stack, record.id, [])
     return True
 
 
-def _ready(lab: Lab, place: Stack) -> bool:
-    record = Record.open(place.run_id) if place else None
-    whole = all(n in place for n in lab.services.needed(lab.daemons))
-    return bool(record and record.happened(READY) and whole and not place.stopped())
+def _ready(lab: Lab, stack: Stack) -> bool:
+    record = Record.open(stack.run_id) if stack else None
+    whole = all(n in stack for n in lab.services.needed(lab.daemons))
+    return bool(record and record.happened(READY) and whole and not stack.stopped())
 
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> None:
@@ -104,14 +104,14 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> None:
         _hand_over(term, lab, run.stack, run.record.id, found)
 
 
-def _hand_over(term: Terminal, lab: Lab, place: Stack, run_id: str, found: list[Finding]) -> None:
+def _hand_over(term: Terminal, lab: Lab, stack: Stack, run_id: str, found: list[Finding]) -> None:
     if found:
         term.say()
         term.findings([finding.cells for finding in found])
     term.say()
     term.markdown(lab.ticket)
     term.say()
-    machines = [name for name in place if name not in lab.daemons]
+    machines = [name for name in stack if name not in lab.daemons]
     for machine in machines:
         term.say(f"  {f'make shell-{lab.id} AT={machine}':<36} log in to {machine}")
     hidden = lab.id != lab.name
@@ -148,15 +148,15 @@ def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
     lab = placement.named(lab_id)
     engine = placement.having(lab.id)
-    place = Stack(engine, stack_name(lab.id))
-    if not place:
+    stack = Stack(engine, stack_name(lab.id))
+    if not stack:
         raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
-    if machine not in place:
+    if machine not in stack:
         raise BadInput(
-            f"{lab.id} has no machine {machine!r}; it has {', '.join(place)}.",
-            f"make shell-{lab.id} AT={next(iter(place))}",
+            f"{lab.id} has no machine {machine!r}; it has {', '.join(stack)}.",
+            f"make shell-{lab.id} AT={next(iter(stack))}",
         )
-    target = place[machine]
+    target = stack[machine]
     if not target.state.running:
         raise CannotRun(f"{machine} is not running.", target.typed("start"))
     target.log_in()

@@ -53,16 +53,16 @@ class Recording:
 
 
 def during(
-    at: Stack, act: Callable[[], object], mode: Mode = "on", expected: int = _USUAL
+    stack: Stack, act: Callable[[], object], mode: Mode = "on", expected: int = _USUAL
 ) -> Recording:
     """Record the machines of a stack while `act` runs, but not longer than LONGEST.
 
     `expected`: seconds that `act` may take; many mean fewer samples a second, so that their number
     stays bounded. Raises CannotRun when perf may not record here.
     """
-    hertz = max(_FEWEST, round(_SAMPLES / max(expected, _USUAL) * at.pace.share))
+    hertz = max(_FEWEST, round(_SAMPLES / max(expected, _USUAL) * stack.pace.share))
     with ExitStack() as clean:
-        clocks = [clean.enter_context(clock) for clock in _clocks(at)]
+        clocks = [clean.enter_context(clock) for clock in _clocks(stack)]
         for clock in clocks:
             perf.start(clock.at, clock.target, mode, LONGEST, hertz)
         began = time.monotonic()
@@ -70,8 +70,8 @@ def during(
         lasted = min(time.monotonic() - began, LONGEST)
         paranoid, restrict = clocks[0].at.must(_SETTINGS).split()
         parts = [perf.parse(perf.stop(clock.at), clock.root(mode), mode) for clock in clocks]
-    ours = tuple(_machines(at))
-    rest = tuple(name for name, machine in at.items() if name not in ours and not machine.joins)
+    ours = tuple(_machines(stack))
+    rest = tuple(name for name, machine in stack.items() if name not in ours and not machine.joins)
     return Recording(_merged(parts), mode, lasted, ours, rest, int(paranoid), int(restrict))
 
 
@@ -82,10 +82,10 @@ def _merged(parts: list[Stacks]) -> Stacks:
     return Stacks(dict(counts), sum(p.lost for p in parts), any(p.full for p in parts))
 
 
-def _machines(at: Stack) -> dict[str, Machine]:
+def _machines(stack: Stack) -> dict[str, Machine]:
     """Return the machines with daemons; the others make the load."""
-    homes = {machine.joins for machine in at.values()}
-    return {name: machine for name, machine in at.items() if name in homes}
+    homes = {machine.joins for machine in stack.values()}
+    return {name: machine for name, machine in stack.items() if name in homes}
 
 
 @dataclass(frozen=True)
@@ -97,22 +97,22 @@ class _Clock:
     root: Callable[[Mode], Root]
 
 
-def _clocks(at: Stack) -> list[AbstractContextManager[_Clock]]:
-    if not at.engine.owns_kernel:
-        return [_of_machine(at, name, machine) for name, machine in _machines(at).items()]
-    return [_of_kernel(at)]
+def _clocks(stack: Stack) -> list[AbstractContextManager[_Clock]]:
+    if not stack.engine.owns_kernel:
+        return [_of_machine(stack, name, machine) for name, machine in _machines(stack).items()]
+    return [_of_kernel(stack)]
 
 
 @contextmanager
-def _of_machine(at: Stack, name: str, machine: Machine) -> Iterator[_Clock]:
-    with _helper(at, machine) as helper:
+def _of_machine(stack: Stack, name: str, machine: Machine) -> Iterator[_Clock]:
+    with _helper(stack, machine) as helper:
         yield _Clock(helper, _OTHERS, lambda _mode: lambda _pid, comm: f"{name};{comm}")
 
 
 @contextmanager
-def _of_kernel(at: Stack) -> Iterator[_Clock]:
-    with _helper(at) as helper:
-        roots = {m.pid: name for name, m in _machines(at).items()}
+def _of_kernel(stack: Stack) -> Iterator[_Clock]:
+    with _helper(stack) as helper:
+        roots = {m.pid: name for name, m in _machines(stack).items()}
         yield _Clock(helper, "-a", lambda mode: owners(helper.must(_PROCESSES), roots, mode))
 
 
@@ -137,5 +137,5 @@ def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
     return root
 
 
-def _helper(at: Stack, inside: Machine | None = None) -> AbstractContextManager[Machine]:
-    return at.engine.beside("machine", at.name, _LIFE, inside=inside, rights=_RIGHTS)
+def _helper(stack: Stack, inside: Machine | None = None) -> AbstractContextManager[Machine]:
+    return stack.engine.beside("machine", stack.name, _LIFE, inside=inside, rights=_RIGHTS)

@@ -31,9 +31,9 @@ class Moment:
 
 @dataclass(frozen=True)
 class Line:
-    """A measure or a trace in each phase, beside its limits; the value is empty where unmeasured.
+    """A measure or evidence in each phase, beside its limits; the value is empty where unmeasured.
 
-    `kind`: `measure` or `trace`. `well`: the limit that must hold when all is well, for a trace
+    `kind`: `measure` or `evidence`. `well`: the limit that must hold when all is well, for evidence
     empty; `ill`: the one that must hold while the fault is there.
     """
 
@@ -99,7 +99,7 @@ def show(term: Terminal, run_id: str) -> None:
     )
     table = lines(ran)
     phases = [phase for phase in PHASES if phase in ran.phases] or ran.phases[:1]
-    for kind, title in (("measure", "measured"), ("trace", "trace")):
+    for kind, title in (("measure", "measured"), ("evidence", "evidence")):
         rows = [line for line in table if line.kind == kind]
         if rows:
             term.say()
@@ -164,13 +164,13 @@ def typed(step: dict[str, Any]) -> str:
 
 
 def lines(ran: Measured) -> list[Line]:
-    """Return every measure and trace, with what each phase measured."""
+    """Return every measure and all evidence, with what each phase measured."""
     found: dict[tuple[str, str], Line] = {}
     for phase in ran.phases:
         for kind, findings, limit in (
             ("measure", ran.good(phase), "well"),
             ("measure", ran.bad(phase), "ill"),
-            ("trace", ran.signs(phase), "ill"),
+            ("evidence", ran.evident(phase), "ill"),
         ):
             for finding in findings:
                 line = found.setdefault((kind, finding.name), Line(kind, finding.name, {}, "", ""))

@@ -96,7 +96,7 @@ def html(ran: Measured) -> str:
             says={phase: sentences(ran.good(phase)) for phase in phases},
             lead=lead(lines),
             measures=[line for line in lines if line.kind == "measure"],
-            traces=_signs(ran, lines),
+            evidence=_evidence(ran, lines),
             broke=_steps(ran.record, "inject"),
             mended=_steps(ran.record, "fix"),
             moments=list(history.moments(ran.record.facts["events"])),
@@ -222,9 +222,9 @@ def numbers(
     return rows
 
 
-def _signs(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
-    by_name = {sign.name: sign for sign in ran.check.evidence}
-    return [(line, by_name[line.name]) for line in lines if line.kind == "trace"]
+def _evidence(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
+    by_name = {item.name: item for item in ran.check.evidence}
+    return [(line, by_name[line.name]) for line in lines if line.kind == "evidence"]
 
 
 def _steps(record: Record, what: str) -> list[str]:

@@ -39,7 +39,7 @@ def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list
 
 
 def newest(lab: Lab, judge: Check[Any, Any]) -> Measured | None:
-    """The newest run that came to its fixed phase, with traces, and that its check can read."""
+    """Return the newest run with a fixed phase and inspections that its check can read."""
     for run in Record.ids(lab.id):
         with suppress(BadInput, CannotRun):
             ran = Measured(lab, judge, Record.read(run))
@@ -73,9 +73,9 @@ def _value(ran: Measured, of: str, phase: str) -> float:
     for measure in ran.check.symptom:
         if measure.name == of:
             return float(measure.value(reading.look))
-    for sign in ran.check.evidence:
-        if sign.name == of:
-            return float(sign.of(reading.before, reading.after))
+    for item in ran.check.evidence:
+        if item.name == of:
+            return float(item.of(reading.before, reading.after))
     try:
         return float(attrgetter(of)(reading.look))
     except AttributeError as error:

@@ -47,7 +47,7 @@ def walk(run: Run) -> None:
         *map(cheat, chosen.all_cheats),
     ]
     run.record.facts["orders"] = chosen.orders
-    run.traces = True
+    run.inspects = True
     run.healthy()
     run.inject()
     run.measure(FAULTY)
@@ -60,7 +60,7 @@ def walk(run: Run) -> None:
     else:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
-    run.traces = False
+    run.inspects = False
     for i in chosen.alternatives:
         _inject_again(run)
         run.measure(before(alternative(i)))
@@ -80,10 +80,10 @@ def _inject_again(run: Run) -> None:
 
 def _try(run: Run, phase: str, remedy: Remedy) -> None:
     """Carry out an alternative or a cheat, and measure what it has brought."""
-    traces, run.traces = run.traces, False
+    inspects, run.inspects = run.inspects, False
     run.apply(phase, remedy.steps)
     run.measure(phase)
-    run.traces = traces
+    run.inspects = inspects
 
 
 def _peel(run: Run, orders: list[list[int]]) -> None:
@@ -131,7 +131,7 @@ class Contract:
     """The tests that each lab must pass. The fixture `run` has walked through all phases before."""
 
     def test_healthy(self, run: Measured) -> None:
-        """Before the fault all is well, and no trace of it shows."""
+        """Before the fault all is well, and no evidence of it shows."""
         _hold(run.good(HEALTHY), "not healthy before the fault")
         self._silent(run, HEALTHY)
 
@@ -140,12 +140,12 @@ class Contract:
         _hold(run.expected(FAULTY), "the symptom does not show")
 
     def test_evidence(self, run: Measured) -> None:
-        """Each trace shows while the fault is there and at no other time."""
+        """All evidence shows while the fault is there and at no other time."""
         if run.lab.control:
             self._silent(run, FAULTY)
         else:
-            signs = run.check.signs(run.reading(FAULTY))
-            _hold(showing(run.lab, signs), "the evidence is missing")
+            evidence = run.check.evident(run.reading(FAULTY))
+            _hold(showing(run.lab, evidence), "the evidence is missing")
         self._silent(run, FIXED)
 
     def test_fix(self, run: Measured) -> None:
@@ -160,9 +160,9 @@ class Contract:
                 gone = set(order[:count])
                 _hold([f for f in run.good(phase) if f.stage in gone], f"{phase}: not gone")
                 _hold(run.ill(phase, gone), f"{phase}: not there")
-                signs = run.check.signs(run.reading(phase))
-                _hold(showing(run.lab, signs, gone), f"{phase}: evidence is missing")
-                loud = [s.words for s in signs if s.stage in gone and s.holds]
+                evidence = run.check.evident(run.reading(phase))
+                _hold(showing(run.lab, evidence, gone), f"{phase}: evidence is missing")
+                loud = [item.words for item in evidence if item.stage in gone and item.holds]
                 assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
 
     def test_alternatives(self, run: Measured) -> None:
@@ -200,7 +200,7 @@ class Contract:
         assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
 
     def _silent(self, run: Measured, phase: str) -> None:
-        loud = [sign.words for sign in run.check.signs(run.reading(phase)) if sign.holds]
+        loud = [item.words for item in run.check.evident(run.reading(phase)) if item.holds]
         assert not loud, f"evidence without a fault, {phase}: " + "; ".join(loud)
 
 

@@ -26,12 +26,12 @@ class Looks(Measured):
     """A run whose stack is up, so that it can be looked at."""
 
     def __init__(
-        self, engine: Engine, lab: Lab, judge: Check[Any, Any], place: Stack, record: Record
+        self, engine: Engine, lab: Lab, judge: Check[Any, Any], stack: Stack, record: Record
     ) -> None:
         super().__init__(lab, judge, record)
-        self.traces = False  # True: every reading also holds the traces an engineer would find
+        self.inspects = False  # True: every reading also holds inspections, for evidence
         self.engine = engine
-        self.stack = place
+        self.stack = stack
         self._patience = _PATIENCE
 
     def measure(self, phase: str) -> None:
@@ -76,7 +76,7 @@ class Looks(Measured):
         fast = speed.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
         try:
-            reading = self.check.take(self.stack, self.traces)
+            reading = self.check.take(self.stack, self.inspects)
         finally:
             self._all_running()
         took, seen = time.monotonic() - began, observer.since(before)

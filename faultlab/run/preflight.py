@@ -53,10 +53,10 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
         record = Record.create("doctor", name, {})
         try:
             engine.launch(lab, name, record.id, record.folder)
-            place = Stack(engine, name)
-            place.make_ready()
-            web = place["web"]
-            facts = [Fact("stack", True, f"came up: {', '.join(place)}"), sysctls(web)]
+            stack = Stack(engine, name)
+            stack.make_ready()
+            web = stack["web"]
+            facts = [Fact("stack", True, f"came up: {', '.join(stack)}"), sysctls(web)]
             return facts, trial.missing(web)
         finally:
             engine.down(name)

@@ -72,12 +72,12 @@ class Measured:
         """Return what must hold after inject: the symptom, or for a control that all is well."""
         return self.good(phase) if self.lab.control else self.ill(phase)
 
-    def signs(self, phase: str) -> list[Finding]:
-        """The traces that an engineer would find; none when the run did not look for them."""
+    def evident(self, phase: str) -> list[Finding]:
+        """Return the evidence as found; none when the run did not look for it."""
         reading = self.reading(phase)
-        return [] if reading.before is None else self.check.signs(reading)
+        return [] if reading.before is None else self.check.evident(reading)
 
     def findings(self, phase: str) -> dict[str, list[dict[str, Any]]]:
         """Return all that the check says of a phase, as the record keeps it."""
-        found = {"good": self.good(phase), "bad": self.bad(phase), "signs": self.signs(phase)}
+        found = {"good": self.good(phase), "bad": self.bad(phase), "signs": self.evident(phase)}
         return {kind: [asdict(finding) for finding in each] for kind, each in found.items()}

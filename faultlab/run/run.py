@@ -66,14 +66,14 @@ def _up(
     if lab.scope == "kernel":
         engine.note_kernel(name)
     engine.launch(lab, name, record.id, record.folder)
-    place = Stack(engine, name)
+    stack = Stack(engine, name)
     if not meter:
-        place.make_ready()
-        return place, None
-    timeline = Timeline(place, record)
+        stack.make_ready()
+        return stack, None
+    timeline = Timeline(stack, record)
     with meanwhile(timeline.start):
-        place.make_ready()
-    return place, timeline
+        stack.make_ready()
+    return stack, timeline
 
 
 class Run(Looks):
@@ -110,20 +110,20 @@ class Run(Looks):
     @classmethod
     def attach(cls, engine: Engine, lab: Lab) -> Run:
         """Find the learner's stack of a lab that is up. Raises CannotRun when it is not."""
-        place = Stack(engine, stack_name(lab.id))
-        if not place:
+        stack = Stack(engine, stack_name(lab.id))
+        if not stack:
             raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
-        lacking = [n for n in lab.services.needed(lab.daemons) if n not in place]
+        lacking = [n for n in lab.services.needed(lab.daemons) if n not in stack]
         if lacking:
             raise CannotRun(f"{lab.id} has lost {', '.join(lacking)}.", f"make reset-{lab.id}")
-        record = Record.open(place.run_id)
+        record = Record.open(stack.run_id)
         if record is None or not record.happened(READY):
             raise CannotRun(
                 f"{lab.id} was cut off while it started, or its record is lost.",
                 f"make reset-{lab.id}",
             )
-        place.pace = Pace(record.facts.get("pace", 1.0))
-        return cls(engine, lab, check.load(lab.name), place, record)
+        stack.pace = Pace(record.facts.get("pace", 1.0))
+        return cls(engine, lab, check.load(lab.name), stack, record)
 
     def meter(self, on: bool = True) -> None:
         """Write the counters of the stack down from now on, or stop that."""
@@ -152,9 +152,9 @@ class Run(Looks):
 
     def _agree(self) -> None:
         """Look until a look agrees with an earlier one. Raises CannotRun when none does."""
-        traces, self.traces = self.traces, False
+        inspects, self.inspects = self.inspects, False
         self.measure(HEALTHY)
-        self.traces = traces
+        self.inspects = inspects
         before = [self.reading(HEALTHY)]
         for _ in range(_TRIES):
             self.measure(HEALTHY)

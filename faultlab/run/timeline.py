@@ -38,8 +38,8 @@ Tell = Callable[[dict[str, Any]], None]
 class Timeline:
     """The writer of a stack's samples while it is up, until stopped; `tell` hears of each one."""
 
-    def __init__(self, place: Stack, record: Record, tell: Tell | None = None) -> None:
-        self._place = place
+    def __init__(self, stack: Stack, record: Record, tell: Tell | None = None) -> None:
+        self._place = stack
         self._tell = tell
         self._file = record.folder / FILE
         self._began = record.began

@@ -150,9 +150,9 @@ def _collected(machine: Machine) -> list[tuple[str, bytes]]:
         return [(path.removeprefix("./"), content) for path, content in _contents(tar)]
 
 
-def _kernel_log(place: Stack) -> str:
+def _kernel_log(stack: Stack) -> str:
     """That of the lab VM; the log of this machine is no part of a lab."""
-    return place.engine.kernel.must("dmesg") if place.engine.owns_kernel else ""
+    return stack.engine.kernel.must("dmesg") if stack.engine.owns_kernel else ""
 
 
 def _write(file: Path, bundle: Bundle) -> int:

@@ -48,34 +48,34 @@ class Outcome:
     reason: str = ""
 
 
-def seen_from(tool: Tool, place: Stack) -> list[str]:
+def seen_from(tool: Tool, stack: Stack) -> list[str]:
     """The machines of this stack that the tool looks from."""
-    machines = [machine.name for machine in place.machines]
+    machines = [machine.name for machine in stack.machines]
     if STACK in tool.at:
         return machines
     servers = [name for name in machines if name != CLIENT] if SERVERS in tool.at else []
     return [name for name in machines if name in tool.at or name in servers]
 
 
-def examine(place: Stack, lab: Lab, tools: Sequence[Tool]) -> dict[str, Outcome]:
+def examine(stack: Stack, lab: Lab, tools: Sequence[Tool]) -> dict[str, Outcome]:
     """Let tools look at a stack, side by side, and say what each of them said."""
     pool = ThreadPoolExecutor(max_workers=max(1, len(tools)))
     try:
-        waiting = {tool.id: pool.submit(_examine, place, lab, tool) for tool in tools}
+        waiting = {tool.id: pool.submit(_examine, stack, lab, tool) for tool in tools}
         return {tool_id: future.result() for tool_id, future in waiting.items()}
     finally:  # when we are told to stop, nobody waits for a window: the containers go at once
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _examine(place: Stack, lab: Lab, tool: Tool) -> Outcome:
-    machines = seen_from(tool, place)
+def _examine(stack: Stack, lab: Lab, tool: Tool) -> Outcome:
+    machines = seen_from(tool, stack)
     if not machines:
         return Outcome("absent", reason=f"no machine called {' or '.join(tool.at)} is there")
     try:
         if STACK in tool.at:
-            return Outcome("verdict", _use(place, lab, tool, machines))
+            return Outcome("verdict", _use(stack, lab, tool, machines))
         with ThreadPoolExecutor(max_workers=len(machines)) as pool:
-            ended = list(pool.map(lambda name: _instance(tool, place, place[name]), machines))
+            ended = list(pool.map(lambda name: _instance(tool, stack, stack[name]), machines))
         return Outcome("verdict", verdict.of(tool, ended))
     except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
@@ -83,10 +83,10 @@ def _examine(place: Stack, lab: Lab, tool: Tool) -> Outcome:
         return Outcome("unknown", reason=repr(error))
 
 
-def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
+def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
     """Look with our own USE table, through the engine; of the lab it knows only the containers."""
     began = time.monotonic()
-    tables = use.tables(lab, place, machines, tool.window)
+    tables = use.tables(lab, stack, machines, tool.window)
     seconds = round(time.monotonic() - began, 2)
     lines = [
         Said(seconds, table.name, f"{table.name}: {row.resource}: {why}")
@@ -97,9 +97,9 @@ def _use(place: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
     return verdict.of(tool, [Ended("host", seconds, 0, lines)])
 
 
-def _instance(tool: Tool, place: Stack, machine: Machine) -> Ended:
+def _instance(tool: Tool, stack: Stack, machine: Machine) -> Ended:
     """Run the tool once beside a machine, as long as it wants or may. Raises Broken, CannotRun."""
-    with _running(place.engine, tool, tool.command, stack=place.name, inside=machine) as instance:
+    with _running(stack.engine, tool, tool.command, stack=stack.name, inside=machine) as instance:
         if tool.alerts is not None:
             instance.poll(machine, tool.alerts)
         return instance.end()

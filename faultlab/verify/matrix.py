@@ -1,6 +1,6 @@
 """Matrix: the evidence of every lab, looked for while every other lab is running.
 
-A diagnosis rests on all traces of a lab together, so its evidence fires when every sign of it does.
+A diagnosis rests on all evidence of a lab together, so a cell fires when every piece of it does.
 That must happen in its own lab, and elsewhere only where `twins` says so: a composite names its
 parts there.
 """
@@ -48,7 +48,7 @@ class Cell:
     running: str
     of: str
     mark: Mark
-    signs: list[Finding]
+    evidence: list[Finding]
 
 
 def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> None:
@@ -96,7 +96,7 @@ def recorded() -> dict[str, tuple[str, list[Cell]]]:
             rows[lab_id] = (
                 newest.id,
                 [
-                    _cell(lab, labs.load(cell["of"]), [Finding(**sign) for sign in cell["signs"]])
+                    _cell(lab, labs.load(cell["of"]), [Finding(**item) for item in cell["signs"]])
                     for cell in newest.facts["matrix"]
                     if cell["of"] in known
                 ],
@@ -124,35 +124,35 @@ def _row(
     name = stack_name(lab.id, verify_namespace())
     with lock.hold(name, f"matrix {lab.id}"), standing(engine, lab, name, HEALTHY) as run:
         run.inject()
-        before = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+        before = {other.id: _inspect(judges[other.id], run.stack) for other in columns}
         run.gate(FAULTY)
-        after = {other.id: _watch(judges[other.id], run.stack) for other in columns}
+        after = {other.id: _inspect(judges[other.id], run.stack) for other in columns}
         cells = [
-            _cell(lab, other, _signs(judges[other.id], before[other.id], after[other.id]))
+            _cell(lab, other, _evident(judges[other.id], before[other.id], after[other.id]))
             for other in columns
         ]
         run.record.facts["matrix"] = [asdict(cell) for cell in cells]
     return cells
 
 
-def _watch(judge: Check[Any, Any], place: Stack) -> Any:
-    """The traces of a lab as they are now; None where a machine that it reads is not there."""
+def _inspect(judge: Check[Any, Any], stack: Stack) -> Any:
+    """Return the inspection of a lab now; None where a machine that it reads is not there."""
     try:
-        return judge.watch(place)
+        return judge.inspect(stack)
     except CannotRun:
         return None
 
 
-def _signs(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
+def _evident(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
     if before is None or after is None:
         return []
-    return judge.signs(Reading(None, before, after))
+    return judge.evident(Reading(None, before, after))
 
 
-def _cell(lab: Lab, other: Lab, signs: list[Finding]) -> Cell:
-    telling = showing(other, signs)
-    fires = bool(telling) and all(sign.holds for sign in telling)
-    return Cell(lab.id, other.id, mark(lab, other, fires, bool(signs)), signs)
+def _cell(lab: Lab, other: Lab, evidence: list[Finding]) -> Cell:
+    telling = showing(other, evidence)
+    fires = bool(telling) and all(item.holds for item in telling)
+    return Cell(lab.id, other.id, mark(lab, other, fires, bool(evidence)), evidence)
 
 
 def mark(lab: Lab, other: Lab, fires: bool, there: bool) -> Mark:

@@ -21,30 +21,30 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Inspection:
     """What an engineer can read: counters, logs, queues. Taken before and after each Look."""
 
     rules: list[iptables.Rule]
 
 
-def look(at: Stack) -> Look:
+def look(stack: Stack) -> Look:
     """Look as a user would: knock, fetch a page, put on load. Never judge here."""
-    return Look(hping3.syn(at["client"], "web"), curl.get(at["client"], "http://web/"))
+    return Look(hping3.syn(stack["client"], "web"), curl.get(stack["client"], "http://web/"))
 
 
-def watch(at: Stack) -> Watch:
-    """Read the traces. Never judge here."""
-    return Watch(iptables.rules(at["web"]))
+def inspect(stack: Stack) -> Inspection:
+    """Read the evidence. Never judge here."""
+    return Inspection(iptables.rules(stack["web"]))
 
 
-def rejected(now: Watch) -> int:
+def rejected(now: Inspection) -> int:
     """Packets that REJECT rules have taken."""
     return sum(rule.packets for rule in now.rules if rule.target == "REJECT")
 
 
 CHECK = Check(
     look=look,
-    watch=watch,
+    inspect=inspect,
     symptom=(
         # name, value of a Look, limit without the fault, limit with it, unit;
         # then a sentence for the learner while the first limit holds, and one while it does not.
@@ -60,7 +60,7 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        # name, value of a Watch that grows with the fault, by how much; then where to see it
+        # name, value of an Inspection that grows with the fault, by how much; then where to see it
         grows("REJECT rules take packets", rejected, at_least(1)).seen("web", "iptables -nvL"),
     ),
 )

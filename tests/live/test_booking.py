@@ -29,27 +29,27 @@ def at() -> Iterator[Stack]:
         yield run.stack
 
 
-def post(at: Stack, **changed: str | None) -> tuple[int, str]:
+def post(stack: Stack, **changed: str | None) -> tuple[int, str]:
     """Send an order; the status and what the answer says."""
     fields = {name: value for name, value in {**ORDER, **changed}.items() if value is not None}
     data = " ".join(f'--data-urlencode "{name}={value}"' for name, value in fields.items())
     command = f"curl -sS -m 5 -w '\\n%{{http_code}}' {data} http://web/booking/order.php"
-    *said, status = at["client"].must(command).splitlines()
+    *said, status = stack["client"].must(command).splitlines()
     return int(status), "\n".join(said).strip()
 
 
-def test_an_order_is_kept_once(at: Stack) -> None:
+def test_an_order_is_kept_once(stack: Stack) -> None:
     """A table is taken for the whole sitting, and no longer."""
-    status, said = post(at, time="12:00")
+    status, said = post(stack, time="12:00")
     assert status == 201
     assert '"restaurant":"Chez l\'Ami 6","table":9,"until":"14:00"' in said
     query = "SELECT guest_name FROM booking.orders ORDER BY id DESC LIMIT 1"
-    assert at["db"].must(f'mysql -BNe "{query}"').strip() == ORDER["name"]
-    assert post(at, time="12:00") == (409, "taken")
-    assert post(at, time="13:59")[0] == 409
-    assert post(at, time="14:00")[0] == 201  # the next sitting
-    assert post(at, time="12:00", table="10")[0] == 201
-    assert post(at, time="12:00", restaurant="7")[0] == 201
+    assert stack["db"].must(f'mysql -BNe "{query}"').strip() == ORDER["name"]
+    assert post(stack, time="12:00") == (409, "taken")
+    assert post(stack, time="13:59")[0] == 409
+    assert post(stack, time="14:00")[0] == 201  # the next sitting
+    assert post(stack, time="12:00", table="10")[0] == 201
+    assert post(stack, time="12:00", restaurant="7")[0] == 201
 
 
 @pytest.mark.parametrize(
@@ -73,42 +73,42 @@ def test_an_order_is_kept_once(at: Stack) -> None:
         ({"name": ""}, 400),
     ],
 )
-def test_what_is_no_order(at: Stack, changed: dict[str, str | None], status: int) -> None:
+def test_what_is_no_order(stack: Stack, changed: dict[str, str | None], status: int) -> None:
     """Each way to be wrong has its status."""
-    assert post(at, **changed)[0] == status
+    assert post(stack, **changed)[0] == status
 
 
-def test_an_order_is_not_a_link(at: Stack) -> None:
+def test_an_order_is_not_a_link(stack: Stack) -> None:
     """A GET changes nothing."""
-    out = at["client"].must("curl -sS -m 5 -i http://web/booking/order.php")
+    out = stack["client"].must("curl -sS -m 5 -i http://web/booking/order.php")
     assert out.startswith("HTTP/1.1 405")
     assert "Allow: POST" in out
 
 
-def test_the_page_of_a_restaurant_shows_its_free_tables(at: Stack) -> None:
+def test_the_page_of_a_restaurant_shows_its_free_tables(stack: Stack) -> None:
     """Names are escaped; a taken table is not offered."""
-    assert post(at, restaurant="9", date="2028-03-01", table="10")[0] == 201
+    assert post(stack, restaurant="9", date="2028-03-01", table="10")[0] == 201
     query = "token=token-01&restaurant=9&date=2028-03-01&time=19:00&guests=3"
-    page = at["client"].must(f"curl -sS -m 5 'http://web/booking/restaurant.php?{query}'")
+    page = stack["client"].must(f"curl -sS -m 5 'http://web/booking/restaurant.php?{query}'")
     assert "<h1>A&lt;B Bistro 9, Paris</h1>" in page
     assert "21 free tables for 3" in page  # 22 have seats enough
     assert "Table 10," not in page
     assert "<li>Table 9, 4 seats</li>" in page
 
 
-def test_without_its_database_the_service_says_so(at: Stack) -> None:
+def test_without_its_database_the_service_says_so(stack: Stack) -> None:
     """No blank page, and no word of what is behind it."""
-    at["db"].must("mysql -e \"ALTER USER booking@'%' ACCOUNT LOCK\"")
-    at["php-fpm"].restart()
-    at.wait_ready()
+    stack["db"].must("mysql -e \"ALTER USER booking@'%' ACCOUNT LOCK\"")
+    stack["php-fpm"].restart()
+    stack.wait_ready()
     try:
-        assert post(at) == (503, "please try again later")
+        assert post(stack) == (503, "please try again later")
     finally:
-        at["db"].must("mysql -e \"ALTER USER booking@'%' ACCOUNT UNLOCK\"")
+        stack["db"].must("mysql -e \"ALTER USER booking@'%' ACCOUNT UNLOCK\"")
 
 
-def test_the_service_may_touch_no_other_database(at: Stack) -> None:
+def test_the_service_may_touch_no_other_database(stack: Stack) -> None:
     """Its user has one database."""
-    done = at["db"].run("mysql -h db -u booking -pbooking -BNe 'SELECT user FROM mysql.user'")
+    done = stack["db"].run("mysql -h db -u booking -pbooking -BNe 'SELECT user FROM mysql.user'")
     assert done.code != 0
     assert "denied" in done.err

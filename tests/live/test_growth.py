@@ -13,7 +13,7 @@ from tests.live.stacks import untouched
 pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
 
 CHECK = check.load("missing-index")
-examined, watch = CHECK.evidence[0].of, CHECK.watch
+examined, watch = CHECK.evidence[0].of, CHECK.inspect
 
 TIMES = (1, 3, 10)
 ORDERS = 52_219
@@ -33,14 +33,14 @@ class Cost:
     booking_seconds: float
 
 
-def cost(at: Stack, orders: int) -> Cost:
+def cost(stack: Stack, orders: int) -> Cost:
     """Two partners for two seconds, after one in which the server reads its tables."""
-    seconds = at.pace.seconds(2)
+    seconds = stack.pace.seconds(2)
 
-    wrk.bookings(at["client"], connections=2, seconds=seconds)
-    before = watch(at)
-    load = wrk.bookings(at["client"], connections=2, seconds=seconds)
-    return Cost(orders, examined(before, watch(at)), load.p50)
+    wrk.bookings(stack["client"], connections=2, seconds=seconds)
+    before = watch(stack)
+    load = wrk.bookings(stack["client"], connections=2, seconds=seconds)
+    return Cost(orders, examined(before, watch(stack)), load.p50)
 
 
 @pytest.fixture(scope="class")

@@ -54,11 +54,11 @@ def test_from_the_ticket_to_the_debrief(up: str, tmp_path: Path) -> None:
     assert run("debrief", "mystery") == 3
     assert run("diagnose", *RIGHT) == 0
     assert run("debrief", "mystery") == 3  # not repaired
-    place = Stack(LocalEngine(), stack_name("mystery"))
+    stack = Stack(LocalEngine(), stack_name("mystery"))
     sweep = sweeper(tmp_path, LAB)
-    assert swept(trial.examine(place, labs.load(LAB), [sweep])[sweep.id]) == []
-    labels = json.dumps([container(each).attrs["Config"]["Labels"] for each in place.values()])
-    place["web"].must("ip link set dev eth0 mtu 1500")
+    assert swept(trial.examine(stack, labs.load(LAB), [sweep])[sweep.id]) == []
+    labels = json.dumps([container(each).attrs["Config"]["Labels"] for each in stack.values()])
+    stack["web"].must("ip link set dev eth0 mtu 1500")
     assert run("check", "mystery") == 0
     before = "\n".join(said).replace(" ".join(RIGHT), "")
     assert LAB not in before.split() and f"-{LAB}" not in before, before

@@ -225,9 +225,9 @@ def test_its_pages_have_no_barriers(
 def test_a_seat_cannot_take_the_machine(trio: Class) -> None:
     """Each container has its limits: of processors, of memory, of processes."""
     for seat in SEATS:
-        place = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-{seat}-mystery")
-        assert len(place) > 2
-        for machine in place.values():
+        stack = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-{seat}-mystery")
+        assert len(stack) > 2
+        for machine in stack.values():
             host = container(machine).attrs["HostConfig"]
             assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (10**9, 512 << 20, 200)
             assert host["MemorySwap"] == host["Memory"]
@@ -265,8 +265,8 @@ def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
     said: list[str] = []
     linus = opened(browser, trio.told["seats"]["Linus"], said)
     linus.locator("#acts").wait_for()
-    place = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-3-mystery")
-    before = {name: machine.state.started for name, machine in place.items()}
+    stack = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-3-mystery")
+    before = {name: machine.state.started for name, machine in stack.items()}
     links = trio.told["seats"]
     trio.kill()
     trio.start()
@@ -274,8 +274,8 @@ def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
     assert [one.split("token=")[1] for one in trio.told["seats"].values()] == [
         one.split("token=")[1] for one in links.values()
     ]
-    place = Stack(LocalEngine(), place.name)
-    assert {name: machine.state.started for name, machine in place.items()} == before
+    stack = Stack(LocalEngine(), stack.name)
+    assert {name: machine.state.started for name, machine in stack.items()} == before
     again = opened(browser, trio.told["seats"]["Ada"], said)
     again.locator("#debrief").get_by_text("It was mtu").wait_for()
     linus = opened(browser, trio.told["seats"]["Linus"], said)
@@ -291,8 +291,8 @@ def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
     trio.kill()
     trio.start()
     trio.wait("green", "red", "over", "red")
-    place = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-1-mystery")
-    assert "DROP" in place["web"].must("iptables -nL")
+    stack = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-1-mystery")
+    assert "DROP" in stack["web"].must("iptables -nL")
 
 
 def _press(trio: Class, path: str) -> None:

@@ -17,7 +17,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
 from faultlab.lab import check
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Finding, Measure, Reading, Sign
+from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.probes import curl, hping3, mysqlslap, startup, wrk
 from faultlab.run import contract
@@ -129,13 +129,15 @@ def test_a_finding_in_words() -> None:
 STEADY = at_least(1)
 SPEED = Check[float, int](
     look=lambda at: at["web"],
-    watch=lambda at: at["web"],
+    inspect=lambda at: at["web"],
     symptom=(
         Measure("latency", lambda now: now, at_most_times(2), at_least_times(5), "s"),
         Measure("answers", lambda now: now, STEADY, STEADY),
         Measure("only good", lambda now: now, at_most(100)),
     ),
-    evidence=(Sign("grows", lambda before, after: after - before, at_least(3), "web", "nstat"),),
+    evidence=(
+        Evidence("grows", lambda before, after: after - before, at_least(3), "web", "nstat"),
+    ),
 )
 
 
@@ -211,26 +213,26 @@ def test_only_a_measure_that_tells_nothing_is_steady() -> None:
 
 def test_signs_compare_before_with_after() -> None:
     values = iter((10, 7.0, 14))
-    reading = SPEED.take({"web": None}, traces=False)
+    reading = SPEED.take({"web": None}, evidence=False)
     with pytest.raises(BadInput):
-        SPEED.signs(reading)
+        SPEED.evident(reading)
 
     class Changing(dict[str, Any]):
         def __getitem__(self, _name: str) -> Any:
             return next(values)
 
-    reading = SPEED.take(Changing(), traces=True)
+    reading = SPEED.take(Changing(), evidence=True)
     assert (reading.before, reading.look, reading.after) == (10, 7.0, 14)
-    assert SPEED.signs(reading) == [Finding("grows", 4, "", "at least 3", True)]
+    assert SPEED.evident(reading) == [Finding("grows", 4, "", "at least 3", True)]
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_reading_comes_back_from_json_as_it_was(lab_id: str) -> None:
     judge = check.load(lab_id)
-    look, watch = returned(judge.look), returned(judge.watch)
+    look, inspection = returned(judge.look), returned(judge.inspect)
     for reading in (
         Reading(make(look)),
-        Reading(make(look, 5), make(watch, 7), make(watch, 9)),
+        Reading(make(look, 5), make(inspection, 7), make(inspection, 9)),
     ):
         stored = json.loads(json.dumps(judge.dump(reading)))
         assert judge.load(stored) == reading

@@ -14,7 +14,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Sign
+from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.verify import matrix
 from faultlab.verify.matrix import Cell, Mark
@@ -46,25 +46,25 @@ class Count:
 
 
 def test_evidence_that_needs_another_machine_is_absent() -> None:
-    def watch(at: Any) -> Count:
+    def inspect(at: Any) -> Count:
         return Count(at["db"].drops)
 
     judge = Check(
         look=lambda _: 0,
-        watch=watch,
+        inspect=inspect,
         symptom=(),
-        evidence=(Sign("drops", lambda a, b: b.drops - a.drops, at_least(1), "db", "nstat"),),
+        evidence=(Evidence("drops", lambda a, b: b.drops - a.drops, at_least(1), "db", "nstat"),),
     )
 
     class Empty(dict[str, Machine]):
         def __missing__(self, name: str) -> Machine:
             raise CannotRun(f"{name} is not there any more.")
 
-    nothing = matrix._watch(judge, cast(Stack, Empty()))
-    assert nothing is None and matrix._signs(judge, nothing, nothing) == []
+    nothing = matrix._inspect(judge, cast(Stack, Empty()))
+    assert nothing is None and matrix._evident(judge, nothing, nothing) == []
     full = cast(Stack, {"db": SimpleNamespace(drops=3)})
-    assert matrix._watch(judge, full) == Count(3)
-    assert [sign.holds for sign in matrix._signs(judge, Count(1), Count(3))] == [True]
+    assert matrix._inspect(judge, full) == Count(3)
+    assert [item.holds for item in matrix._evident(judge, Count(1), Count(3))] == [True]
 
 
 def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

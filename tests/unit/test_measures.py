@@ -12,15 +12,15 @@ import pytest
 from faultlab.engine.shell import Shell
 from faultlab.lab import check
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Finding, Measure, Reading, Sign
+from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.lab.measures import (
-    NoTraces,
+    Nothing,
     delay,
     ends,
     failing,
     grows,
-    no_traces,
+    inspect_nothing,
     rate,
     share,
     steady,
@@ -61,7 +61,7 @@ def test_a_kind_of_measure(measure: Measure[Any], good: Any, bad: Any, unit: str
 
 
 def test_a_kind_of_measure_tells_one_of_several_faults() -> None:
-    kinds: list[Measure[Any] | Sign[Any]] = [
+    kinds: list[Measure[Any] | Evidence[Any]] = [
         rate("a", "b", good=1, stage=2),
         delay("a", "b", good=1, stage=2),
         share("a", "b", good=1, stage=2),
@@ -98,7 +98,7 @@ def test_a_sign_of_what_has_grown_or_is_there_in_the_end() -> None:
         at_most(9),
         "",
     )
-    assert grown.seen("web", "netstat -i") == replace(grown, at="web", command="netstat -i")
+    assert grown.seen("web", "netstat -i") == replace(grown, machine="web", command="netstat -i")
 
 
 def test_of_bookings_the_better_time_after_the_first_counts(
@@ -113,14 +113,14 @@ def test_of_bookings_the_better_time_after_the_first_counts(
 
 
 def test_a_control_has_no_traces() -> None:
-    control = Check(look=lambda _: 1.0, watch=no_traces, symptom=())
-    assert control.evidence == () and no_traces(None) == NoTraces()
-    assert control.take({}, traces=True) == Reading(1.0, NoTraces(), NoTraces())
+    control = Check(look=lambda _: 1.0, inspect=inspect_nothing, symptom=())
+    assert control.evidence == () and inspect_nothing(None) == Nothing()
+    assert control.take({}, evidence=True) == Reading(1.0, Nothing(), Nothing())
 
 
 TELLS = Check[float, int](
     look=lambda at: at["web"],
-    watch=lambda at: at["web"],
+    inspect=lambda at: at["web"],
     symptom=(
         Measure[float]("latency", lambda now: now, at_most_times(2), at_least_times(5)).says(
             "It is quick.", "It is slow."
@@ -128,7 +128,9 @@ TELLS = Check[float, int](
         steady("answers", lambda now: now, at_least(1)).says("It answers.", "It is silent."),
         Measure[float]("still", lambda now: now, at_most(100)),
     ),
-    evidence=(Sign("grows", lambda before, after: after - before, at_least(3), "web", "nstat"),),
+    evidence=(
+        Evidence("grows", lambda before, after: after - before, at_least(3), "web", "nstat"),
+    ),
 )
 
 
@@ -146,7 +148,7 @@ def test_a_finding_says_what_its_outcome_means(now: float, says: list[str]) -> N
     one, healthy = Reading[float, int](now, 1, 2), Reading[float, int](10)
     assert [found.says for found in TELLS.good(one, healthy)] == [*says, ""]
     assert [found.says for found in TELLS.bad(one, healthy)] == says
-    assert [found.says for found in TELLS.signs(one)] == [""]
+    assert [found.says for found in TELLS.evident(one)] == [""]
 
 
 def test_each_sentence_is_said_once() -> None:
@@ -161,12 +163,12 @@ def read(one: Check[Any, Any]) -> None:
 
     A path or a function with a mistake would be an error in the middle of a walk.
     """
-    look, watch = returned(one.look), returned(one.watch)
+    look, inspection = returned(one.look), returned(one.inspect)
     for measure in one.symptom:
         assert isinstance(measure.value(make(look)), int | float)
-    for sign in one.evidence:
+    for item in one.evidence:
         with suppress(KeyError):  # a counter that was not made up
-            assert isinstance(sign.of(make(watch), make(watch, 5)), int | float)
+            assert isinstance(item.of(make(inspection), make(inspection, 5)), int | float)
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
@@ -190,5 +192,5 @@ def test_what_an_author_begins_with_is_a_check(code: str, project: Project) -> N
     one = check.load("few-connections")
     read(one)
     assert all(measure.when_good and measure.when_bad for measure in one.symptom)
-    assert all(sign.at and sign.command for sign in one.evidence)
+    assert all(item.machine and item.command for item in one.evidence)
     assert one.evidence

@@ -132,7 +132,7 @@ def test_without_any_run(project: Project, faultlab: Run) -> None:
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_figure_names_what_its_check_measures(lab_id: str) -> None:
     judge = check.load(lab_id)
-    names = {m.name for m in judge.symptom} | {sign.name for sign in judge.evidence}
+    names = {m.name for m in judge.symptom} | {item.name for item in judge.evidence}
     for figure in labs.load(lab_id).figure:
         wanted = [figure.of] if isinstance(figure.of, str) else figure.of
         look = typing.get_type_hints(judge.look)["return"]

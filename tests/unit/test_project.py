@@ -57,7 +57,7 @@ def test_a_lab_is_whole(lab_id: str) -> None:
     assert judge.symptom
     assert bool(judge.evidence) != lab.control
     assert any(measure.bad and not measure.steady for measure in judge.symptom) != lab.control
-    places = {sign.at for sign in judge.evidence} | set(judge.may_stop)
+    places = {item.machine for item in judge.evidence} | set(judge.may_stop)
     assert places <= {"client", "web", "app", "db", "cache", "kernel", *lab.daemons}
 
 
@@ -121,7 +121,7 @@ def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
 @each_lab
 def test_every_sign_says_where_it_is_seen(lab_id: str) -> None:
     """The machine is checked above."""
-    assert [sign.name for sign in check.load(lab_id).evidence if not sign.command] == []
+    assert [item.name for item in check.load(lab_id).evidence if not item.command] == []
 
 
 @each_lab

@@ -64,12 +64,12 @@ def reading(record: Record, left: list[float]) -> Run:
     def look(_at: Stack) -> float:
         return left.pop(0)
 
-    def watch(_at: Stack) -> int:
+    def inspect(_at: Stack) -> int:
         return 0
 
     judge = Check[float, int](
         look=look,
-        watch=watch,
+        inspect=inspect,
         symptom=(
             Measure("speed", lambda now: now, at_least_times(0.8), at_most_times(0.6)),
             Measure("answers", lambda now: now, STEADY, STEADY),

@@ -71,21 +71,21 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> No
         raise BadInput(
             f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
         )
-    place = Stack(placement.having(lab.id), stack_name(lab.id))
-    chosen = _machines(lab, place, machine)
+    stack = Stack(placement.having(lab.id), stack_name(lab.id))
+    chosen = _machines(lab, stack, machine)
     with term.alive("use", f"reading for {seconds:g} s"):
-        found = tables(lab, place, chosen, seconds)
+        found = tables(lab, stack, chosen, seconds)
     for table in found:
         print_table(term, table)
     term.json({"lab": lab.id, "seconds": seconds, "tables": [*map(_json, found)]})
 
 
-def _machines(lab: Lab, place: Stack, machine: str | None) -> list[str]:
+def _machines(lab: Lab, stack: Stack, machine: str | None) -> list[str]:
     """The machines to read. Raises CannotRun when the stack is not up, BadInput for another."""
-    if not place:
+    if not stack:
         raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
     daemons = lab.services.daemons
-    there = [name for name in place if name not in daemons]
+    there = [name for name in stack if name not in daemons]
     if machine is not None and machine not in there:
         on = daemons.get(machine)
         what = f"{machine} is a daemon of {on}" if on else f"{lab.id} has no machine {machine!r}"
@@ -95,24 +95,24 @@ def _machines(lab: Lab, place: Stack, machine: str | None) -> list[str]:
         )
     chosen = [machine] if machine else there
     for name in chosen:
-        if not place[name].state.running:
+        if not stack[name].state.running:
             raise CannotRun(f"{name} is not running.", f"make reset-{lab.id}")
     return chosen
 
 
-def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[Table]:
+def tables(lab: Lab, stack: Stack, machines: list[str], seconds: float) -> list[Table]:
     """Read these machines with their daemons, and the kernel below them, at the same time."""
     plan = lab.services
-    on = {name: m for name, m in plan.daemons.items() if name in place and m in machines}
+    on = {name: m for name, m in plan.daemons.items() if name in stack and m in machines}
     image = {name: str(plan.services[name].get("image", "")) for name in on}
-    stopped = {name: _stopped(place[name]) for name in on if not place[name].state.running}
+    stopped = {name: _stopped(stack[name]) for name in on if not stack[name].state.running}
     commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, MACHINE)
     for name in on:
         if name not in stopped:
             commands[name] = {**CONTAINER, **OF_IMAGE.get(image[name], {})}
-    below = KERNEL if place.engine.owns_kernel else machines[0]
+    below = KERNEL if stack.engine.owns_kernel else machines[0]
     commands[below] = {**commands.get(below, {}), **HOST}
-    looks = _all(place, commands, seconds)
+    looks = _all(stack, commands, seconds)
     found = []
     for machine in machines:
         its = {name: image[name] for name in on if on[name] == machine}
@@ -125,10 +125,10 @@ def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[
 
 
 def _all(
-    place: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
+    stack: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
 ) -> dict[str, Looks]:
     """Enter every place once, all at the same time."""
-    shells: dict[str, Shell] = {name: place.shell(name) for name in commands}
+    shells: dict[str, Shell] = {name: stack.shell(name) for name in commands}
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
         waiting = {
             name: pool.submit(read, shells[name], its, seconds) for name, its in commands.items()
