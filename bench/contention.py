@@ -83,7 +83,7 @@ def looked_again(root: Path, run: str) -> int:
     file = root / "runs" / run / "run.json"
     if not run or not file.is_file():
         return 0
-    return sum(event["what"] == "undecided" for event in json.loads(file.read_text())["events"])
+    return sum(event["event"] == "undecided" for event in json.loads(file.read_text())["events"])
 
 
 if __name__ == "__main__":

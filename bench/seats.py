@@ -50,7 +50,7 @@ def main() -> None:
         stacks = [f"{naming.prefix()}bench-{n + 1}-mystery" for n in range(count)]
         places = [Stack(LocalEngine(), name) for name in stacks]
         for event in journal(folder):
-            if event["what"] == "failed":
+            if event["event"] == "failed":
                 print(f"seat {event['seat']} failed: {event['why']}")
         used = [memory(place) for place in places]
         print(
@@ -101,7 +101,7 @@ def served(root: Path, count: int) -> Iterator[tuple[dict[str, Any], Path]]:
 def wait(folder: Path, count: int) -> str:
     """Until no seat is starting any more; how they came out."""
     while True:
-        ends = {e["seat"]: e["what"] for e in journal(folder) if e["what"] in ("ready", "failed")}
+        ends = {e["seat"]: e["event"] for e in journal(folder) if e["event"] in ("ready", "failed")}
         if len(ends) == count:
             return ", ".join(f"{n} {word}" for word, n in Counter(ends.values()).items())
         time.sleep(0.5)

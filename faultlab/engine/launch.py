@@ -35,7 +35,7 @@ def launch(on: Docker, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
 
     The compose files that were run stay in `folder`. Raises CannotRun.
     """
-    labels = {STACK_LABEL: stack, LAB_LABEL: lab.id, RUN_LABEL: run_id}
+    labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
     with on.errors():
         taken = subnet.of_networks(on.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):

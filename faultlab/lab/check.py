@@ -1,10 +1,10 @@
 """Check: the words in which a lab's readings are judged, and the tests that every lab has.
 
 A lab's `checks/test_<id>.py` says what to look at (`look`, as a user; `inspect`, as an engineer)
-and where the limits are. A Measure has two limits with a gap between them: `bad` must hold while the
-fault is there, `good` when it is not. In the gap neither holds, so neither phase can pass as the
-other. Limits are ratios to the healthy phase of the same run wherever speed is concerned. The kinds
-that many labs have are in `measures`.
+and where the limits are. A Measure has two limits with a gap between them: `bad` must hold while
+the fault is there, `good` when it is not. In the gap neither holds, so neither phase can pass as
+the other. Limits are ratios to the healthy phase of the same run wherever speed is concerned. The
+kinds that many labs have are in `measures`.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def load_folder(folder: Path) -> Lab:
                 f"{paths.show(file)}: {key}: unknown key (the folder's name is the id)", _edit(file)
             )
     try:
-        lab = Lab(id=folder.name, folder=folder, **facts)
+        lab = Lab(id=folder.name, alias=folder.name, folder=folder, **facts)
     except ValidationError as error:
         raise BadInput(f"{paths.show(file)}: {explain(error)}", _edit(file)) from error
     _check_places(lab, file)

@@ -92,9 +92,9 @@ class Hint(_Strict):
 class Figure(_Strict):
     """A figure of the document of origin, and the name of what measures the same here.
 
-    `of`: a Measure or Evidence of the check, or a field of its look (`visits.max`); two of them where
-    the document sets the slowest against the usual. `phases`: the two phases of a run that match
-    the document's; a lab of stages has more than two.
+    `of`: a Measure or Evidence of the check, or a field of its look (`visits.max`); two of them
+    where the document sets the slowest against the usual. `phases`: the two phases of a run that
+    match the document's; a lab of stages has more than two.
     """
 
     what: str
@@ -112,9 +112,13 @@ class Figure(_Strict):
 
 
 class Lab(_Strict):
-    """The facts of one lab, as `lab.toml` gives them."""
+    """The facts of one lab, as `lab.toml` gives them.
+
+    `alias`: what its stack, labels and runs are called; not its `id` while nobody may know it.
+    """
 
     id: str
+    alias: str
     folder: Path
     title: str
     origin: str
@@ -149,14 +153,9 @@ class Lab(_Strict):
             raise ValueError("ordered: expected a stage in every step of the fix")
         return self
 
-    @property
-    def name(self) -> str:
-        """The lab's name in this project; its `id` may be another while nobody may know it."""
-        return self.folder.name
-
     def called(self, other: str) -> Lab:
         """Return the same lab under a name that says nothing, for its stack, labels and runs."""
-        return self.model_copy(update={"id": other, "title": "an incident"})
+        return self.model_copy(update={"alias": other, "title": "an incident"})
 
     @property
     def stages(self) -> list[int]:

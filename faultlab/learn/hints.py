@@ -42,7 +42,7 @@ def hint(term: Terminal, lab_id: str) -> None:
 
 def told(lab: Lab, text: str) -> str:
     """A text of the lab with the name that its stack has, where it tells what to type."""
-    return re.sub(rf"(make [a-z]+-){lab.name}\b", rf"\g<1>{lab.id}", text)
+    return re.sub(rf"(make [a-z]+-){lab.id}\b", rf"\g<1>{lab.alias}", text)
 
 
 @contextmanager
@@ -54,13 +54,13 @@ def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
         lab = placement.named(lab_id)
     else:
         lab = labs.load(lab_id)
-    with lock.hold(naming.prefix() + lab.id, f"hint {lab.id}"):
+    with lock.hold(naming.prefix() + lab.alias, f"hint {lab.alias}"):
         yield lab, _seen(lab) or _searched(lab)
 
 
 def _seen(lab: Lab) -> Record | None:
     """The record of a lab that is up here as a whole; None where that does not show at a glance."""
-    found = peek.labels(naming.prefix() + lab.id)
+    found = peek.labels(naming.prefix() + lab.alias)
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
     record = Record.open(next(iter(found.values())).get("faultlab.run", ""))
@@ -72,4 +72,4 @@ def _searched(lab: Lab) -> Record:
     from faultlab.run import placement
     from faultlab.run.run import Run
 
-    return Run.attach(placement.having(lab.id), lab).record
+    return Run.attach(placement.having(lab.alias), lab).record

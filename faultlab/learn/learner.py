@@ -32,7 +32,7 @@ def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> None
     when it cannot run.
     """
     lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
-    with lock.hold(stack_name(lab.id), f"start {lab.id}"):
+    with lock.hold(stack_name(lab.alias), f"start {lab.alias}"):
         with term.alive("start", "looking whether it is up"):
             place = placement.find(lab, wanted)
         if not _up_already(term, lab, wanted, place):
@@ -44,13 +44,14 @@ def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> bool:
     if not _ready(lab, stack):
         return False
     record = Record.read(stack.run_id)
-    if record.facts["lab"] != lab.name:
-        raise CannotRun(f"Another {lab.id} is up already.", f"make down-{lab.id}")
+    if record.facts["lab"] != lab.id:
+        raise CannotRun(f"Another {lab.alias} is up already.", f"make down-{lab.alias}")
     if wanted not in (AUTO, stack.engine.name):
         raise CannotRun(
-            f"{lab.id} is up already, on the engine {stack.engine.name}.", f"make down-{lab.id}"
+            f"{lab.alias} is up already, on the engine {stack.engine.name}.",
+            f"make down-{lab.alias}",
         )
-    term.say(f"{lab.id} is up already; `make reset-{lab.id}` starts it over.")
+    term.say(f"{lab.alias} is up already; `make reset-{lab.alias}` starts it over.")
     _hand_over(term, lab, stack, record.id, [])
     return True
 
@@ -64,11 +65,11 @@ def _ready(lab: Lab, stack: Stack) -> bool:
 def reset(term: Terminal, lab_id: str, wanted: str) -> None:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
     lab = placement.named(lab_id)
-    with lock.hold(stack_name(lab.id), f"reset {lab.id}"):
-        old = placement.having(lab.id)
-        if wanted == AUTO and Stack(old, stack_name(lab.id)):
+    with lock.hold(stack_name(lab.alias), f"reset {lab.alias}"):
+        old = placement.having(lab.alias)
+        if wanted == AUTO and Stack(old, stack_name(lab.alias)):
             wanted = old.name
-        old.down(stack_name(lab.id))
+        old.down(stack_name(lab.alias))
         begin(term, lab, wanted)
 
 
@@ -77,8 +78,8 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> None:
 
     The caller holds its stack.
     """
-    name = stack_name(lab.id)
-    term.heading(f"{lab.id}: {lab.title}")
+    name = stack_name(lab.alias)
+    term.heading(f"{lab.alias}: {lab.title}")
     engine = placement.choose(term, lab, wanted)
     try:
         with term.step("stack", "starting its containers") as step:
@@ -113,8 +114,8 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run_id: str, found: list[
     term.say()
     machines = [name for name in stack if name not in lab.daemons]
     for machine in machines:
-        term.say(f"  {f'make shell-{lab.id} AT={machine}':<36} log in to {machine}")
-    hidden = lab.id != lab.name
+        term.say(f"  {f'make shell-{lab.alias} AT={machine}':<36} log in to {machine}")
+    hidden = lab.alias != lab.id
     for command, what in (
         ("check", "is it fixed? measures it now"),
         ("hint", "a hint"),
@@ -123,12 +124,12 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run_id: str, found: list[
         ("down", "remove it"),
     ):
         if not (hidden and command == "fix"):
-            term.say(f"  {f'make {command}-{lab.id}':<36} {what}")
+            term.say(f"  {f'make {command}-{lab.alias}':<36} {what}")
     if hidden:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
     term.json(
         {
-            "lab": lab.id,
+            "lab": lab.alias,
             "verdict": "pass",
             "run": run_id,
             "machines": machines,
@@ -147,14 +148,14 @@ def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
 def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
     lab = placement.named(lab_id)
-    engine = placement.having(lab.id)
-    stack = Stack(engine, stack_name(lab.id))
+    engine = placement.having(lab.alias)
+    stack = Stack(engine, stack_name(lab.alias))
     if not stack:
-        raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+        raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
     if machine not in stack:
         raise BadInput(
-            f"{lab.id} has no machine {machine!r}; it has {', '.join(stack)}.",
-            f"make shell-{lab.id} AT={next(iter(stack))}",
+            f"{lab.alias} has no machine {machine!r}; it has {', '.join(stack)}.",
+            f"make shell-{lab.alias} AT={next(iter(stack))}",
         )
     target = stack[machine]
     if not target.state.running:
@@ -203,7 +204,7 @@ def _progress(lab: Lab, found: Iterable[Finding]) -> str:
 def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
     """Apply the documented fix, or one stage of it, and show each step as an engineer types it."""
     with attached(lab_id, "fix") as run:
-        if run.lab.id != run.lab.name and not run.record.happened(GAVE_UP):
+        if run.lab.alias != run.lab.id and not run.record.happened(GAVE_UP):
             raise CannotRun("The fix would say what it is.", f"faultlab debrief {lab_id} --give-up")
         if stage is not None and stage not in run.lab.stages:
             stages = " ".join(map(str, run.lab.stages)) or "none"
@@ -229,7 +230,7 @@ def debrief(term: Terminal, lab_id: str) -> None:
     """Show the lesson."""
     lab = placement.named(lab_id)
     term.markdown(lab.lesson)
-    term.json({"lab": lab.id, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
+    term.json({"lab": lab.alias, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
 
 
 def down(term: Terminal, lab_id: str) -> None:
@@ -249,5 +250,5 @@ def down(term: Terminal, lab_id: str) -> None:
 def attached(lab_id: str, verb: str) -> Iterator[Run]:
     """The run of a lab that is up, read while nobody else can change it."""
     lab = placement.named(lab_id)  # first: a typing error is one whether or not Docker is up
-    with lock.hold(stack_name(lab.id), f"{verb} {lab.id}"):
-        yield Run.attach(placement.having(lab.id), lab)
+    with lock.hold(stack_name(lab.alias), f"{verb} {lab.alias}"):
+        yield Run.attach(placement.having(lab.alias), lab)

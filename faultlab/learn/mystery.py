@@ -143,7 +143,7 @@ def debrief(term: Terminal, give_up: bool) -> None:
             found = scored(run.lab, run.record)
         if not found.gave_up:
             _must_be_done(found)
-        truth, real, lesson = run.lab.truth.model_dump(), run.lab.name, run.lab.lesson
+        truth, real, lesson = run.lab.truth.model_dump(), run.lab.id, run.lab.lesson
     term.heading(f"It was {real}: {labs.load(real).title}")
     term.table(
         ("", "it was", "your answer", ""),
@@ -183,7 +183,7 @@ def _must_be_done(found: Score) -> None:
 
 def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
     for event in events:
-        if event["what"] == _ANSWER:
+        if event["event"] == _ANSWER:
             yield {part: event[part] for part in Truth.model_fields}
 
 
@@ -218,9 +218,9 @@ def scored(lab: Lab, record: Record) -> Score:
     return Score(
         answer=answer,
         right=right(lab, answer),
-        repaired=any(event["what"] == "check" and event.get("fixed") for event in events),
-        gave_up=any(event["what"] == learner.GAVE_UP for event in events),
+        repaired=any(event["event"] == "check" and event.get("fixed") for event in events),
+        gave_up=any(event["event"] == learner.GAVE_UP for event in events),
         hints=sum(rung.cost for rung in lab.hint[:given]),
         answers=len(answers),
-        minutes=(events[-1]["t"] - next((e["t"] for e in events if e["what"] == "ready"), 0)) / 60,
+        minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
     )

@@ -51,8 +51,8 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
             f"--seconds takes 1 to {LONGEST}, not {seconds}.", f"faultlab flame {lab_id}"
         )
     lab = placement.named(lab_id)
-    with lock.hold(stack_name(lab.id), f"flame {lab.id}"):
-        run = Run.attach(placement.having(lab.id), lab)
+    with lock.hold(stack_name(lab.alias), f"flame {lab.alias}"):
+        run = Run.attach(placement.having(lab.alias), lab)
         recording = _record(term, run, seconds, load, mode)
         if not recording.stacks.total:
             raise CannotRun(
@@ -80,7 +80,7 @@ def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mod
 
     alone = seconds or _ALONE
     if not load:
-        term.say(f"Make the load now, for {alone} s: make shell-{run.lab.id}")
+        term.say(f"Make the load now, for {alone} s: make shell-{run.lab.alias}")
     with term.step("record", "while the lab makes its load" if load else "your load") as step:
         act = look if load else lambda: time.sleep(alone)
         recording = profiler.during(run.stack, act, mode, alone)
@@ -124,7 +124,7 @@ def _facts(run: Run, recording: Recording, file: Path) -> dict[str, Any]:
     """Return the recording for a program, without its functions."""
     stacks = recording.stacks
     return {
-        "lab": run.lab.id,
+        "lab": run.lab.alias,
         "run": run.record.id,
         "engine": run.engine.name,
         "file": str(file),

@@ -64,7 +64,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
     lab = placement.named(lab_id)
-    run = Run.attach(placement.having(lab.id), lab)
+    run = Run.attach(placement.having(lab.alias), lab)
     chosen = telling(run.record)
     samples = _Live()
     end = time.monotonic() + (seconds if seconds is not None else math.inf)
@@ -76,14 +76,14 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
             pause = _EVERY if term.console.is_terminal else _PLAIN_EVERY
             while time.monotonic() < end:
                 time.sleep(max(0.0, min(pause, end - time.monotonic())))
-                if not Stack(run.engine, stack_name(lab.id)):
-                    raise CannotRun(f"{lab.id} is not up any more.", f"make lab-{lab.id}")
+                if not Stack(run.engine, stack_name(lab.alias)):
+                    raise CannotRun(f"{lab.alias} is not up any more.", f"make lab-{lab.alias}")
                 draw(numbers(samples.now(), chosen))
     except KeyboardInterrupt:
         pass  # the usual way to end it
     finally:
         timeline.stop()
-    term.json({"lab": lab.id, "numbers": [asdict(n) for n in numbers(samples.now(), chosen)]})
+    term.json({"lab": lab.alias, "numbers": [asdict(n) for n in numbers(samples.now(), chosen)]})
 
 
 class _Live:
@@ -128,7 +128,7 @@ def telling(record: Record) -> list[tuple[str, str]]:
 
 def _span(record: Record, phase: str) -> tuple[float, float] | None:
     for event in record.facts["events"]:
-        if event["what"] == "measured" and event.get("phase") == phase:
+        if event["event"] == "measured" and event.get("phase") == phase:
             return span(event)
     return None
 

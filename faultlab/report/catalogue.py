@@ -28,7 +28,7 @@ def show(term: Terminal, markdown: bool) -> None:
         return
     found = [labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()]
     if term.as_json:
-        term.json([lab.model_dump(mode="json", exclude={"folder"}) for lab in found])
+        term.json([lab.model_dump(mode="json", exclude={"folder", "alias"}) for lab in found])
         return
     term.table(
         ("lab", "what its users report", "tier", "min", "level"),

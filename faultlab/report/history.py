@@ -25,7 +25,7 @@ class Moment:
     """Something that happened, so many seconds after the run began."""
 
     t: float
-    what: str
+    event: str
     text: str
 
 
@@ -95,7 +95,7 @@ def show(term: Terminal, run_id: str) -> None:
     term.say()
     told = list(moments(facts["events"]))
     term.table(
-        ("second", "", ""), [(f"{moment.t:6.1f}", moment.what, moment.text) for moment in told]
+        ("second", "", ""), [(f"{moment.t:6.1f}", moment.event, moment.text) for moment in told]
     )
     table = lines(ran)
     phases = [phase for phase in PHASES if phase in ran.phases] or ran.phases[:1]
@@ -141,16 +141,16 @@ def where(facts: dict[str, Any]) -> str:
 def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
     """Yield the moments of a run in the order of its events."""
     for event in events:
-        what = event["what"]
-        if what == "measured":
+        name = event["event"]
+        if name == "measured":
             yield Moment(event["t"], event.get("phase", ""), "measured")
-        elif what == "undecided":
+        elif name == "undecided":
             yield Moment(
                 event["t"], event.get("phase", ""), f"looked again: {event.get('text', '')}"
             )
         else:
             steps = event.get("steps", [])
-            yield Moment(event["t"], what, "; ".join(typed(step) for step in steps))
+            yield Moment(event["t"], name, "; ".join(typed(step) for step in steps))
 
 
 def typed(step: dict[str, Any]) -> str:

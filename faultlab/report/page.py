@@ -141,7 +141,7 @@ def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
     """Return a chart for each measure that users met: its value while each phase was measured."""
     charts: dict[str, Chart] = {}
     for event in ran.record.facts["events"]:
-        if event["what"] != "measured" or event["phase"] not in ran.phases:
+        if event["event"] != "measured" or event["phase"] not in ran.phases:
             continue
         for finding in ran.good(event["phase"]):
             about = "what users met, while it was measured"
@@ -158,8 +158,8 @@ def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
 def main_walk(record: Record) -> list[dict[str, Any]]:
     """The events until it was fixed; what was tried afterwards began with a fresh stack."""
     events: list[dict[str, Any]] = record.facts["events"]
-    ends = [i for i, e in enumerate(events) if e["what"] == "measured" and e.get("phase") == FIXED]
-    return events[: ends[0] + 1] if ends else [e for e in events if e["what"] != "down"]
+    ends = [i for i, e in enumerate(events) if e["event"] == "measured" and e.get("phase") == FIXED]
+    return events[: ends[0] + 1] if ends else [e for e in events if e["event"] != "down"]
 
 
 def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
@@ -172,8 +172,8 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
     if not walk:
         return []
     end = walk[-1]["t"]
-    broke = next((e["t"] for e in walk if e["what"] == "inject"), end)
-    mended = next((e["t"] for e in reversed(walk) if e["what"] == "fix"), end)
+    broke = next((e["t"] for e in walk if e["event"] == "inject"), end)
+    mended = next((e["t"] for e in reversed(walk) if e["event"] == "fix"), end)
     during = "well" if control else "ill"
     found = [Band(0.0, broke, "well"), Band(broke, mended, during), Band(mended, end, "well")]
     last = max(record.facts["events"][-1]["t"], watched if record.happened(READY) else 0.0)
@@ -190,9 +190,9 @@ def marks(record: Record, control: bool) -> list[Mark]:
     )
     found: list[Mark] = []
     walk = main_walk(record)
-    several = sum(event["what"] == "fix" for event in walk) > 1
+    several = sum(event["event"] == "fix" for event in walk) > 1
     for event in walk:
-        match event["what"], event.get("phase"):
+        match event["event"], event.get("phase"):
             case "measured", "healthy":
                 found.append(Mark(span(event)[0], "healthy"))
             case "inject", _:
@@ -229,7 +229,7 @@ def _evidence(ran: Measured, lines: Sequence[Line]) -> list[tuple[Line, Any]]:
 
 def _steps(record: Record, what: str) -> list[str]:
     """Return the commands of these events of the main walk, one by one."""
-    made = [event for event in main_walk(record) if event["what"] == what]
+    made = [event for event in main_walk(record) if event["event"] == what]
     return [history.typed(step) for event in made for step in event.get("steps", [])]
 
 
@@ -238,7 +238,7 @@ def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
         for event in ran.record.facts["events"]
-        if event["what"] == "flame" and event.get("file")
+        if event["event"] == "flame" and event.get("file")
     ]
     texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]
     if plot.has_sweep(ran.record):

@@ -97,9 +97,11 @@ class Looks(Measured):
             self.engine.observer(self.stack.name).wait_for_calm(self._patience, least)
             self._patience -= time.monotonic() - waiting
         if self._patience <= 0:
-            again = f"make check-{self.lab.id}" if phase == "check" else f"make lab-{self.lab.id}"
+            again = (
+                f"make check-{self.lab.alias}" if phase == "check" else f"make lab-{self.lab.alias}"
+            )
             raise CannotRun(
-                f"This machine is too busy to judge {self.lab.id}: {spoiled}.",
+                f"This machine is too busy to judge {self.lab.alias}: {spoiled}.",
                 f"wait until it is calm, then: {again}",
             )
 
@@ -111,11 +113,11 @@ class Looks(Measured):
             daemon = name in self.lab.daemons and not self.engine.owns_kernel
             raise CannotRun(
                 f"{stopped[0]} is not running, so nothing can be judged.",
-                self.stack[name].typed("start") if daemon else f"make reset-{self.lab.id}",
+                self.stack[name].typed("start") if daemon else f"make reset-{self.lab.alias}",
             )
         if self.machines_started() != self.record.facts["machines"]:
             raise CannotRun(
-                "A machine was restarted, so its settings are gone.", f"make reset-{self.lab.id}"
+                "A machine was restarted, so its settings are gone.", f"make reset-{self.lab.alias}"
             )
 
     def machines_started(self) -> dict[str, str]:

@@ -57,8 +57,8 @@ def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
         why = cannot_run(engine, lab)
         if not why:
             return engine
-    again = f"faultlab start {lab.id} --engine {_another()}"
-    raise CannotRun(f"{lab.id} cannot run here: {why}.", again)
+    again = f"faultlab start {lab.alias} --engine {_another()}"
+    raise CannotRun(f"{lab.alias} cannot run here: {why}.", again)
 
 
 def at_hand(lab: Lab) -> Engine:
@@ -73,7 +73,7 @@ def at_hand(lab: Lab) -> Engine:
         if not (cannot := cannot_run(engine, lab)):
             return engine
         why.append(cannot)
-    raise CannotRun(f"{lab.id} cannot run: {'; '.join(why)}.", "make vm")
+    raise CannotRun(f"{lab.alias} cannot run: {'; '.join(why)}.", "make vm")
 
 
 def cannot_run(engine: Engine, lab: Lab) -> str:
@@ -125,7 +125,7 @@ def find(lab: Lab, wanted: str) -> Stack:
 
     An engine that takes time to answer is asked only if it may have the stack.
     """
-    name = stack_name(lab.id)
+    name = stack_name(lab.alias)
     likely = []
     for kind in ENGINES.values():
         asked = wanted == kind.name or (lab.scope == "kernel" and kind.owns_kernel)

@@ -79,5 +79,5 @@ class Measured:
 
     def findings(self, phase: str) -> dict[str, list[dict[str, Any]]]:
         """Return all that the check says of a phase, as the record keeps it."""
-        found = {"good": self.good(phase), "bad": self.bad(phase), "signs": self.evident(phase)}
+        found = {"good": self.good(phase), "bad": self.bad(phase), "evidence": self.evident(phase)}
         return {kind: [asdict(finding) for finding in each] for kind, each in found.items()}

@@ -21,7 +21,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 
-SCHEMA = 1
+SCHEMA = 2
+_RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst on
 READY = "ready"  # the event after which a learner can work
 _FILE = "run.json"
@@ -34,6 +35,16 @@ def worst(tests: Iterable[Mapping[str, str]]) -> str:
     return next((verdict for verdict in VERDICTS if verdict in said), "")
 
 
+def _rename(facts: dict[str, Any]) -> None:
+    """Rename the keys of a record of version 1; one of another shape is left as it is."""
+    with suppress(AttributeError, KeyError, TypeError):
+        for part in [*facts["events"], *facts.get("judged", {}).values(), *facts.get("matrix", ())]:
+            for old, new in _RENAMED.items():
+                if old in part:
+                    part[new] = part.pop(old)
+    facts["schema"] = SCHEMA
+
+
 def span(event: Mapping[str, Any]) -> tuple[float, float]:
     """Return when a phase was measured: begin and end; older records keep the end only."""
     return event["t"] - event.get("took", 0.0), event["t"]
@@ -42,7 +53,7 @@ def span(event: Mapping[str, Any]) -> tuple[float, float]:
 class _Event(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
     t: float
-    what: str
+    event: str
 
 
 class _Facts(BaseModel):
@@ -113,6 +124,8 @@ class Record:
             raise BadInput(f"The record of the run {run_id} is damaged: {error}.", look) from error
         if not isinstance(facts, dict):
             raise BadInput(f"The record of the run {run_id} is damaged: no object.", look)
+        if facts.get("schema") == 1:
+            _rename(facts)
         if facts.get("schema") != SCHEMA:
             raise BadInput(
                 f"The record of the run {run_id} has the version {facts.get('schema')!r},"
@@ -154,16 +167,16 @@ class Record:
         """The verdict of the worst test of a verified run; empty when nobody judged it."""
         return worst(self.facts["tests"])
 
-    def event(self, what: str, **facts: Any) -> None:
+    def event(self, event: str, /, **facts: Any) -> None:
         """Note that something happened now."""
         self.facts["events"].append(
-            {"t": round(time.time() - self.began, 3), "what": what, **facts}
+            {"t": round(time.time() - self.began, 3), "event": event, **facts}
         )
         self.save()
 
-    def happened(self, what: str) -> bool:
+    def happened(self, name: str) -> bool:
         """Tell whether this event was noted."""
-        return any(event["what"] == what for event in self.facts["events"])
+        return any(event["event"] == name for event in self.facts["events"])
 
     def save(self) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun: a full disk, say."""

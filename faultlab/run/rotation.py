@@ -87,7 +87,7 @@ def remedies(lab: Lab) -> Remedies:
     if not quick():
         return Remedies(alternatives, cheats, lab.orders, late=True)
     # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
-    number = commit() + 3 * labs.ids().index(lab.name)
+    number = commit() + 3 * labs.ids().index(lab.id)
     both = [*alternatives, *(-cheat for cheat in cheats)]
     chosen, one = next_of(both, number), cheats[number % len(cheats)]
     # The cheat of a control breaks something, and there is no fix that could follow it.

@@ -42,8 +42,8 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
     if not engine.owns_kernel:
         if lab.scope == "kernel":
             raise CannotRun(
-                f"{lab.id} changes a whole kernel: it runs in the lab VM only.",
-                f"faultlab start {lab.id} --engine vm",
+                f"{lab.alias} changes a whole kernel: it runs in the lab VM only.",
+                f"faultlab start {lab.alias} --engine vm",
             )
         return
     for other, lab_id in engine.neighbours().items():
@@ -87,11 +87,11 @@ class Run(Looks):
 
         `meter`: write its counters down as long as it is up.
         """
-        judge = check.load(lab.name)
+        judge = check.load(lab.id)
         with lock.turn(alone=False):
             engine.down(name)
             _own_kernel(engine, lab, name)
-            record = Record.create(lab.id, name, _context(engine, lab))
+            record = Record.create(lab.alias, name, _context(engine, lab))
             try:
                 place, timeline = _up(engine, lab, name, record, meter)
             except BaseException:
@@ -110,20 +110,22 @@ class Run(Looks):
     @classmethod
     def attach(cls, engine: Engine, lab: Lab) -> Run:
         """Find the learner's stack of a lab that is up. Raises CannotRun when it is not."""
-        stack = Stack(engine, stack_name(lab.id))
+        stack = Stack(engine, stack_name(lab.alias))
         if not stack:
-            raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+            raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
         lacking = [n for n in lab.services.needed(lab.daemons) if n not in stack]
         if lacking:
-            raise CannotRun(f"{lab.id} has lost {', '.join(lacking)}.", f"make reset-{lab.id}")
+            raise CannotRun(
+                f"{lab.alias} has lost {', '.join(lacking)}.", f"make reset-{lab.alias}"
+            )
         record = Record.open(stack.run_id)
         if record is None or not record.happened(READY):
             raise CannotRun(
-                f"{lab.id} was cut off while it started, or its record is lost.",
-                f"make reset-{lab.id}",
+                f"{lab.alias} was cut off while it started, or its record is lost.",
+                f"make reset-{lab.alias}",
             )
         stack.pace = Pace(record.facts.get("pace", 1.0))
-        return cls(engine, lab, check.load(lab.name), stack, record)
+        return cls(engine, lab, check.load(lab.id), stack, record)
 
     def meter(self, on: bool = True) -> None:
         """Write the counters of the stack down from now on, or stop that."""
@@ -147,7 +149,7 @@ class Run(Looks):
         if amiss:
             raise CannotRun(
                 f"The stack is not healthy before any fault: {amiss[0].words}.",
-                f"faultlab doctor {self.lab.id}",
+                f"faultlab doctor {self.lab.alias}",
             )
 
     def _agree(self) -> None:
@@ -165,7 +167,7 @@ class Run(Looks):
             before.append(now)
             self.record.event("unsteady", phase=HEALTHY, text="; ".join(apart))
         raise CannotRun(
-            f"The healthy stack is not steady: {'; '.join(apart)}.", f"make lab-{self.lab.id}"
+            f"The healthy stack is not steady: {'; '.join(apart)}.", f"make lab-{self.lab.alias}"
         )
 
     def healthy_still(self) -> None:
@@ -180,7 +182,7 @@ class Run(Looks):
             self.record.event("unsteady", phase=STILL, text="; ".join(apart))
         raise CannotRun(
             f"The healthy stack is not what it was when the walk began: {'; '.join(apart)}.",
-            f"faultlab verify {self.lab.id}",
+            f"faultlab verify {self.lab.alias}",
         )
 
     def inject(self) -> None:
@@ -203,7 +205,8 @@ class Run(Looks):
         if amiss:
             what = "it must stay well" if self.lab.control else "the fault has no effect"
             raise SaidNo(
-                f"{self.lab.id}: {what}: {'; '.join(amiss)}.", f"faultlab doctor {self.lab.id}"
+                f"{self.lab.alias}: {what}: {'; '.join(amiss)}.",
+                f"faultlab doctor {self.lab.alias}",
             )
         return found
 
@@ -212,7 +215,7 @@ class Run(Looks):
         self.measure(FIXED)
         amiss = [finding.words for finding in self.good(FIXED) if not finding.holds]
         if amiss:
-            raise SaidNo(f"{self.lab.id}: the fix did not help: {'; '.join(amiss)}.")
+            raise SaidNo(f"{self.lab.alias}: the fix did not help: {'; '.join(amiss)}.")
 
     def again(self) -> None:
         """Bring up a fresh stack, to be judged against the same healthy phase."""
@@ -239,7 +242,7 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     facts = engine.facts()
     used = lab.services.images(lab.daemons)
     return {
-        "lab": lab.name,
+        "lab": lab.id,
         "faultlab": __version__,
         "commit": _commit(),
         "engine": engine.name,

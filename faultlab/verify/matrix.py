@@ -96,7 +96,9 @@ def recorded() -> dict[str, tuple[str, list[Cell]]]:
             rows[lab_id] = (
                 newest.id,
                 [
-                    _cell(lab, labs.load(cell["of"]), [Finding(**item) for item in cell["signs"]])
+                    _cell(
+                        lab, labs.load(cell["of"]), [Finding(**item) for item in cell["evidence"]]
+                    )
                     for cell in newest.facts["matrix"]
                     if cell["of"] in known
                 ],

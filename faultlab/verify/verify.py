@@ -120,7 +120,7 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
     missing = asked.missing
     walks = []
     for lab in chosen:
-        judge = check.load(lab.name)
+        judge = check.load(lab.id)
         in_vm = placement.ENGINES[runner.engines[lab.id]].owns_kernel
         waits = judge.idle is not None and not in_vm
         alone = lab.load and judge.relative

@@ -208,13 +208,13 @@ def _walk(case: Case) -> Walk | None:
 
 
 def _looked(record: Record) -> dict[str, Any]:
-    events = [e for e in record.facts["events"] if e["what"] in ("measured", "undecided")]
+    events = [e for e in record.facts["events"] if e["event"] in ("measured", "undecided")]
     most = {
         key: max(found)
         for key in BURDENS
         if (found := [e[key] for e in events if isinstance(e.get(key), int | float)])
     }
-    again = [str(e.get("text", "")) for e in events if e["what"] == "undecided"]
+    again = [str(e.get("text", "")) for e in events if e["event"] == "undecided"]
     return {"looks": len(events), "again": again, "most": most}
 
 

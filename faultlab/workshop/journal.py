@@ -16,7 +16,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 
-Entry = dict[str, Any]  # t: seconds since 1970; what: an Event; seat: from 1, where it is one's
+Entry = dict[str, Any]  # t: seconds since 1970; event: an Event; seat: from 1, where it is one's
 
 
 class Event(StrEnum):
@@ -55,7 +55,7 @@ class Journal:
         for number, line in enumerate(kept.splitlines(), 1):
             try:
                 event = json.loads(line)
-                assert isinstance(event["t"], int | float) and isinstance(event["what"], str)
+                assert isinstance(event["t"], int | float) and isinstance(event["event"], str)
             except (ValueError, KeyError, TypeError, AssertionError) as error:
                 raise CannotRun(
                     f"{file.name} is damaged in line {number}.", f"sed -i {number}d {file}"
@@ -64,15 +64,15 @@ class Journal:
         if mend and len(kept) != len(whole):
             os.truncate(file, len(kept))
 
-    def add(self, what: Event, seat: int | None = None, **facts: Any) -> Entry:
+    def add(self, event: Event, seat: int | None = None, **facts: Any) -> Entry:
         """Write an event down, and only then let it count. Raises CannotRun: a full disk, say."""
-        event: Entry = {"t": round(time.time(), 3), "what": what}
-        event |= {"seat": seat} if seat is not None else {}
-        event |= facts
+        entry: Entry = {"t": round(time.time(), 3), "event": event}
+        entry |= {"seat": seat} if seat is not None else {}
+        entry |= facts
         was = self.file.stat().st_size if self.file.exists() else None
         try:
             with self.file.open("a") as file:
-                file.write(json.dumps(event) + "\n")
+                file.write(json.dumps(entry) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -82,5 +82,5 @@ class Journal:
             raise CannotRun(
                 f"{self.file.name} cannot be written: {error.strerror}.", "df -h"
             ) from error
-        self.events.append(event)
-        return event
+        self.events.append(entry)
+        return entry

@@ -107,10 +107,10 @@ class Roster:
         if "seat" in event:
             self._apply(self.seat(event["seat"]), event, now)
             return
-        match event["what"]:
+        match event["event"]:
             case Event.PAUSED | Event.ENDED:
                 self.paused = True
-                self.ended = self.ended or event["what"] == Event.ENDED
+                self.ended = self.ended or event["event"] == Event.ENDED
                 for seat in self.seats:
                     seat.turn.stop(now)
             case Event.OPENED:  # nobody could work while there was no server
@@ -125,7 +125,7 @@ class Roster:
 
     def _apply(self, seat: Seat, event: Entry, now: float) -> None:
         turn = seat.turn
-        match event["what"]:
+        match event["event"]:
             case Event.STARTING:
                 seat.turns[seat.at] = turn = Turn(
                     turn.lab,
@@ -147,7 +147,7 @@ class Roster:
             case Event.CHECKED:
                 self._checked(turn, event, now)
             case Event.GAVE_UP | Event.TIME_OVER:
-                turn.gave_up, turn.why = True, event["what"]
+                turn.gave_up, turn.why = True, event["event"]
                 if turn.state != "green":
                     turn.state = "over"
                 turn.stop(now)

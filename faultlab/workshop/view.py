@@ -64,7 +64,7 @@ def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
     lab = known(turn.lab)
     score = session.roster.score(turn, now())
     return {
-        "lab": lab.id,
+        "lab": lab.alias,
         "title": lab.title,
         "truth": lab.truth.model_dump(),
         "right": score.right,

@@ -52,7 +52,7 @@ class Project:
         folder = self.root / "runs" / name
         folder.mkdir(parents=True)
         whole = {
-            "schema": 1,
+            "schema": 2,
             "id": name,
             "lab": name.split("-", 2)[2][:-5],
             "started": "2026-01-01T00:00:00.000+00:00",

@@ -93,7 +93,7 @@ def test_recorded_rows_are_marked_as_twins_says_today(project: Project, faultlab
     quiet = {**sign, "holds": False}
 
     def row(run: str, **signs: dict[str, Any]) -> None:
-        cells = [{"of": of.replace("_", "-"), "signs": [s]} for of, s in signs.items()]
+        cells = [{"of": of.replace("_", "-"), "evidence": [s]} for of, s in signs.items()]
         project.run(run, matrix=cells)
 
     row("20260101-000000-mtu-aaaa", mtu=quiet)

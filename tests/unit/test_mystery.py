@@ -28,7 +28,7 @@ def test_the_same_seed_draws_the_same() -> None:
 
 def test_twins_are_preferred_and_nothing_wrong_is_among_them() -> None:
     """Over five thousand seeds: a fifth are controls, and a twin comes three times as often."""
-    drawn = Counter(next(mystery.order(EVERY, seed)).id for seed in range(5000))
+    drawn = Counter(next(mystery.order(EVERY, seed)).alias for seed in range(5000))
     controls = sum(drawn[lab.id] for lab in EVERY if lab.control)
     assert 0.18 < controls / 5000 < 0.24
     alone = [lab for lab in EVERY if not lab.twins and not lab.control]
@@ -69,19 +69,19 @@ def test_a_word_that_is_no_term(faultlab: Run) -> None:
 
 
 def record(*events: dict[str, Any], hints: int = 0) -> Record:
-    said = [{"t": 60.0, "what": "ready"}, *events]
+    said = [{"t": 60.0, "event": "ready"}, *events]
     return Record(Path("none"), {"events": said, "hints": hints})
 
 
 def answer(**parts: str) -> dict[str, Any]:
-    return {"t": 200.0, "what": "answer", **RIGHT, **parts}
+    return {"t": 200.0, "event": "answer", **RIGHT, **parts}
 
 
 def check(fixed: bool) -> dict[str, Any]:
-    return {"t": 360.0, "what": "check", "fixed": fixed}
+    return {"t": 360.0, "event": "check", "fixed": fixed}
 
 
-GAVE_UP = {"t": 400.0, "what": learner.GAVE_UP}
+GAVE_UP = {"t": 400.0, "event": learner.GAVE_UP}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_nothing_is_wrong_is_an_answer() -> None:
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
     hidden = labs.load(lab_id).called(mystery.NAME)
-    assert (hidden.id, hidden.name) == (mystery.NAME, lab_id)
+    assert (hidden.alias, hidden.id) == (mystery.NAME, lab_id)
     for rung in hidden.hint:
         assert not re.search(rf"make [a-z]+-{lab_id}\b", hints.told(hidden, rung.text))
     assert lab_id not in hidden.title.split()

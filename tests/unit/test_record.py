@@ -27,7 +27,7 @@ def stored(record: Record) -> dict[str, Any]:
 
 def test_a_new_record_is_on_disk_at_once(record: Record) -> None:
     facts = stored(record)
-    assert facts["schema"] == 1 and facts["id"] == record.id
+    assert facts["schema"] == 2 and facts["id"] == record.id
     assert (facts["lab"], facts["stack"], facts["kernel"]) == ("mtu", "faultlab-mtu", "6.1")
     assert facts["events"] == []
 
@@ -35,7 +35,7 @@ def test_a_new_record_is_on_disk_at_once(record: Record) -> None:
 def test_an_event_is_on_disk_at_once(record: Record) -> None:
     record.event("measured", phase="healthy")
     (event,) = stored(record)["events"]
-    assert (event["what"], event["phase"]) == ("measured", "healthy")
+    assert (event["event"], event["phase"]) == ("measured", "healthy")
     assert 0 <= event["t"] < 60
 
 
@@ -44,6 +44,22 @@ def test_it_comes_back(record: Record) -> None:
     again = Record.open(record.id)
     assert again is not None and again.id == record.id
     assert again.happened("ready") and not again.happened("down")
+
+
+def test_a_record_of_version_1_is_read_by_its_new_names(record: Record) -> None:
+    old = {
+        **stored(record),
+        "schema": 1,
+        "events": [{"t": 1.0, "what": "ready"}],
+        "judged": {"faulty": {"good": [], "bad": [], "signs": [{"name": "n"}]}},
+        "matrix": [{"of": "mtu", "signs": []}],
+    }
+    (record.folder / "run.json").write_text(json.dumps(old))
+    facts = Record.read(record.id).facts
+    assert facts["schema"] == 2
+    assert facts["events"] == [{"t": 1.0, "event": "ready"}]
+    assert facts["judged"]["faulty"]["evidence"] == [{"name": "n"}]
+    assert facts["matrix"] == [{"of": "mtu", "evidence": []}]
 
 
 def test_two_runs_of_one_second_are_two(record: Record) -> None:
@@ -67,7 +83,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     with pytest.raises(CannotRun, match=r"run.json cannot be written: No space left on device\."):
         record.event("measured")
     monkeypatch.undo()
-    assert [event["what"] for event in stored(record)["events"]] == ["up"]
+    assert [event["event"] for event in stored(record)["events"]] == ["up"]
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +103,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monkey
         b"\xff\xfe",
         b"[1]",
         b"null",
-        b'{"schema": 2, "events": []}',
+        b'{"schema": 3, "events": []}',
         b'{"events": []}',
     ],
 )

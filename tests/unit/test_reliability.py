@@ -157,12 +157,12 @@ def a_campaign(project: Project, name: str, numbers: range, **more: Any) -> str:
         run = RUN.format(i)
         if not (project.root / "runs" / run).exists():
             judged = {
-                phase: {"good": [finding(value + i)], "bad": [], "signs": []}
+                phase: {"good": [finding(value + i)], "bad": [], "evidence": []}
                 for phase, value in (("healthy", 252), ("faulty", 0), ("fixed", 252))
             }
             events = [
-                {"t": 2.0, "what": "undecided", "phase": "healthy", "text": "9% was stolen"},
-                {"t": 3.0, "what": "measured", "phase": "healthy", "stolen": 0.01, "delay": 0.2},
+                {"t": 2.0, "event": "undecided", "phase": "healthy", "text": "9% was stolen"},
+                {"t": 3.0, "event": "measured", "phase": "healthy", "stolen": 0.01, "delay": 0.2},
             ]
             facts = {"judged": judged, "events": events, "commit": "abc", "kernel": "6.1"}
             project.run(run, **facts, engine="local", cpus=2)

@@ -197,7 +197,7 @@ def test_a_picture_that_is_too_large_is_named(whole: Path, faultlab: Run) -> Non
     facts = json.loads((whole / "run.json").read_text())
     for name, size in (("flame", 1000), ("flame-2", 900_000)):
         (whole / f"{name}.svg").write_text("<svg>" + "x" * size + "</svg>")
-        facts["events"].append({"t": 9.0, "what": "flame", "file": f"{name}.svg"})
+        facts["events"].append({"t": 9.0, "event": "flame", "file": f"{name}.svg"})
     (whole / "run.json").write_text(json.dumps(facts))
     faultlab("report", RUN)
     html = (whole / "report.html").read_text()
@@ -215,7 +215,7 @@ def test_all_labs(whole: Path, project: Project, faultlab: Run) -> None:
     failed = {"test": "test_fix", "verdict": "fail", "text": "no"}
     project.run("20261122-000000-mtu-bbbb", **{**facts, "tests": [failed]})
     sign = {"name": "n", "value": 1, "unit": "", "wanted": "at least 1", "holds": True}
-    cells = [{"of": "mtu", "signs": [sign]}, {"of": "netem-loss", "signs": []}]
+    cells = [{"of": "mtu", "evidence": [sign]}, {"of": "netem-loss", "evidence": []}]
     project.run("20261122-000001-mtu-cccc", matrix=cells)
     (project.root / "runs/20261122-000002-mtu-dddd").mkdir()
     faultlab("report", RUN)
@@ -230,13 +230,13 @@ def test_all_labs(whole: Path, project: Project, faultlab: Run) -> None:
 
 def test_in_a_control_nothing_is_ill() -> None:
     events = [
-        {"t": 1.0, "what": "up"},
-        {"t": 3.0, "what": "measured", "phase": "healthy", "took": 1.5},
-        {"t": 3.1, "what": "inject"},
-        {"t": 5.0, "what": "measured", "phase": "faulty", "took": 1.5},
-        {"t": 5.1, "what": "fix"},
-        {"t": 7.0, "what": "measured", "phase": "fixed", "took": 1.5},
-        {"t": 7.5, "what": "down"},
+        {"t": 1.0, "event": "up"},
+        {"t": 3.0, "event": "measured", "phase": "healthy", "took": 1.5},
+        {"t": 3.1, "event": "inject"},
+        {"t": 5.0, "event": "measured", "phase": "faulty", "took": 1.5},
+        {"t": 5.1, "event": "fix"},
+        {"t": 7.0, "event": "measured", "phase": "fixed", "took": 1.5},
+        {"t": 7.5, "event": "down"},
     ]
     record = Record(Path("none"), {"events": events})
     assert {band.kind for band in page.bands(record, control=True)} == {"well"}
@@ -257,11 +257,11 @@ def test_in_a_control_nothing_is_ill() -> None:
 def test_a_learners_run_goes_on_after_its_last_event() -> None:
     """The samples of `watch` are shown; in a verified run nothing comes after the end."""
     events = [
-        {"t": 3.0, "what": "measured", "phase": "healthy", "took": 1.5},
-        {"t": 3.1, "what": "inject"},
-        {"t": 5.0, "what": "measured", "phase": "faulty", "took": 1.5},
+        {"t": 3.0, "event": "measured", "phase": "healthy", "took": 1.5},
+        {"t": 3.1, "event": "inject"},
+        {"t": 5.0, "event": "measured", "phase": "faulty", "took": 1.5},
     ]
-    ready = [*events, {"t": 5.1, "what": "ready"}]
+    ready = [*events, {"t": 5.1, "event": "ready"}]
     found = page.bands(Record(Path("none"), {"events": ready}), control=False, watched=300.0)
     assert [(b.kind, b.begin, b.end) for b in found] == [
         ("well", 0.0, 3.1),
@@ -274,11 +274,11 @@ def test_a_learners_run_goes_on_after_its_last_event() -> None:
 
 def test_several_repairs_are_counted() -> None:
     events = [
-        {"t": 1.0, "what": "measured", "phase": "healthy"},
-        {"t": 2.0, "what": "inject"},
-        {"t": 3.0, "what": "fix"},
-        {"t": 4.0, "what": "fix"},
-        {"t": 5.0, "what": "measured", "phase": "fixed"},
+        {"t": 1.0, "event": "measured", "phase": "healthy"},
+        {"t": 2.0, "event": "inject"},
+        {"t": 3.0, "event": "fix"},
+        {"t": 4.0, "event": "fix"},
+        {"t": 5.0, "event": "measured", "phase": "fixed"},
     ]
     found = page.marks(Record(Path("none"), {"events": events}), control=False)
     assert [mark.text for mark in found] == ["healthy", "injected", "fixed 1", "fixed 2"]

@@ -80,7 +80,7 @@ def reading(record: Record, left: list[float]) -> Run:
 
 
 def events(record: Record) -> list[str]:
-    return [event["what"] for event in record.facts["events"]]
+    return [event["event"] for event in record.facts["events"]]
 
 
 def measured(record: Record, *values: float) -> list[str]:

@@ -63,10 +63,10 @@ def test_the_newest_run_comes_first(project: Project, faultlab: Run) -> None:
             {"tests": [{"test": "a", "verdict": "pass"}, {"test": "b", "verdict": "fail"}]},
             "fail",
         ),
-        ({"events": [{"t": 1.0, "what": "ready"}]}, "started for a learner"),
+        ({"events": [{"t": 1.0, "event": "ready"}]}, "started for a learner"),
         ({"readings": {"healthy": {}, "faulty": {}}}, "faulty, not judged"),
         ({}, "nothing measured"),
-        ({"schema": 7}, "has the version 7, and this faultlab reads 1"),
+        ({"schema": 7}, "has the version 7, and this faultlab reads 2"),
         ({"events": "many"}, "is damaged: events: "),
     ],
 )
@@ -97,10 +97,10 @@ def test_the_story_of_a_run(whole: dict[str, Any], faultlab: Run) -> None:
     (row,) = (line for line in got.out.splitlines() if line.startswith("page: curl's"))
     assert re.search(r" 0 +28 +0 +exactly 0 +exactly 28", row)
     told = json.loads(faultlab("show", whole["id"], "--json").out)
-    assert [m["what"] for m in told["moments"]][:6] == [
+    assert [m["event"] for m in told["moments"]][:6] == [
         "up", "healthy", "inject", "faulty", "fix", "fixed",
     ]  # fmt: skip
-    assert {line["kind"] for line in told["lines"]} == {"measure", "trace"}
+    assert {line["kind"] for line in told["lines"]} == {"measure", "evidence"}
 
 
 @pytest.mark.parametrize("verb", ["show", "judge", "plot"])
@@ -111,7 +111,7 @@ def test_the_story_of_a_run(whole: dict[str, Any], faultlab: Run) -> None:
         ("", "is damaged: "),
         ('{"schema": 1, "lab": "mtu", "read', "is damaged: "),
         ("[1]", "is damaged: no object."),
-        ('{"schema": 2}', "has the version 2, and this faultlab reads 1."),
+        ('{"schema": 3}', "has the version 3, and this faultlab reads 2."),
         ('{"schema": 1}', "is damaged: id: Field required."),
         ('{"lab": "mtu"}', "has the version None"),
     ],
@@ -222,7 +222,7 @@ def test_steps_are_told_as_they_are_typed(project: Project, faultlab: Run) -> No
         {"at": "tomcat", "restart": True},
         {"at": "web", "run": "ip link"},
     ]
-    project.run(RUN, events=[{"t": 1.0, "what": "inject", "steps": steps}])
+    project.run(RUN, events=[{"t": 1.0, "event": "inject", "steps": steps}])
     said = " ".join(faultlab("show", RUN).out.split())
     for words in (
         "$ docker update --cpus 0.1 …-tomcat",

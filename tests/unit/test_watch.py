@@ -24,9 +24,9 @@ def recorded(project: Project, samples: list[dict[str, Any]], events: list[Any])
 
 
 PHASES = [
-    {"t": 4.0, "what": "measured", "phase": "healthy", "took": 3.0},
-    {"t": 4.1, "what": "inject"},
-    {"t": 8.0, "what": "measured", "phase": "faulty", "took": 3.0},
+    {"t": 4.0, "event": "measured", "phase": "healthy", "took": 3.0},
+    {"t": 4.1, "event": "inject"},
+    {"t": 8.0, "event": "measured", "phase": "faulty", "took": 3.0},
 ]
 
 

@@ -146,7 +146,7 @@ def test_the_command_line(project: Project, faultlab: Run, monkeypatch: pytest.M
     assert "ends with .csv, .json, .html" in faultlab("class", "export", "--to", "x.pdf").err
     (project.root / "class.toml").write_text(CLASS.replace("Grace", "Margaret"))
     assert "has been changed since this class began" in faultlab("class", "start").err
-    (begun / "events.jsonl").write_text('{"t": 1, "what"\n')
+    (begun / "events.jsonl").write_text('{"t": 1, "event"\n')
     result = faultlab("class", "status")
     assert (result.code, "damaged in line 1" in result.err) == (3, True)
 
@@ -158,13 +158,13 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     Journal(file).add(Event.OPENED)
     with file.open("a") as cut:
-        cut.write('{"t": 3, "what": "tw')
+        cut.write('{"t": 3, "event": "tw')
     half = file.read_bytes()
-    assert [event["what"] for event in Journal(file).events] == ["opened"]
+    assert [event["event"] for event in Journal(file).events] == ["opened"]
     assert file.read_bytes() == half  # a server may be in the middle of this line
     journal = Journal(file, mend=True)
     journal.add(Event.ENDED)
-    assert [event["what"] for event in Journal(file).events] == ["opened", "ended"]
+    assert [event["event"] for event in Journal(file).events] == ["opened", "ended"]
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
@@ -190,12 +190,12 @@ def test_half_a_line_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(CannotRun, match="No space left"):
             journal.add(Event.PAUSED)
     journal.add(Event.ENDED)
-    assert [event["what"] for event in Journal(journal.file).events] == ["opened", "ended"]
+    assert [event["event"] for event in Journal(journal.file).events] == ["opened", "ended"]
 
 
 def roster(*events: Happened, **facts: Any) -> Roster:
     found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
-    found.replay({"t": t, "what": what, **more} for t, what, more in events)
+    found.replay({"t": t, "event": what, **more} for t, what, more in events)
     return found
 
 
@@ -258,8 +258,8 @@ def test_who_was_told_and_begins_anew_has_been_told() -> None:
     events: list[Happened] = [(0.0, "ready", one), (9.0, "gave up", one), (10.0, "starting", one)]
     found = roster(*events, (20.0, "ready", one))
     assert found.seat(1).turn.told(blind=True)
-    found.apply({"t": 30.0, "what": "checked", "seat": 1, "fixed": True, "findings": []})
-    found.apply({"t": 31.0, "what": "answered", "seat": 1, "answer": RIGHT})
+    found.apply({"t": 30.0, "event": "checked", "seat": 1, "fixed": True, "findings": []})
+    found.apply({"t": 31.0, "event": "answered", "seat": 1, "answer": RIGHT})
     assert found.score(found.seat(1).turn, 40.0).points == 30  # none for the repair
 
 
@@ -411,19 +411,19 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
     for line in ("stack     up: client", "symptom   none, as it should be  0.1 s", "inject  done"):
         session.doing[1] = step(line)
         said.append(seen())
-    found.apply({"t": 0, "what": "failed", "seat": 1, "why": why})
+    found.apply({"t": 0, "event": "failed", "seat": 1, "why": why})
     said.append(seen())
-    found.apply({"t": 0, "what": "starting", "seat": 1})
-    found.apply({"t": 1, "what": "ready", "seat": 1})
+    found.apply({"t": 0, "event": "starting", "seat": 1})
+    found.apply({"t": 1, "event": "ready", "seat": 1})
     for well in (False, True):  # a seat shows what its last check said
         findings = [
             {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
             for m in check.load(lab_id).symptom
         ]
-        found.apply({"t": 1, "what": "checked", "seat": 1, "fixed": False, "findings": findings})
+        found.apply({"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings})
         assert view.seat(session, seat)["findings"] == findings
         said.append(seen())
-    found.apply({"t": 2, "what": "hinted", "seat": 1, "given": len(labs.load(lab_id).hint)})
+    found.apply({"t": 2, "event": "hinted", "seat": 1, "given": len(labs.load(lab_id).hint)})
     said.append(seen())
     whole = "\n".join(said)
     if lab_id not in SAID:
@@ -716,7 +716,7 @@ def test_the_host_of_a_seat(here: Served) -> None:
 def test_only_daemons_of_its_own_stack_can_be_restarted(tmp_path: Path) -> None:
     found = Roster(planned(), [["mtu", "somaxconn"]] * 3)
     session = Session(found.plan, found, Journal(tmp_path / "events.jsonl"), Stacks(found.plan))
-    found.apply({"t": 0, "what": "ready", "seat": 1})
+    found.apply({"t": 0, "event": "ready", "seat": 1})
     for name in ("web", "client", "../faultlab-class-2-mystery-nginx", "mysql"):
         with pytest.raises(BadInput, match="There is no daemon"):
             asyncio.run(session.restart(found.seat(1), name))
@@ -816,7 +816,7 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
                 assert here.session.roster.seat(1).refused > before, path
     assert all(turn.state == "red" for turn in (here.session.roster.seat(2).turn,))
     assert Mirror.opened == []
-    asked = [event["asked"] for event in here.session.journal.events if event["what"] == "refused"]
+    asked = [event["asked"] for event in here.session.journal.events if event["event"] == "refused"]
     assert {"/seat/2/terminal/web", "/seat/2/check", "/trainer"} <= set(asked)
 
 

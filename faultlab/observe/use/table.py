@@ -71,32 +71,32 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> No
         raise BadInput(
             f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
         )
-    stack = Stack(placement.having(lab.id), stack_name(lab.id))
+    stack = Stack(placement.having(lab.alias), stack_name(lab.alias))
     chosen = _machines(lab, stack, machine)
     with term.alive("use", f"reading for {seconds:g} s"):
         found = tables(lab, stack, chosen, seconds)
     for table in found:
         print_table(term, table)
-    term.json({"lab": lab.id, "seconds": seconds, "tables": [*map(_json, found)]})
+    term.json({"lab": lab.alias, "seconds": seconds, "tables": [*map(_json, found)]})
 
 
 def _machines(lab: Lab, stack: Stack, machine: str | None) -> list[str]:
     """The machines to read. Raises CannotRun when the stack is not up, BadInput for another."""
     if not stack:
-        raise CannotRun(f"{lab.id} is not up.", f"make lab-{lab.id}")
+        raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
     daemons = lab.services.daemons
     there = [name for name in stack if name not in daemons]
     if machine is not None and machine not in there:
         on = daemons.get(machine)
-        what = f"{machine} is a daemon of {on}" if on else f"{lab.id} has no machine {machine!r}"
+        what = f"{machine} is a daemon of {on}" if on else f"{lab.alias} has no machine {machine!r}"
         raise BadInput(
             f"{what}; its machines: {', '.join(there)}.",
-            f"faultlab use {lab.id} {on or there[0]}",
+            f"faultlab use {lab.alias} {on or there[0]}",
         )
     chosen = [machine] if machine else there
     for name in chosen:
         if not stack[name].state.running:
-            raise CannotRun(f"{name} is not running.", f"make reset-{lab.id}")
+            raise CannotRun(f"{name} is not running.", f"make reset-{lab.alias}")
     return chosen
 
 
