@@ -19,7 +19,7 @@ from faultlab.run.record import Record, worst
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TestOutcome:
     """One test of the contract: pass, fail or unknown, and why."""
 
     test: str
@@ -79,22 +79,22 @@ def measured(run_id: str) -> Measured:
     return Measured(lab, check.load(lab.id), record)
 
 
-def verdict(tests: Iterable[Verdict]) -> str:
+def verdict(tests: Iterable[TestOutcome]) -> str:
     """Return the worst verdict of these tests; `unknown` when there are none."""
     return worst(asdict(test) for test in tests) or "unknown"
 
 
-def verdicts(ran: Measured) -> Iterator[Verdict]:
+def verdicts(ran: Measured) -> Iterator[TestOutcome]:
     """Judge with every test that reads readings; those that look at the engine are left out."""
     for name, test in _tests(ran):
         try:
             test(ran)
         except AssertionError as error:
-            yield Verdict(name, "fail", str(error).partition("\n")[0])
+            yield TestOutcome(name, "fail", str(error).partition("\n")[0])
         except Problem as problem:
-            yield Verdict(name, "unknown", problem.message)
+            yield TestOutcome(name, "unknown", problem.message)
         else:
-            yield Verdict(name, "pass")
+            yield TestOutcome(name, "pass")
 
 
 def _tests(ran: Measured) -> Iterator[tuple[str, Callable[[Measured], None]]]:

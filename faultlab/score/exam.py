@@ -120,7 +120,7 @@ def _conclude(term: Terminal, kept: Results) -> None:
 
 
 def _loud(made: Sequence[Trial]) -> str:
-    told = [one for one in made if one.kind == "verdict"]
+    told = [one for one in made if one.kind == "diagnosis"]
     return f"{sum(one.alarm for one in told)} of {len(told)} raise an alarm"
 
 
@@ -177,7 +177,7 @@ def _all(
         with term.step("look", what) as step:
             try:
                 made = _look(engine, look, wanted)
-            except Exception as problem:  # the judge may break as well: that is no verdict either
+            except Exception as problem:  # the judge may break as well: that is no diagnosis either
                 why = str(problem) if isinstance(problem, Problem) else repr(problem)
                 troubles.append(f"{what}: {why}")
                 step.done(f"{i} of {len(looks)}: {what}: could not be made")
@@ -208,7 +208,7 @@ def _trials(
             tool_digest=tool.digest,
             lab_digest=made_of,
             kind=outcomes[tool.id].kind,
-            verdict=outcomes[tool.id].verdict,
+            diagnosis=outcomes[tool.id].diagnosis,
             reason=outcomes[tool.id].reason,
             run=run,
         )

@@ -13,9 +13,9 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.readings import FAULTY
 from faultlab.score import tool as tools
+from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Detects
-from faultlab.score.verdict import Verdict
 
 ALWAYS, NEVER = "always-alarm", "never-alarm"
 BASELINES = (ALWAYS, NEVER)
@@ -34,13 +34,13 @@ LETTERS: dict[Caught, str] = {
 }
 LEGEND = (
     "N caught every time, its cause named   c caught every time   p now and then",
-    "· silent   ! alarm where nothing is wrong   ? no verdict   blank: not looked at",
+    "· silent   ! alarm where nothing is wrong   ? no diagnosis   blank: not looked at",
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """One tool over all trials: shares of those in which it gave a verdict.
+    """One tool over all trials: shares of those in which it gave a diagnosis.
 
     `false`: alarms on controls, before the fault and after the fix. `seconds`: the median time from
     the proof of the symptom to the first alarm; None where it caught nothing.
@@ -107,9 +107,11 @@ def rows(results: Results) -> list[Row]:
 
 
 def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
-    told = [trial for trial in trials if trial.kind == "verdict"]
+    told = [trial for trial in trials if trial.kind == "diagnosis"]
     faulty = [trial for trial in told if ill(trial)]
-    caught = [(trial, trial.verdict) for trial in faulty if trial.verdict and trial.verdict.alarm]
+    caught = [
+        (trial, trial.diagnosis) for trial in faulty if trial.diagnosis and trial.diagnosis.alarm
+    ]
     return Row(
         tool=tool_id,
         detects=_alarms(faulty),
@@ -122,16 +124,16 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
     )
 
 
-def names_cause(lab: Lab, verdict: Verdict) -> bool:
+def names_cause(lab: Lab, diagnosis: Diagnosis) -> bool:
     """Is the lab's cause among the few that it names? Of several faults, any of them counts."""
     right = {truth.cause for truth in labs.truths(lab)}
-    return len(verdict.causes) <= _GUESSES and not right.isdisjoint(verdict.causes)
+    return len(diagnosis.causes) <= _GUESSES and not right.isdisjoint(diagnosis.causes)
 
 
-def names_component(lab: Lab, verdict: Verdict) -> bool:
+def names_component(lab: Lab, diagnosis: Diagnosis) -> bool:
     """Does it name the machine at fault, or a daemon on it?"""
     on = lab.services.daemons
-    named, true = verdict.component, lab.truth.component
+    named, true = diagnosis.component, lab.truth.component
     return on.get(named, named) == on.get(true, true)
 
 
@@ -147,7 +149,7 @@ def cells(results: Results) -> dict[str, dict[str, Cell]]:
 
 
 def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
-    told = [trial for trial in trials if trial.kind == "verdict"]
+    told = [trial for trial in trials if trial.kind == "diagnosis"]
     faulty = [trial for trial in told if ill(trial)]
     detected, false = _alarms(faulty), _alarms([trial for trial in told if not ill(trial)])
     caught: Caught
@@ -155,14 +157,14 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
     elif _lab(lab_id).control:
         caught = "cried" if false.happened else "quiet"
-    elif not faulty:  # not yet, or never with a verdict
+    elif not faulty:  # not yet, or never with a diagnosis
         caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
     elif not detected.happened:
         caught = "missed"
     elif detected.happened < detected.of:
         caught = "part"
     else:
-        named = sum(names_cause(_lab(lab_id), t.verdict) for t in faulty if t.verdict)
+        named = sum(names_cause(_lab(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
         caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
     return Cell(tool_id, lab_id, caught, detected, false, runs)
@@ -185,7 +187,7 @@ def disagreements(results: Results) -> list[Disagreement]:
 
 
 def unknowns(results: Results) -> dict[tuple[str, str], int]:
-    """Why tools gave no verdict, and how often."""
+    """Why tools gave no diagnosis, and how often."""
     found: dict[tuple[str, str], int] = {}
     for trial in results.trials.values():
         if trial.kind == "unknown":

@@ -23,7 +23,7 @@ _GROUPS = (
     ("Caught", "caught"),
     ("Missed", "missed"),
     ("Cried about where nothing was wrong", "cried"),
-    ("Gave no verdict", "unknown"),
+    ("Gave no diagnosis", "unknown"),
 )
 _KEPT = 3  # runs, and lines of evidence
 
@@ -81,13 +81,13 @@ def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
 
 
 def _kinds(cell: Cell, its: Sequence[Trial]) -> list[tuple[str, str, list[Trial]]]:
-    ill = [t for t in its if figures.ill(t) and t.kind == "verdict"]
+    ill = [t for t in its if figures.ill(t) and t.kind == "diagnosis"]
     loud = [t for t in ill if t.alarm]
     false = [t for t in its if t.alarm and not figures.ill(t)]
     unknown = [t for t in its if t.kind == "unknown"]
     found = []
     if loud:
-        causes = dict.fromkeys(c for t in loud for c in (t.verdict.causes if t.verdict else []))
+        causes = dict.fromkeys(c for t in loud for c in (t.diagnosis.causes if t.diagnosis else []))
         named = f", named {', '.join(causes)}" if causes else ", named no cause"
         found.append(("caught", f"{len(loud)} of {len(ill)}{named}", loud))
     elif ill:
@@ -101,7 +101,7 @@ def _kinds(cell: Cell, its: Sequence[Trial]) -> list[tuple[str, str, list[Trial]
 
 
 def _lines(trials: Sequence[Trial]) -> list[str]:
-    return next((t.verdict.evidence[:_KEPT] for t in trials if t.verdict), [])
+    return next((t.diagnosis.evidence[:_KEPT] for t in trials if t.diagnosis), [])
 
 
 def _link(run: str, folder: Path) -> tuple[str, str]:

@@ -18,11 +18,11 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab.model import Lab
 from faultlab.run import digest
+from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Kind
-from faultlab.score.verdict import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 
 Key = tuple[str, str, str, int]  # tool, lab, phase, number
 
@@ -38,7 +38,7 @@ class Trial:
     tool_digest: str
     lab_digest: str
     kind: Kind
-    verdict: Verdict | None = None
+    diagnosis: Diagnosis | None = None
     reason: str = ""
     run: str = ""
 
@@ -50,7 +50,7 @@ class Trial:
     @property
     def alarm(self) -> bool:
         """True when the tool raised an alarm."""
-        return self.verdict is not None and self.verdict.alarm
+        return self.diagnosis is not None and self.diagnosis.alarm
 
 
 @dataclass
@@ -97,6 +97,8 @@ def read(file: Path) -> Results:
         raise BadInput(f"There is no file {file}.", "faultlab score --help") from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{file} is no result of a score: {error}.", f"less {file}") from error
+    if isinstance(document, Mapping) and document.get("schema") == 1:
+        document = {**document, "schema": SCHEMA, "trials": _renamed(document.get("trials"))}
     if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
         raise BadInput(f"{file} is no result of a score that this faultlab reads.", f"less {file}")
     try:
@@ -108,3 +110,15 @@ def read(file: Path) -> Results:
         raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
     facts = {k: v for k, v in document.items() if k not in ("schema", "tools", "trials")}
     return Results(file, facts, tools, {trial.key: trial for trial in trials})
+
+
+def _renamed(trials: Any) -> Any:
+    """Return the trials of version 1, which called a diagnosis a verdict, by today's names."""
+    if not (isinstance(trials, list) and all(isinstance(trial, Mapping) for trial in trials)):
+        return trials
+    kinds = {"verdict": "diagnosis"}
+    return [
+        {kinds.get(key, key): value for key, value in trial.items()}
+        | {"kind": kinds.get(kind := trial.get("kind"), kind)}
+        for trial in trials
+    ]

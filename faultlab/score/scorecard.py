@@ -15,7 +15,7 @@ from faultlab.score.results import Results
 
 HEADINGS = (
     *("tool", "catches", "false alarms", "less false", "cause named", "component named"),
-    *("seconds", "no verdict"),
+    *("seconds", "no diagnosis"),
 )
 
 
@@ -74,7 +74,7 @@ def _amiss(term: Terminal, kept: Results) -> None:
     if unknown:
         term.say()
         for (tool, reason), count in unknown.items():
-            term.say(f"no verdict: {tool}, {count} times: {reason}")
+            term.say(f"no diagnosis: {tool}, {count} times: {reason}")
     wrong = figures.disagreements(kept)
     if wrong:
         term.say()

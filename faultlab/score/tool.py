@@ -83,7 +83,7 @@ class Tool(_Strict):
     """The facts of one tool, as `tool.toml` gives them.
 
     `output`: how it speaks. exit: by its exit code, 0 well, 1 and 2 not (the convention of the
-    monitoring plugins); json: its last line is a verdict; lines: each line that an [[alarm]]
+    monitoring plugins); json: its last line is a diagnosis; lines: each line that an [[alarm]]
     matches is one; alerts: it serves them while it runs. `window`: the seconds that it may take;
     `settle`: those of them in which alerts do not count, for they are about its own start.
     `replay`: a command that reads a bundle in the current folder instead of looking.
@@ -120,7 +120,7 @@ class Tool(_Strict):
 
     @property
     def digest(self) -> str:
-        """The digest of all that can change its verdicts; what is expected of it is left out."""
+        """The digest of all that can change its diagnoses; what is expected of it is left out."""
         said = self.model_dump_json(exclude={"folder", "expect", "title", "home"})
         code = _built_in() if STACK in self.at else ""
         return hashlib.sha256(f"{images.tag(self.image)}{said}{code}".encode()).hexdigest()[:12]

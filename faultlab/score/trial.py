@@ -23,11 +23,11 @@ from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
 from faultlab.observe.use.limits import crossed
-from faultlab.score import verdict
+from faultlab.score import diagnosis
+from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
-from faultlab.score.verdict import Broken, Ended, Said, Verdict
 
-Kind = Literal["verdict", "unknown", "absent"]
+Kind = Literal["diagnosis", "unknown", "absent"]
 
 _MOST_OUTPUT = 1_000_000  # bytes of one instance
 _GRACE = 5.0  # seconds beyond its window for a tool that ends by itself
@@ -41,10 +41,10 @@ _STOPPED = (124, _KILLED)  # by `timeout`
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a trial: a verdict; or none, with the reason; or nowhere to look from."""
+    """The outcome of a trial: a diagnosis; or none, with the reason; or nowhere to look from."""
 
     kind: Kind
-    verdict: Verdict | None = None
+    diagnosis: Diagnosis | None = None
     reason: str = ""
 
 
@@ -73,17 +73,17 @@ def _examine(stack: Stack, lab: Lab, tool: Tool) -> Outcome:
         return Outcome("absent", reason=f"no machine called {' or '.join(tool.at)} is there")
     try:
         if STACK in tool.at:
-            return Outcome("verdict", _use(stack, lab, tool, machines))
+            return Outcome("diagnosis", _use(stack, lab, tool, machines))
         with ThreadPoolExecutor(max_workers=len(machines)) as pool:
             ended = list(pool.map(lambda name: _instance(tool, stack, stack[name]), machines))
-        return Outcome("verdict", verdict.of(tool, ended))
+        return Outcome("diagnosis", diagnosis.of(tool, ended))
     except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
-    except Exception as error:  # whatever breaks, the others still have their verdict
+    except Exception as error:  # whatever breaks, the others still have their diagnoses
         return Outcome("unknown", reason=repr(error))
 
 
-def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
+def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
     """Look with our own USE table, through the engine; of the lab it knows only the containers."""
     began = time.monotonic()
     tables = use.tables(lab, stack, machines, tool.window)
@@ -94,7 +94,7 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Verdict:
         for row in table.rows
         for _, why in crossed(row)
     ]
-    return verdict.of(tool, [Ended("host", seconds, 0, lines)])
+    return diagnosis.of(tool, [Ended("host", seconds, 0, lines)])
 
 
 def _instance(tool: Tool, stack: Stack, machine: Machine) -> Ended:
@@ -120,7 +120,7 @@ def replay(engine: Engine, tool: Tool, archive: bytes, stack: str) -> Outcome:
         return Outcome("absent", reason="it reads no bundles")
     try:
         with _running(engine, tool, tool.replay, stack=stack, files=archive) as instance:
-            return Outcome("verdict", verdict.of(tool, [instance.end()]))
+            return Outcome("diagnosis", diagnosis.of(tool, [instance.end()]))
     except (Broken, CannotRun) as problem:
         return Outcome("unknown", reason=str(problem))
 

@@ -67,5 +67,5 @@ def sweeper(folder: Path, lab_id: str) -> Tool:
 
 def swept(outcome: Outcome) -> list[str]:
     """Return what was found; the sweep must have come to its end on every machine."""
-    assert outcome.verdict is not None, outcome.reason
-    return outcome.verdict.evidence
+    assert outcome.diagnosis is not None, outcome.reason
+    return outcome.diagnosis.evidence

@@ -94,7 +94,7 @@ BROKEN = {
     "crashes": ("exit", "echo help >&2; exit 7", "it ended with exit code 7 on client: help"),
     "missing": ("lines", "no-such-program", "it ended with exit code 127"),
     "floods": ("lines", "yes drops", "it printed more than 1000 kB"),
-    "no-json": ("json", "echo '{'", "its last line is no verdict"),
+    "no-json": ("json", "echo '{'", "its last line is no diagnosis"),
     "killed": ("exit", "kill -9 $PPID", "it was killed"),
     "eats": ("exit", "perl -e '$x = q(x) x 3e9; print length $x'; exit 3", "on client"),
     "serves-nothing": ("alerts", "sleep 100", "it served no alerts"),
@@ -145,7 +145,7 @@ class TestOnOneStack:
         for name, (_, _, why) in BROKEN.items():
             assert outcomes[name].kind == "unknown" and why in outcomes[name].reason, outcomes[name]
         for tool in well:
-            told = outcomes[tool.id].verdict
+            told = outcomes[tool.id].diagnosis
             assert told is not None and told.alarm and told.causes == ["mtu"], outcomes[tool.id]
         left = LocalEngine().containers(stack=standing.stack.name)
         assert len(left) == len(standing.stack)
@@ -174,7 +174,7 @@ true
 '''\n[[alarm]]\nmatch = "ESCAPE"\n""",
         )
         outcome = trial.examine(standing.stack, standing.lab, [caged])["caged"]
-        assert outcome.verdict is not None and outcome.verdict.evidence == [], outcome
+        assert outcome.diagnosis is not None and outcome.diagnosis.evidence == [], outcome
 
 
 def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert len(now) == 6
     assert {key: now[key] for key in kept} == kept
     assert f"{1 + len(kept) // 2} of 3" in said and "1 of 3" not in said, said
-    alarms = {(t["tool"], t["phase"]): t["verdict"]["alarm"] for t in document["trials"]}
+    alarms = {(t["tool"], t["phase"]): t["diagnosis"]["alarm"] for t in document["trials"]}
     for phase in PHASES:
         assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
 
@@ -228,5 +228,7 @@ true
         phase: trial.replay(engine, reader, recorded.phase(phase), stack_name("exam"))
         for phase in PHASES
     }
-    alarms = {phase: outcome.verdict.alarm for phase, outcome in seen.items() if outcome.verdict}
+    alarms = {
+        phase: outcome.diagnosis.alarm for phase, outcome in seen.items() if outcome.diagnosis
+    }
     assert alarms == {HEALTHY: False, FAULTY: True, FIXED: False}, seen

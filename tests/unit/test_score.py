@@ -1,4 +1,4 @@
-"""Tools, their verdicts, and what the trials say; no Docker here."""
+"""Tools, their diagnoses, and what the trials say; no Docker here."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
 from faultlab.run import digest
 from faultlab.run.readings import PHASES
-from faultlab.score import exam, figures, page, recording, results, scorecard, verdict
+from faultlab.score import diagnosis, exam, figures, page, recording, results, scorecard
 from faultlab.score import tool as tools
+from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
 from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
-from faultlab.score.verdict import Broken, Ended, Said, Verdict
 from tests.unit.conftest import REPO, Project, Run
 
 TOOL = """\
@@ -117,25 +117,25 @@ def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) 
 
 def test_an_exit_code_is_a_verdict() -> None:
     """As the monitoring plugins have it; the first line is evidence when no mapping knows it."""
-    assert verdict.of(speaking("exit"), [ended(0, "OK")]) == Verdict(False, seconds=9.0)
-    warned = verdict.of(speaking("exit"), [ended(1, "WARNING: slow")])
+    assert diagnosis.of(speaking("exit"), [ended(0, "OK")]) == Diagnosis(False, seconds=9.0)
+    warned = diagnosis.of(speaking("exit"), [ended(1, "WARNING: slow")])
     assert (warned.alarm, warned.causes, warned.component) == (True, [], "web")
     assert warned.evidence == ["WARNING: slow"]
-    assert verdict.of(speaking("exit"), [ended(2, "7 drops")]).causes == ["mtu"]
+    assert diagnosis.of(speaking("exit"), [ended(2, "7 drops")]).causes == ["mtu"]
 
 
 @pytest.mark.parametrize("code", [3, 127, -1, None])
 def test_another_exit_code_is_none(code: int | None) -> None:
     how = "it did not end in time" if code is None else f"it ended with exit code {code}"
     with pytest.raises(Broken, match=f"{how} on web: it hurts"):
-        verdict.of(speaking("exit"), [ended(code, "7 drops")])
+        diagnosis.of(speaking("exit"), [ended(code, "7 drops")])
 
 
 def test_the_last_line_of_json_is_a_verdict() -> None:
     text = '{"alarm": true, "causes": ["gzip"], "component": "nginx", "evidence": ["a", "b"]}'
-    told = verdict.of(speaking("json"), [ended(0, "reading", text)])
-    assert told == Verdict(True, ["gzip"], "nginx", ["a", "b"], 9.0)
-    assert not verdict.of(speaking("json"), [ended(0, '{"alarm": false}')]).alarm
+    told = diagnosis.of(speaking("json"), [ended(0, "reading", text)])
+    assert told == Diagnosis(True, ["gzip"], "nginx", ["a", "b"], 9.0)
+    assert not diagnosis.of(speaking("json"), [ended(0, '{"alarm": false}')]).alarm
 
 
 @pytest.mark.parametrize(
@@ -153,39 +153,41 @@ def test_the_last_line_of_json_is_a_verdict() -> None:
 )
 def test_broken_json_is_none(code: int | None, text: str) -> None:
     with pytest.raises(Broken):
-        verdict.of(speaking("json"), [ended(code, text)])
+        diagnosis.of(speaking("json"), [ended(code, text)])
 
 
 def test_lines_that_a_mapping_knows_are_alarms() -> None:
     """The first tells when; what no mapping knows is no alarm; a group in it says where."""
-    told = verdict.of(speaking("lines"), [ended(None, "noise", "7 drops", "8 drops")])
-    assert told == Verdict(True, ["mtu"], "web", ["7 drops", "8 drops"], 2.0)
-    assert not verdict.of(speaking("lines"), [ended(0, "noise")]).alarm
+    told = diagnosis.of(speaking("lines"), [ended(None, "noise", "7 drops", "8 drops")])
+    assert told == Diagnosis(True, ["mtu"], "web", ["7 drops", "8 drops"], 2.0)
+    assert not diagnosis.of(speaking("lines"), [ended(0, "noise")]).alarm
     named = speaking("lines", alarm=[tools.Alarm(match=r"(?P<component>\w+): 7 drops")])
-    assert verdict.of(named, [ended(0, "nginx: 7 drops")]).component == "nginx"
+    assert diagnosis.of(named, [ended(0, "nginx: 7 drops")]).component == "nginx"
     with pytest.raises(Broken, match="exit code 127"):
-        verdict.of(speaking("lines"), [ended(127)])
+        diagnosis.of(speaking("lines"), [ended(127)])
 
 
 def test_a_service_that_ends_by_itself_is_broken() -> None:
-    assert verdict.of(speaking("alerts"), [ended(None, "7 drops")]).alarm
+    assert diagnosis.of(speaking("alerts"), [ended(None, "7 drops")]).alarm
     with pytest.raises(Broken, match="exit code 0"):
-        verdict.of(speaking("alerts"), [ended(0, "7 drops")])
+        diagnosis.of(speaking("alerts"), [ended(0, "7 drops")])
 
 
 def test_instances_together() -> None:
-    """An alarm of any; the first says when, the loudest where; one without a verdict spoils it."""
+    """An alarm of any; the first says when, the loudest where; one without any spoils it."""
     quiet, early = ended(0, machine="app"), ended(0, "1 drops", machine="db", at=1)
     late = ended(0, "2 drops", "3 drops", machine="web", at=4)
-    told = verdict.of(speaking("lines"), [quiet, late, early])
+    told = diagnosis.of(speaking("lines"), [quiet, late, early])
     assert (told.seconds, told.component) == (1.0, "web")
     assert told.evidence == ["1 drops", "2 drops", "3 drops"]
     with pytest.raises(Broken):
-        verdict.of(speaking("lines"), [early, ended(3)])
+        diagnosis.of(speaking("lines"), [early, ended(3)])
 
 
 def test_evidence_is_bounded() -> None:
-    told = verdict.of(speaking("lines"), [ended(0, *("drops" * 1000 + str(i) for i in range(99)))])
+    told = diagnosis.of(
+        speaking("lines"), [ended(0, *("drops" * 1000 + str(i) for i in range(99)))]
+    )
     assert len(told.evidence) == 1
     assert len(told.evidence[0]) == 200
 
@@ -193,8 +195,8 @@ def test_evidence_is_bounded() -> None:
 def trial(
     name: str, lab: str, phase: str, number: int = 1, *, alarm: bool | None = None, **more: Any
 ) -> Trial:
-    told = None if alarm is None else Verdict(alarm, **more)
-    kind = "unknown" if alarm is None else "verdict"
+    told = None if alarm is None else Diagnosis(alarm, **more)
+    kind = "unknown" if alarm is None else "diagnosis"
     return Trial(name, lab, phase, number, "t", "l", kind, told, "" if told else "it hung", "run-1")  # type: ignore[arg-type]
 
 
@@ -255,7 +257,7 @@ def test_a_trial_without_a_verdict_counts_nowhere() -> None:
 def test_a_diagnosis_is_right(
     lab: str, causes: list[str], component: str, cause_right: bool, component_right: bool
 ) -> None:
-    told = Verdict(True, causes, component)
+    told = Diagnosis(True, causes, component)
     assert figures.names_cause(labs.load(lab), told) is cause_right
     assert figures.names_component(labs.load(lab), told) is component_right
 
@@ -339,6 +341,14 @@ def test_two_halves_are_one(tmp_path: Path) -> None:
     assert scorecard.together(files).trials == scored(*every("always", True)).trials
 
 
+def test_trials_of_version_1_are_read_by_their_new_names(tmp_path: Path) -> None:
+    file, new = tmp_path / "old.json", Results(tmp_path / "new.json")
+    new.add(every("always", True))
+    text = new.file.read_text().replace('"schema": 2', '"schema": 1')
+    file.write_text(text.replace('"diagnosis"', '"verdict"'))
+    assert results.read(file).trials == new.trials
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{", '{"schema": 9}', '{"schema": 1}', '{"schema": 1, "tools": {}, "trials": [1]}'],
@@ -360,7 +370,7 @@ def test_the_card_in_every_form(tmp_path: Path, faultlab: Run) -> None:
     said = faultlab("scorecard", str(file))
     assert said.code == 0
     assert all(len(line) <= 80 for line in said.out.splitlines())
-    assert "no verdict: mine, 1 times: it hung" in said.out
+    assert "no diagnosis: mine, 1 times: it hung" in said.out
     told = json.loads(faultlab("scorecard", str(file), "--json").out)
     assert {row["tool"]: row["informed"] for row in told["rows"]} == {
         "always-alarm": 0,

@@ -1,4 +1,4 @@
-"""Verdict: what a tool said, turned into an alarm, causes and a component.
+"""Diagnosis: what a tool said, turned into an alarm, causes and a component.
 
 Nothing here knows which lab the tool was looking at.
 """
@@ -20,7 +20,7 @@ _LINE = 200  # characters of one
 
 
 class Broken(Exception):
-    """The tool gave no verdict; the text says why."""
+    """The tool gave no diagnosis; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A tool's verdict. `seconds`: from its start to its first alarm, or to its end."""
+class Diagnosis:
+    """A tool's diagnosis. `seconds`: from its start to its first alarm, or to its end."""
 
     alarm: bool
     causes: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Verdict:
 
 
 class _Told(BaseModel):
-    """A verdict as a tool prints it."""
+    """A diagnosis as a tool prints it."""
 
     model_config = ConfigDict(strict=True)
     alarm: bool
@@ -64,14 +64,14 @@ class _Told(BaseModel):
     evidence: str | list[str] = []
 
 
-def of(tool: Tool, ended: Sequence[Ended]) -> Verdict:
-    """Return the verdict of all instances together. Raises Broken where one of them gave none."""
+def of(tool: Tool, ended: Sequence[Ended]) -> Diagnosis:
+    """Return the diagnosis of all instances together. Raises Broken where one of them gave none."""
     each = [_of_one(tool, one) for one in ended]
     loud = sorted((v for v in each if v.alarm), key=lambda v: v.seconds)
     if not loud:
-        return Verdict(False, seconds=max(v.seconds for v in each))
+        return Diagnosis(False, seconds=max(v.seconds for v in each))
     most = max(loud, key=lambda v: len(v.evidence))
-    return Verdict(
+    return Diagnosis(
         True,
         _once(cause for v in loud for cause in v.causes),
         most.component,
@@ -80,7 +80,7 @@ def of(tool: Tool, ended: Sequence[Ended]) -> Verdict:
     )
 
 
-def _of_one(tool: Tool, one: Ended) -> Verdict:
+def _of_one(tool: Tool, one: Ended) -> Diagnosis:
     match tool.output:
         case "exit":
             return _by_exit(tool, one)
@@ -93,7 +93,7 @@ def _of_one(tool: Tool, one: Ended) -> Verdict:
     return _by_lines(tool, one)
 
 
-def _by_lines(tool: Tool, one: Ended) -> Verdict:
+def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
     """Each line that a mapping knows is an alarm."""
     found = [
         (said, alarm, hit)
@@ -102,9 +102,9 @@ def _by_lines(tool: Tool, one: Ended) -> Verdict:
         if (hit := re.search(alarm.match, said.line))
     ]
     if not found:
-        return Verdict(False, seconds=one.seconds)
+        return Diagnosis(False, seconds=one.seconds)
     places = [hit.groupdict().get("component") or alarm.component for _, alarm, hit in found]
-    return Verdict(
+    return Diagnosis(
         True,
         _once(cause for _, alarm, _ in found for cause in alarm.causes),
         next((place for place in places if place), one.machine),
@@ -113,18 +113,18 @@ def _by_lines(tool: Tool, one: Ended) -> Verdict:
     )
 
 
-def _by_exit(tool: Tool, one: Ended) -> Verdict:
+def _by_exit(tool: Tool, one: Ended) -> Diagnosis:
     """Take the alarm from the exit code, and its causes from the lines."""
     if one.code not in _CONVENTION:
         raise Broken(_how(one))
     if one.code == 0:
-        return Verdict(False, seconds=one.seconds)
+        return Diagnosis(False, seconds=one.seconds)
     told = _by_lines(tool, one)
     lines = told.evidence or [said.line[:_LINE] for said in one.lines if said.line.strip()][:1]
-    return Verdict(True, told.causes, told.component or one.machine, lines, one.seconds)
+    return Diagnosis(True, told.causes, told.component or one.machine, lines, one.seconds)
 
 
-def _by_json(one: Ended) -> Verdict:
+def _by_json(one: Ended) -> Diagnosis:
     text = next((said.line for said in reversed(one.lines) if said.line.strip()), "")
     if one.code != 0:
         raise Broken(_how(one))
@@ -132,12 +132,12 @@ def _by_json(one: Ended) -> Verdict:
         told = _Told.model_validate(json.loads(text))
     except (ValueError, ValidationError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise Broken(f"its last line is no verdict: {why}") from error
+        raise Broken(f"its last line is no diagnosis: {why}") from error
     lines = [told.evidence] if isinstance(told.evidence, str) else told.evidence
     if not told.alarm:
-        return Verdict(False, seconds=one.seconds)
+        return Diagnosis(False, seconds=one.seconds)
     kept = [line[:_LINE] for line in lines if line][:_KEPT]
-    return Verdict(True, told.causes, told.component or one.machine, kept, one.seconds)
+    return Diagnosis(True, told.causes, told.component or one.machine, kept, one.seconds)
 
 
 def _how(one: Ended) -> str:
