@@ -8,7 +8,7 @@ from dataclasses import asdict
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import libvirt
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
 from faultlab.run import placement
@@ -31,7 +31,7 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
     """Print the facts and, per lab, RUN, VM or SKIP. Raises CannotRun when something is amiss."""
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     for lab in chosen:
-        check.load(lab.id)
+        checks.load(lab.id)
     engine = placement.local()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)

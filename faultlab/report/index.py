@@ -12,7 +12,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import wilson
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab
@@ -74,7 +74,7 @@ def show(term: Terminal) -> None:
         rows = []
         for lab_id in labs.ids():
             step.note(lab_id)
-            rows.append(_row(labs.load(lab_id), check.load(lab_id)))
+            rows.append(_row(labs.load(lab_id), checks.load(lab_id)))
         step.note("figures and evidence")
         file.write_text(html(rows))
         step.done(f"{paths.show(file)}, {sum(row.verified for row in rows)} verified runs")

@@ -11,7 +11,7 @@ from typing import Any
 from faultlab.core.errors import CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.run.contract import Contract, of_file
 from faultlab.run.readings import Measured
@@ -76,7 +76,7 @@ def measured(run_id: str) -> Measured:
     """Return a recorded run with the check of its lab as it is today. Raises BadInput."""
     record = Record.read(run_id)
     lab = labs.load(record.facts["lab"])
-    return Measured(lab, check.load(lab.id), record)
+    return Measured(lab, checks.load(lab.id), record)
 
 
 def verdict(tests: Iterable[TestOutcome]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.model import Figure, Lab
@@ -28,30 +28,30 @@ def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list
     limits: list[Limited] = []
     without: list[str] = []
     for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
-        judge = check.load(lab.id)
-        ran = newest(lab, judge)
+        check = checks.load(lab.id)
+        ran = newest(lab, check)
         if ran is None:
             without.append(lab.id)
             continue
         figures += [_compare(ran, figure) for figure in lab.figure]
-        limits += [_limit(ran, measure) for measure in _telling(judge)]
+        limits += [_limit(ran, measure) for measure in _telling(check)]
     return figures, limits, without
 
 
-def newest(lab: Lab, judge: Check[Any, Any]) -> Measured | None:
+def newest(lab: Lab, check: Check[Any, Any]) -> Measured | None:
     """Return the newest run with a fixed phase and inspections that its check can read."""
     for run in Record.ids(lab.id):
         with suppress(BadInput, CannotRun):
-            ran = Measured(lab, judge, Record.read(run))
+            ran = Measured(lab, check, Record.read(run))
             phases = [ran.reading(phase) for phase in PHASES]
             if all(reading.before is not None for reading in phases):
                 return ran
     return None
 
 
-def _telling(judge: Check[Any, Any]) -> list[Measure[Any]]:
+def _telling(check: Check[Any, Any]) -> list[Measure[Any]]:
     """The measures that tell the phases apart by more or less, not by an exit code."""
-    return [m for m in judge.symptom if m.bad and not m.steady and m.good.op != "exactly"]
+    return [m for m in check.symptom if m.bad and not m.steady and m.good.op != "exactly"]
 
 
 def _compare(ran: Measured, figure: Figure) -> Compared:

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from faultlab.core import paths
-from faultlab.lab import check, images
+from faultlab.lab import check as checks
+from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
@@ -25,7 +26,7 @@ _PROGRAM = Path(__file__).parents[1]
 def fault(lab: Lab) -> str:
     """Return the digest of a lab's fault, stack and check, on which a tool is examined."""
     digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
-    digest.update(_meaning(check.file_of(lab.id).read_text()).encode())
+    digest.update(_meaning(checks.file_of(lab.id).read_text()).encode())
     for file in [paths.labs() / "stack.yaml", *([lab.overlay] if lab.overlay else [])]:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
@@ -39,7 +40,7 @@ def walk(lab_id: str) -> str:
     for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
         if file.name not in _TEXTS:
             digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
-    for file in _reached([check.file_of(lab_id)], within=paths.checks()):
+    for file in _reached([checks.file_of(lab_id)], within=paths.checks()):
         digest.update(_meaning(file.read_text()).encode())
     for name in lab.services.images(lab.daemons):
         digest.update(images.tag(name).encode())
@@ -56,7 +57,7 @@ def program(lab_id: str) -> str:
 
 def reached(lab_id: str) -> list[Path]:
     """Return the modules of this program that a walk through a lab may run."""
-    return _reached([check.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
+    return _reached([checks.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
 
 
 def _reached(files: Iterable[Path], within: Path) -> list[Path]:

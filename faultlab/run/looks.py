@@ -26,9 +26,9 @@ class Looks(Measured):
     """A run whose stack is up, so that it can be looked at."""
 
     def __init__(
-        self, engine: Engine, lab: Lab, judge: Check[Any, Any], stack: Stack, record: Record
+        self, engine: Engine, lab: Lab, check: Check[Any, Any], stack: Stack, record: Record
     ) -> None:
-        super().__init__(lab, judge, record)
+        super().__init__(lab, check, record)
         self.inspects = False  # True: every reading also holds inspections, for evidence
         self.engine = engine
         self.stack = stack

@@ -35,9 +35,9 @@ def sentences(found: Iterable[Finding]) -> list[str]:
 class Measured:
     """The readings of one run, judged by the check of its lab."""
 
-    def __init__(self, lab: Lab, judge: Check[Any, Any], record: Record) -> None:
+    def __init__(self, lab: Lab, check: Check[Any, Any], record: Record) -> None:
         self.lab = lab
-        self.check = judge
+        self.check = check
         self.record = record
 
     @property

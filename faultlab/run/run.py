@@ -21,7 +21,8 @@ from faultlab.engine import pace
 from faultlab.engine.contract import Engine
 from faultlab.engine.pace import Pace
 from faultlab.engine.stack import Stack
-from faultlab.lab import check, images, services
+from faultlab.lab import check as checks
+from faultlab.lab import images, services
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Step
@@ -87,7 +88,7 @@ class Run(Looks):
 
         `meter`: write its counters down as long as it is up.
         """
-        judge = check.load(lab.id)
+        check = checks.load(lab.id)
         with lock.turn(alone=False):
             engine.down(name)
             _own_kernel(engine, lab, name)
@@ -97,7 +98,7 @@ class Run(Looks):
             except BaseException:
                 engine.down(name)
                 raise
-            run = cls(engine, lab, judge, place, record)
+            run = cls(engine, lab, check, place, record)
             run.record.facts["machines"] = run.machines_started()
             run.timeline = timeline
         if lab.load:
@@ -125,7 +126,7 @@ class Run(Looks):
                 f"make reset-{lab.alias}",
             )
         stack.pace = Pace(record.facts.get("pace", 1.0))
-        return cls(engine, lab, check.load(lab.id), stack, record)
+        return cls(engine, lab, checks.load(lab.id), stack, record)
 
     def meter(self, on: bool = True) -> None:
         """Write the counters of the stack down from now on, or stop that."""

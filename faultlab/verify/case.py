@@ -20,7 +20,7 @@ from typing import Any
 from faultlab.core import lock, naming, paths
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab.model import Lab
 from faultlab.run import digest, placement, rotation
 from faultlab.run.record import Record, worst
@@ -116,7 +116,7 @@ class Runner:
     def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> Ended:
         """Run pytest on the lab's check to its end."""
         seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
-        file = check.file_of(lab.id)
+        file = checks.file_of(lab.id)
         pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
         # To start pytest takes a second of CPU time or two, which would disturb a load.
         with lock.turn(alone=False), said.open("w") as out:

@@ -17,7 +17,7 @@ from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding, Reading
 from faultlab.lab.model import Lab
@@ -56,8 +56,8 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
     if bool(lab_ids) == everything:
         raise BadInput("Name some labs, or say --all.", "faultlab matrix --help")
     chosen = [labs.load(i) for i in (labs.ids() if everything else dict.fromkeys(lab_ids))]
-    judges = {lab.id: check.load(lab.id) for lab in chosen}
-    columns = [lab for lab in chosen if judges[lab.id].evidence]
+    check_of = {lab.id: checks.load(lab.id) for lab in chosen}
+    columns = [lab for lab in chosen if check_of[lab.id].evidence]
     places, cannot = engines_of(term, chosen, wanted)
     rows: dict[str, list[Cell]] = {}
     for lab in chosen:
@@ -65,7 +65,7 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
             if lab.id in cannot:
                 step.done(f"{lab.id}: skipped, it needs the lab VM")
                 continue
-            rows[lab.id] = _row(places[lab.id], lab, columns, judges)
+            rows[lab.id] = _row(places[lab.id], lab, columns, check_of)
             step.done(f"{lab.id}: {', '.join(_loud(rows[lab.id])) or 'silent'}")
     _conclude(term, rows, [lab.id for lab in columns])
 
@@ -120,35 +120,35 @@ def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Seque
 
 
 def _row(
-    engine: Engine, lab: Lab, columns: Iterable[Lab], judges: Mapping[str, Check[Any, Any]]
+    engine: Engine, lab: Lab, columns: Iterable[Lab], check_of: Mapping[str, Check[Any, Any]]
 ) -> list[Cell]:
     """Bring one lab up, prove its symptom, and look for all evidence around its load."""
     name = stack_name(lab.id, verify_namespace())
     with lock.hold(name, f"matrix {lab.id}"), standing(engine, lab, name, HEALTHY) as run:
         run.inject()
-        before = {other.id: _inspect(judges[other.id], run.stack) for other in columns}
+        before = {other.id: _inspect(check_of[other.id], run.stack) for other in columns}
         run.gate(FAULTY)
-        after = {other.id: _inspect(judges[other.id], run.stack) for other in columns}
+        after = {other.id: _inspect(check_of[other.id], run.stack) for other in columns}
         cells = [
-            _cell(lab, other, _evident(judges[other.id], before[other.id], after[other.id]))
+            _cell(lab, other, _evident(check_of[other.id], before[other.id], after[other.id]))
             for other in columns
         ]
         run.record.facts["matrix"] = [asdict(cell) for cell in cells]
     return cells
 
 
-def _inspect(judge: Check[Any, Any], stack: Stack) -> Any:
+def _inspect(check: Check[Any, Any], stack: Stack) -> Any:
     """Return the inspection of a lab now; None where a machine that it reads is not there."""
     try:
-        return judge.inspect(stack)
+        return check.inspect(stack)
     except CannotRun:
         return None
 
 
-def _evident(judge: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
+def _evident(check: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
     if before is None or after is None:
         return []
-    return judge.evident(Reading(None, before, after))
+    return check.evident(Reading(None, before, after))
 
 
 def _cell(lab: Lab, other: Lab, evidence: list[Finding]) -> Cell:

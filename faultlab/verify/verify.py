@@ -18,7 +18,7 @@ from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Engine
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement
@@ -120,10 +120,10 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
     missing = asked.missing
     walks = []
     for lab in chosen:
-        judge = check.load(lab.id)
+        check = checks.load(lab.id)
         in_vm = placement.ENGINES[runner.engines[lab.id]].owns_kernel
-        waits = judge.idle is not None and not in_vm
-        alone = lab.load and judge.relative
+        waits = check.idle is not None and not in_vm
+        alone = lab.load and check.relative
         walks += [
             _Walk(lab, n, in_vm, waits, alone)
             for n in range(1, asked.repeat + 1)

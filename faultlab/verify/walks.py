@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Measure
 from faultlab.lab.limits import Bound
@@ -231,7 +231,7 @@ def _values(record: Record) -> dict[str, Any]:
 
 def limits(lab: Lab) -> Iterator[Limit]:
     """Every limit that the contract holds a lab to, phase by phase."""
-    symptom = check.load(lab.id).symptom
+    symptom = checks.load(lab.id).symptom
 
     def well(phase: str, measures: Iterable[Measure[Any]] = symptom) -> Iterator[Limit]:
         return (_limit(phase, "well", m, m.good) for m in measures)

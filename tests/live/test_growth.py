@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 import pytest
 
 from faultlab.engine.stack import Stack
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.probes import wrk
 from tests.live.stacks import untouched
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
 
-CHECK = check.load("missing-index")
+CHECK = checks.load("missing-index")
 examined, watch = CHECK.evidence[0].of, CHECK.inspect
 
 TIMES = (1, 3, 10)

@@ -15,7 +15,7 @@ import pytest
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
@@ -228,27 +228,27 @@ def test_signs_compare_before_with_after() -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_reading_comes_back_from_json_as_it_was(lab_id: str) -> None:
-    judge = check.load(lab_id)
-    look, inspection = returned(judge.look), returned(judge.inspect)
+    check = checks.load(lab_id)
+    look, inspection = returned(check.look), returned(check.inspect)
     for reading in (
         Reading(make(look)),
         Reading(make(look, 5), make(inspection, 7), make(inspection, 9)),
     ):
-        stored = json.loads(json.dumps(judge.dump(reading)))
-        assert judge.load(stored) == reading
+        stored = json.loads(json.dumps(check.dump(reading)))
+        assert check.load(stored) == reading
 
 
 @pytest.mark.parametrize("stored", [{}, {"look": 5, "before": None, "after": None}])
 def test_a_reading_of_another_shape(stored: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="does not fit"):
-        check.load("mtu").load(stored)
+        checks.load("mtu").load(stored)
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_no_value_is_both_good_and_bad(lab_id: str) -> None:
     """Otherwise one reading could pass as either phase."""
     values = [0.0, 1e-4, 0.01, 0.5, 1, 4, 28, 33, 50, 100, 400, 999, 1e4, 1e6]
-    for measure in check.load(lab_id).symptom:
+    for measure in checks.load(lab_id).symptom:
         if measure.bad is None or measure.steady:
             continue
         for healthy in values:
@@ -264,12 +264,12 @@ def test_no_value_is_both_good_and_bad(lab_id: str) -> None:
 @pytest.mark.parametrize("known", [DEAD, SILENT], ids=["refused", "silent"])
 def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], Any]]) -> None:
     """Ratios to a healthy phase say nothing when that phase was dead as well."""
-    judge = check.load(lab_id)
+    check = checks.load(lab_id)
     try:
-        dead = make(returned(judge.look), known=known)
+        dead = make(returned(check.look), known=known)
     except CannotRun:
         return  # such a probe has no reading of it, so the verdict is `unknown`
-    assert not all(found.holds for found in judge.good(Reading(dead), Reading(dead)))
+    assert not all(found.holds for found in check.good(Reading(dead), Reading(dead)))
 
 
 @pytest.mark.parametrize(
@@ -284,6 +284,6 @@ def test_the_phase_in_which_a_fault_shows(ordered: bool, phases: list[str]) -> N
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_each_of_several_faults_has_a_measure_and_a_sign(lab_id: str) -> None:
-    lab, judge = labs.load(lab_id), check.load(lab_id)
+    lab, judge = labs.load(lab_id), checks.load(lab_id)
     for told in (judge.symptom, judge.evidence):
         assert {thing.stage for thing in told} - {None} == set(lab.stages)

@@ -15,7 +15,7 @@ import pytest
 
 from faultlab.engine import contention
 from faultlab.engine.contention import Contention, Moment, Observer, Process
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 
 # Of a virtual machine with two processors that had run for seven hours.
@@ -183,7 +183,7 @@ def test_a_program_that_burns_is_found() -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_look_that_counts_was_slowed_down_too_little_to_cross_a_gap(lab_id: str) -> None:
-    for measure in check.load(lab_id).symptom:
+    for measure in checks.load(lab_id).symptom:
         if measure.relative and measure.bad is not None:
             assert measure.gap >= 1 / (1 - contention.MOST_OTHERS), measure.name
 

@@ -17,7 +17,7 @@ from docker.context import ContextAPI
 
 from faultlab.cli import main as cli
 from faultlab.core import paths
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.report import catalogue
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run
@@ -182,7 +182,7 @@ def load_check(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A verb that does no more than load the check of a lab, as `start` does behind Docker."""
 
     def show(*_args: Any, **_more: Any) -> None:
-        check.load("port-range")
+        checks.load("port-range")
 
     monkeypatch.setattr(catalogue, "show", show)
     return lambda: faultlab("list")

@@ -49,7 +49,7 @@ def test_evidence_that_needs_another_machine_is_absent() -> None:
     def inspect(at: Any) -> Count:
         return Count(at["db"].drops)
 
-    judge = Check(
+    check = Check(
         look=lambda _: 0,
         inspect=inspect,
         symptom=(),
@@ -60,11 +60,11 @@ def test_evidence_that_needs_another_machine_is_absent() -> None:
         def __missing__(self, name: str) -> Machine:
             raise CannotRun(f"{name} is not there any more.")
 
-    nothing = matrix._inspect(judge, cast(Stack, Empty()))
-    assert nothing is None and matrix._evident(judge, nothing, nothing) == []
+    nothing = matrix._inspect(check, cast(Stack, Empty()))
+    assert nothing is None and matrix._evident(check, nothing, nothing) == []
     full = cast(Stack, {"db": SimpleNamespace(drops=3)})
-    assert matrix._inspect(judge, full) == Count(3)
-    assert [item.holds for item in matrix._evident(judge, Count(1), Count(3))] == [True]
+    assert matrix._inspect(check, full) == Count(3)
+    assert [item.holds for item in matrix._evident(check, Count(1), Count(3))] == [True]
 
 
 def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from faultlab.engine.shell import Shell
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times, exactly
@@ -173,7 +173,7 @@ def read(one: Check[Any, Any]) -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_every_value_is_where_its_measure_looks_for_it(lab_id: str) -> None:
-    read(check.load(lab_id))
+    read(checks.load(lab_id))
 
 
 def example() -> str:
@@ -189,7 +189,7 @@ def template() -> str:
 @pytest.mark.parametrize("code", [example(), template()], ids=["example", "template"])
 def test_what_an_author_begins_with_is_a_check(code: str, project: Project) -> None:
     project.write("checks/test_few_connections.py", code)
-    one = check.load("few-connections")
+    one = checks.load("few-connections")
     read(one)
     assert all(measure.when_good and measure.when_bad for measure in one.symptom)
     assert all(item.machine and item.command for item in one.evidence)

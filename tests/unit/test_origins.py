@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.lab import check
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.report.comparison import Compared, Limited
 from faultlab.report.ladder import ladders, svg
@@ -131,11 +131,11 @@ def test_without_any_run(project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_figure_names_what_its_check_measures(lab_id: str) -> None:
-    judge = check.load(lab_id)
-    names = {m.name for m in judge.symptom} | {item.name for item in judge.evidence}
+    check = checks.load(lab_id)
+    names = {m.name for m in check.symptom} | {item.name for item in check.evidence}
     for figure in labs.load(lab_id).figure:
         wanted = [figure.of] if isinstance(figure.of, str) else figure.of
-        look = typing.get_type_hints(judge.look)["return"]
+        look = typing.get_type_hints(check.look)["return"]
         fields = {*dir(look), *(field.name for field in dataclasses.fields(look))}
         assert [of for of in wanted if of not in names and of.split(".")[0] not in fields] == []
 

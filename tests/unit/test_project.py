@@ -14,8 +14,9 @@ import pytest
 from faultlab import __version__
 from faultlab.cli import author
 from faultlab.cli import main as cli
-from faultlab.lab import check, terms
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
+from faultlab.lab import terms
 from faultlab.lab.model import Lab
 from faultlab.learn.hints import told
 from faultlab.verify import transcript
@@ -53,11 +54,11 @@ def test_a_lab_is_whole(lab_id: str) -> None:
     lab = labs.load(lab_id)
     assert set(lab.twins) <= {*LABS} - {lab_id}
     assert lab.control == (lab.tier == "control")
-    judge = check.load(lab_id)
-    assert judge.symptom
-    assert bool(judge.evidence) != lab.control
-    assert any(measure.bad and not measure.steady for measure in judge.symptom) != lab.control
-    places = {item.machine for item in judge.evidence} | set(judge.may_stop)
+    check = checks.load(lab_id)
+    assert check.symptom
+    assert bool(check.evidence) != lab.control
+    assert any(measure.bad and not measure.steady for measure in check.symptom) != lab.control
+    places = {item.machine for item in check.evidence} | set(check.may_stop)
     assert places <= {"client", "web", "app", "db", "cache", "kernel", *lab.daemons}
 
 
@@ -95,7 +96,7 @@ def test_a_ticket_spoils_nothing(lab_id: str) -> None:
 
 @each_lab
 def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
-    for measure in check.load(lab_id).symptom:
+    for measure in checks.load(lab_id).symptom:
         said = (measure.when_good, measure.when_bad)
         assert all(said), f"{measure.name}: a sentence is missing"
         assert len(set(said)) == 2, f"{measure.name}: both outcomes say the same"
@@ -107,7 +108,7 @@ def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
 @each_lab
 def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
     """Neither the fault nor the lab: it may be shown as a mystery, beside its ticket."""
-    lab, measures = labs.load(lab_id), check.load(lab_id).symptom
+    lab, measures = labs.load(lab_id), checks.load(lab_id).symptom
     said = "\n".join(f"{measure.when_good}\n{measure.when_bad}" for measure in measures)
     words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS["causes"]}
     if not lab.control:
@@ -121,7 +122,7 @@ def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
 @each_lab
 def test_every_sign_says_where_it_is_seen(lab_id: str) -> None:
     """The machine is checked above."""
-    assert [item.name for item in check.load(lab_id).evidence if not item.command] == []
+    assert [item.name for item in checks.load(lab_id).evidence if not item.command] == []
 
 
 @each_lab

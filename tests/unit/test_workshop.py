@@ -30,8 +30,9 @@ from websockets.typing import Origin
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import attach
-from faultlab.lab import check, services
+from faultlab.lab import check as checks
 from faultlab.lab import load as labs
+from faultlab.lab import services
 from faultlab.workshop import access, address, connections, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Event, Journal
@@ -418,7 +419,7 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
     for well in (False, True):  # a seat shows what its last check said
         findings = [
             {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
-            for m in check.load(lab_id).symptom
+            for m in checks.load(lab_id).symptom
         ]
         found.apply({"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings})
         assert view.seat(session, seat)["findings"] == findings
