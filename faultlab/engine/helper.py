@@ -28,18 +28,17 @@ def having(rights: Sequence[str]) -> dict[str, Any]:
 
 
 def once(on: Docker, image: str, script: str, stack: str, **options: Any) -> str:
-    """Run a script in a container without a network, and return its output. Raises CannotRun."""
+    """Run a script in a container, and return its output. Raises CannotRun."""
     with on.errors():
         try:
             out: bytes = on.client.containers.run(
                 image,
                 ["sh", "-ec", script],
                 entrypoint=[],
-                network_mode="none",
                 labels={STACK_LABEL: stack},
                 remove=True,
                 stderr=True,
-                **options,
+                **{"network_mode": "none", **options},
             )
         except docker.errors.ContainerError as error:
             text = str(error).splitlines()[-1]

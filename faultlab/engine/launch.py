@@ -20,13 +20,40 @@ from faultlab.lab.model import Lab
 # default route all the same; without it their kernel refuses what would leave.
 _FURNISH = """
 for pid in {pids}; do
-  for ns in net mnt; do  # a process id can be used again: never enter the host's own namespaces
-    [ "$(readlink /proc/$pid/ns/$ns)" != "$(readlink /proc/1/ns/$ns)" ]
+  # A process id can be used again, and the host's own namespaces must not be entered. The first
+  # process of a container has others than its parent; no other process has.
+  parent=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$pid/status)
+  for ns in net mnt; do
+    own=$(readlink /proc/$pid/ns/$ns) && above=$(readlink /proc/$parent/ns/$ns)
+    [ "$own" != "$above" ]
   done
   nsenter -t "$pid" -n ip route flush default
   nsenter -t "$pid" -m sh -ec \
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
 done
+"""
+# The host has an end of its bridge to a lab's network, and listens there: IPv6 gives it an address
+# on every link, and datagrams to all are for it as well. So that end takes and sends nothing. A
+# filter drops what arrives at it (`1,6 0 0 2` is classic BPF for "return TC_ACT_SHOT"). Frames
+# between the machines do not pass it. Where a kernel has no such filter, the settings must do.
+_CLOSE = """
+unshare -m sh -ec '
+mount --bind /proc/sys/net /proc/sys/net
+mount -o remount,bind,rw /proc/sys/net
+cd /proc/sys/net
+for bridge in {bridges}; do
+  echo 1 >ipv4/conf/$bridge/rp_filter
+  echo 8 >ipv4/conf/$bridge/arp_ignore
+  if [ -d ipv6/conf/$bridge ]; then echo 1 >ipv6/conf/$bridge/disable_ipv6; fi
+  if tc qdisc add dev $bridge clsact 2>/dev/null; then
+    for way in ingress egress; do
+      tc filter add dev $bridge $way bpf da bytecode "1,6 0 0 2," 2>/dev/null || :
+    done
+  fi
+  tc filter show dev $bridge ingress | grep -q "direct-action" ||
+    [ "$(cat ipv4/conf/all/rp_filter)" -lt 2 ] ||
+    {{ echo "rp_filter of all is 2, and the kernel has no cls_bpf" >&2; exit 1; }}
+done'
 """
 
 
@@ -53,9 +80,13 @@ def launch(on: Docker, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
     raise CannotRun(f"No free /24 is left in {subnet.POOL}.", "faultlab sweep")
 
 
-def furnishing(machines: Sequence[Machine]) -> str:
-    """Return the script that makes machines of containers, run where all processes are seen."""
-    return _FURNISH.format(pids=" ".join(machine.pid for machine in machines))
+def furnishing(machines: Sequence[Machine], bridges: Sequence[str]) -> str:
+    """Return the script that makes machines of containers, run where all processes are seen.
+
+    `bridges`: those of the stack, whose end at the host is closed.
+    """
+    pids = " ".join(machine.pid for machine in machines)
+    return _FURNISH.format(pids=pids) + _CLOSE.format(bridges=" ".join(bridges))
 
 
 def in_vm_mark(stack: str) -> Path:

@@ -105,10 +105,16 @@ class LocalEngine(Docker, Engine):
         launch.launch(self, lab, stack, run_id, folder)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
-        """Open /proc/sys/net of the machines and close their way out, by a helper."""
+        """Open /proc/sys/net of the machines, close their way out and to the host, by a helper."""
         rights = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN")
         stack = machines[0].stack if machines else ""
-        self.once("machine", launch.furnishing(machines), stack, rights, whole=True)
+        self.once(
+            "machine",
+            launch.furnishing(machines, removal.bridges(self, stack)),
+            stack,
+            rights,
+            whole=True,
+        )
 
     def down(self, stack: str) -> None:
         """Remove a stack, and read back that nothing is left."""
@@ -130,9 +136,9 @@ class LocalEngine(Docker, Engine):
     ) -> str:
         """Run a script in a container without a network, and return what it printed.
 
-        `whole`: it sees the processes of the whole machine that Docker runs on.
+        `whole`: it has the processes and the network of the machine that Docker runs on.
         """
-        options: dict[str, Any] = {"pid_mode": "host"} if whole else {}
+        options: dict[str, Any] = {"pid_mode": "host", "network_mode": "host"} if whole else {}
         options |= helper.having(rights)
         return helper.once(self, images.tag(image), script, stack, **options)
 

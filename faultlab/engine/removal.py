@@ -32,15 +32,20 @@ def down(on: Docker, name: str, interfaces: Callable[[], list[str]]) -> None:
         _down(on, name, interfaces)
 
 
+def bridges(on: Docker, name: str) -> list[str]:
+    """Return the interfaces that the host has to the networks of a stack."""
+    return [f"br-{network.id[:12]}" for network in on.networks(stack=name)]
+
+
 def _down(on: Docker, name: str, interfaces: Callable[[], list[str]]) -> None:
-    bridges = [f"br-{network.id[:12]}" for network in on.networks(stack=name)]
+    mine = bridges(on, name)
     deadline = time.monotonic() + 30
     while left := leftovers(on, name):
         if time.monotonic() > deadline:
             raise CannotRun(f"Could not remove {', '.join(left)}.", "faultlab sweep")
         _remove(on, name)
     there = interfaces()
-    still = [bridge for bridge in bridges if bridge in there]
+    still = [bridge for bridge in mine if bridge in there]
     if still:
         raise CannotRun(f"The bridge {still[0]} of {name} is still there.", "ip -d link")
 

@@ -1,0 +1,185 @@
+"""Ways out of a container, tried from inside; docs/security.md lists them.
+
+A test opens its own listeners on the host, and sends only to the lab's own network and to the
+addresses that the host has on the lab's bridge. It proves a right, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import select
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from faultlab.engine.local import LocalEngine
+from faultlab.engine.stack import Stack
+from tests.live.stacks import untouched
+
+# Sends one Ethernet frame from eth0: argv is the destination's MAC, the EtherType and the rest.
+_FRAME = r"""
+perl -e 'use Socket; my ($to, $type, $rest) = @ARGV;
+socket(my $s, 17, SOCK_RAW, 0x0300) or die "no raw socket: $!";
+open(my $m, "<", "/sys/class/net/eth0/address"); my $own = <$m>; $own =~ s/[:\n]//g;
+open(my $i, "<", "/sys/class/net/eth0/ifindex"); my $index = <$i>;
+my $frame = pack("H*", "$to$own$type$rest");
+send($s, $frame, 0, pack("SnlSCCa8", 17, hex $type, $index, 1, 0, 6, pack("H*", $to)))
+  or die "not sent: $!";' """
+
+
+class Listeners:
+    """Listeners on every address of the host, IPv4 and IPv6, TCP and UDP, and what they heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.sockets = {
+            f"{name} {kind}": self._open(family, of)
+            for name, family in (("IPv4", socket.AF_INET), ("IPv6", socket.AF_INET6))
+            for kind, of in (("TCP", socket.SOCK_STREAM), ("UDP", socket.SOCK_DGRAM))
+        }
+        self.ports = {name: one.getsockname()[1] for name, one in self.sockets.items()}
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._listen)
+        self.thread.start()
+
+    @staticmethod
+    def _open(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
+        made = socket.socket(family, kind)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
+        if kind == socket.SOCK_STREAM:
+            made.listen()
+        return made
+
+    def _listen(self) -> None:
+        names = {one: name for name, one in self.sockets.items()}
+        while not self.ended.is_set():
+            for one in select.select([*names], [], [], 0.1)[0]:
+                if "TCP" in names[one]:
+                    line, peer = one.accept()
+                    line.close()
+                else:
+                    peer = one.recvfrom(2000)[1]
+                self.heard.append(f"{names[one]} from {peer[0]}")
+
+    def close(self) -> None:
+        self.ended.set()
+        self.thread.join()
+        for one in self.sockets.values():
+            one.close()
+
+
+@contextmanager
+def listeners() -> Iterator[Listeners]:
+    made = Listeners()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def bridge_of(stack: Stack) -> str:
+    assert isinstance(stack.engine, LocalEngine)
+    (network,) = stack.engine.networks(stack=stack.name)
+    return f"br-{network.id[:12]}"
+
+
+def link_of(bridge: str) -> dict[str, object]:
+    out = subprocess.run(
+        ["ip", "-json", "address", "show", bridge], capture_output=True, check=True
+    )
+    (link,) = json.loads(out.stdout)
+    found: dict[str, object] = link
+    return found
+
+
+def link_local(mac: str) -> str:
+    """Return the IPv6 address that a kernel gives an interface with this MAC. Source: RFC 4291."""
+    first, *rest = bytes.fromhex(mac.replace(":", ""))
+    eui = bytes([first ^ 2, *rest[:2], 0xFF, 0xFE, *rest[2:]])
+    return str(ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + eui))
+
+
+def checksum(data: bytes) -> int:
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def datagram(source: str, target: str, port: int) -> str:
+    """Return an IPv4 datagram with eight bytes for a UDP port, in hexadecimal."""
+    udp = struct.pack("!HHHH", 40000, port, 16, 0) + b"faultlab"
+    ends = socket.inet_aton(source) + socket.inet_aton(target)
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0)
+    head = head[:10] + struct.pack("!H", checksum(head + ends))
+    return (head + ends + udp).hex()
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with untouched("mtu", "security") as run:
+        yield run.stack
+
+
+def test_nothing_of_the_host_answers_on_the_network_of_a_lab(stack: Stack) -> None:
+    """TCP, UDP and frames made by hand, IPv4 and IPv6, from every machine."""
+    link = link_of(bridge_of(stack))
+    mac = str(link["address"])
+    host, gateway = link_local(mac), _gateway(stack)
+    with listeners() as ours:
+        ports = ours.ports
+        answers = []
+        for name in ("client", "web"):
+            machine = stack[name]
+            own = machine.must("hostname -i").split()[0]
+            machine.must(
+                "sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.eth0.disable_ipv6=0"
+            )
+            time.sleep(2)  # until its own address is no longer tentative
+            page = f"http://[{host}%25eth0]:{ports['IPv6 TCP']}/"
+            tries = [
+                f"curl -gs -m 2 '{page}'",
+                f"echo x | nc -6 -u -w 1 {host}%eth0 {ports['IPv6 UDP']}",
+                f"ping -6 -c 1 -W 1 {host}%eth0",
+                f"arping -c 2 -w 2 -I eth0 {gateway} || false",
+                f"ip neigh replace {gateway} lladdr {mac} dev eth0",
+                f"curl -s -m 2 http://{gateway}:{ports['IPv4 TCP']}/",
+                f"echo x | nc -u -w 1 {gateway} {ports['IPv4 UDP']}",
+                f"ping -c 1 -W 1 {gateway}",
+            ]
+            for line in tries:
+                done = machine.run(line)
+                if line.startswith("ping") and done.code == 0:
+                    answers.append(f"{name}: {line}")
+            for target in ("255.255.255.255", "224.0.0.1", str(_broadcast(stack))):
+                rest = datagram(own, target, ports["IPv4 UDP"])
+                machine.must(f"{_FRAME} {mac.replace(':', '')} 0800 {rest}")
+                machine.must(f"{_FRAME} ffffffffffff 0800 {rest}")
+        time.sleep(1)
+    assert (ours.heard, answers) == ([], [])
+
+
+def _subnet(stack: Stack) -> ipaddress.IPv4Network:
+    assert isinstance(stack.engine, LocalEngine)
+    (network,) = stack.engine.networks(stack=stack.name)
+    return ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
+
+
+def _gateway(stack: Stack) -> str:
+    return str(_subnet(stack)[1])
+
+
+def _broadcast(stack: Stack) -> ipaddress.IPv4Address:
+    return _subnet(stack).broadcast_address
+
+
+def test_the_host_has_no_address_on_the_network_of_a_lab(stack: Stack) -> None:
+    assert link_of(bridge_of(stack))["addr_info"] == []
