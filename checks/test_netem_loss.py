@@ -8,7 +8,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Sign
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
-from faultlab.probes import ab, hping3, interface, qdisc
+from faultlab.probes import ab, hping3, interface
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
 
@@ -25,7 +25,7 @@ class Look:
 class Watch:
     """The counters of web's queueing discipline and of its interface."""
 
-    qdisc: qdisc.Qdisc
+    qdisc: interface.Qdisc
     eth0: interface.Interface
 
 
@@ -43,7 +43,8 @@ def look(at: Stack) -> Look:
 
 def watch(at: Stack) -> Watch:
     """Read both counters."""
-    return Watch(qdisc.read(at["web"]), interface.read(at["web"]))
+    eth0 = interface.read(at["web"])
+    return Watch(eth0.qdisc, eth0)
 
 
 def lost_in_the_qdisc(before: Watch, after: Watch) -> int:

@@ -30,7 +30,7 @@ def look(at: Stack) -> wrk.Look:
 
 def watch(at: Stack) -> Watch:
     """Read its log and its status page."""
-    return Watch(log.count(at["web"], log.PHP_FPM, FULL), fpm.status(at["web"]))
+    return Watch(log.count(at["web"], log.PHP_FPM, FULL), fpm.status(at["php-fpm"]))
 
 
 CHECK = Check(

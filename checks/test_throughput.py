@@ -12,7 +12,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure, Sign
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.lab.measures import delay, ends, grows, rate, share
-from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
+from faultlab.probes import ab, conntrack, log, nstat, sockets, wrk
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, HEALTHY, Measured
 
@@ -49,7 +49,7 @@ class Watch:
     full: int
     workers: int
     counters: dict[str, int]
-    listeners: list[ss.Listener]
+    listeners: list[sockets.Listener]
     ports: int
     waiting: int
 
@@ -83,13 +83,14 @@ def look(at: Stack) -> Look:
 def watch(at: Stack) -> Watch:
     """Read logs, counters and sockets."""
     web = at["web"]
+    now = sockets.read(web)
     return Watch(
         full=log.kernel_count(at.shell("kernel"), conntrack.FULL),
         workers=log.count(web, log.PHP_FPM, "reached pm.max_children"),
         counters=nstat.read(web, [OVERFLOWS, REUSED]),
-        listeners=ss.listeners(web),
-        ports=ss.local_ports(web),
-        waiting=ss.time_wait(web, 9000),
+        listeners=now.listeners,
+        ports=now.ports,
+        waiting=sockets.time_wait(web, 9000),
     )
 
 
@@ -164,7 +165,7 @@ CHECK = Check(
         ).seen("web", f"nstat -az {OVERFLOWS}"),
         ends(
             "backlog of port 80",
-            lambda now: ss.backlog(now.listeners, 80),
+            lambda now: sockets.backlog(now.listeners, 80),
             at_most(10),
             stage=3,
         ).seen("web", "ss -ltn"),
