@@ -14,6 +14,7 @@ from faultlab.observe.use.cells import (
     Value,
     blank,
     count,
+    grown,
     of,
     row,
     short,
@@ -106,18 +107,15 @@ def _tcp(at: str, counters: Counters, states: States) -> Row:
 
 def _grew(pair: Pair[dict[str, int]], name: str) -> int | None:
     """Growth of a counter of nstat; None when this kernel does not have it."""
-    if name not in pair.before or name not in pair.after:
-        return None
-    return pair.after[name] - pair.before[name]
+    known = name in pair.before and name in pair.after
+    return pair.after[name] - pair.before[name] if known else None
 
 
-def _growth(pair: Counters, word: str, *names: str) -> Value:
-    """Growth of counters of nstat, summed up."""
+def _growth(pair: Counters, word: str, name: str) -> Value:
+    """Growth of a counter of nstat as a cell."""
     if isinstance(pair, Unread):
         return blank(pair.why)
-    grown = [_grew(pair, name) for name in names]
-    known = [number for number in grown if number is not None]
-    return count(sum(known), word) if len(known) == len(names) else blank(NOT_COUNTED)
+    return grown(pair.before.get(name), pair.after.get(name), word)
 
 
 _DOCKERS = "127.0.0.11"  # Docker's resolver, in every network namespace
@@ -142,15 +140,9 @@ def _listeners(at: str, counters: Counters, pair: States) -> Iterator[Row]:
         if over.number is not None:
             over = count(min(lost, over.number), "overflows")
         command = f"ss -ltnm 'sport = :{now.port}'; nstat -asz TcpExtListenOverflows"
-        yield Row(
-            f"listen :{now.port}",
-            "listen",
-            at,
-            command,
-            of(max(now.queued, was.queued), now.backlog, "queued"),
-            over,
-            blank("a connection without a place is counted once: as saturation"),
-        )
+        used = of(max(now.queued, was.queued), now.backlog, "queued")
+        once = blank("a connection without a place is counted once: as saturation")
+        yield Row(f"listen :{now.port}", "listen", at, command, used, over, once)
 
 
 def _knocks(at: str, counters: Counters, states: States) -> Row:

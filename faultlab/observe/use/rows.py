@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faultlab.engine.contract import State
 from faultlab.observe.use.cells import (
-    NOT_COUNTED,
     Cells,
     Row,
     Value,
     blank,
     count,
+    grown,
     in_bytes,
     of,
     row,
@@ -75,20 +76,14 @@ def _memory(pair: Pair[Cgroup]) -> Cells:
         used = Value(share, "%", f"{in_bytes(after.memory)} of {in_bytes(after.limit)}")
     return (
         used,
-        _grown(before.at_limit, after.at_limit, "at limit"),
-        _grown(before.killed, after.killed, "OOM kills"),
+        grown(before.at_limit, after.at_limit, "at limit"),
+        grown(before.killed, after.killed, "OOM kills"),
     )
 
 
-def _grown(before: int | None, after: int | None, word: str) -> Value:
-    if before is None or after is None:
-        return blank(NOT_COUNTED)
-    return count(after - before, word)
-
-
-def stopped(name: str, command: str, code: int, oom: bool) -> Row:
+def stopped(name: str, command: str, state: State) -> Row:
     """A daemon that should run and does not."""
-    text = f"exit {code}{', OOM' if oom else ''}"
+    text = f"exit {state.exit_code}{', OOM' if state.oom_killed else ''}"
     why = blank(f"{name} is not running")
     return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
 

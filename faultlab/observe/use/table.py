@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
@@ -159,10 +159,7 @@ def rows_of(
 
 
 def _stopped(daemon: Machine) -> Row:
-    state = daemon.state
-    return rows.stopped(
-        daemon.name, daemon.typed("logs --tail 5"), state.exit_code, state.oom_killed
-    )
+    return rows.stopped(daemon.name, daemon.typed("logs --tail 5"), daemon.state)
 
 
 def print_table(term: Terminal, table: Table) -> None:
@@ -210,9 +207,5 @@ def _json(table: Table) -> dict[str, object]:
 
 
 def _value(value: Value) -> dict[str, object]:
-    return {
-        "value": value.number,
-        "unit": value.unit,
-        "text": value.text,
-        "reason": value.reason,
-    }
+    its = asdict(value)
+    return {"value": its.pop("number"), **its}
