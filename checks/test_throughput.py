@@ -24,8 +24,8 @@ PATIENCE = 60  # seconds that a guest waits
 CROWD = 200
 VISITS = 3000
 NOBODY = wrk.Load(1.0, 0, 0, 0, 0, 0.0, 0.0, 0.0)  # got in
-_SETTLED = """timeout 70 bash -c '
-while (($(ss -Htan state time-wait dport = :9000 | wc -l) > 10)); do sleep 1; done'"""
+_SETTLED = f"""timeout 70 bash -c '
+while (($({sockets.TIME_WAIT.format(9000)}) > 10)); do sleep 1; done'"""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ COMMAND = (
     f"cd /proc/sys/net/ipv4 && grep -H . {_KEYS} && ss -Hltnm && set -- $(cat ip_local_port_range)"
     f" && ss -Htano | {_COUNT}"
 )
+TIME_WAIT = "ss -Htan state time-wait dport = :{} | wc -l"
 _LOOPBACK = re.compile(r"(127\.|\[::1\]|\[::ffff:127\.)")
 _DROPS = re.compile(r"skmem:\(.*?d(\d+)\)")
 
@@ -118,4 +119,4 @@ def half_open(machine: Shell, port: int) -> int:
 
 def time_wait(machine: Shell, port: int) -> int:
     """Connections to this port in TIME_WAIT on the side that had opened them: each keeps a port."""
-    return int(machine.must(f"ss -Htan state time-wait dport = :{port} | wc -l"))
+    return int(machine.must(TIME_WAIT.format(port)))

@@ -249,7 +249,7 @@ def test_listeners() -> None:
     ports = {one.port: one.address for one in found}
     assert {80, 7001, 7030, 17001, 17030} <= ports.keys()  # IPv4, and IPv6 as `*:17001`
     assert ports[7100] == "[fe80::42:c6ff:fe12:3]%eth0"
-    assert Listener(80, 0, 511, "0.0.0.0") in found
+    assert Listener(80, 0, 511, "0.0.0.0", lost=240) in found
 
 
 @pytest.mark.parametrize(("name", "backlog"), [("many", 511), ("port-range", 10)])
