@@ -7,7 +7,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import failing, grows, rate
-from faultlab.probes import cpu, link, memcaslap, qdisc
+from faultlab.probes import cgroup, interface, memcaslap
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
 
@@ -52,18 +52,18 @@ class Inspection:
     """The counters of link, processors and queue so far; `at`: seconds of the clock."""
 
     at: float
-    link: link.Link
-    cpu: cpu.Cpu
-    root: qdisc.Qdisc
+    link: interface.Link
+    cpu: cgroup.Cpu
+    root: interface.Qdisc
 
 
 def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     """Let a crowd come for a second, and read before and after what link and CPU have done."""
     cache, daemon = stack["cache"], stack["memcached"]
     seconds = stack.pace.seconds(1)
-    link_before, cpu_before = link.read(cache), cpu.read(daemon)
+    link_before, cpu_before = interface.read(cache).link, cgroup.read(daemon).time
     load = memcaslap.load(stack["client"], "cache", connections=connections, seconds=seconds)
-    link_after, cpu_after = link.read(cache), cpu.read(daemon)
+    link_after, cpu_after = interface.read(cache).link, cgroup.read(daemon).time
     point = Point(
         connections=connections,
         operations_per_second=load.operations_per_second,
@@ -81,10 +81,8 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters."""
-    cache = stack["cache"]
-    return Inspection(
-        time.time(), link.read(cache), cpu.read(stack["memcached"]), qdisc.read(cache)
-    )
+    eth0, memcached = interface.read(stack["cache"]), cgroup.read(stack["memcached"])
+    return Inspection(time.time(), eth0.link, memcached.time, eth0.qdisc)
 
 
 def link_used(before: Inspection, after: Inspection) -> float:

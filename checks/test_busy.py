@@ -6,7 +6,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
-from faultlab.probes import vmstat, wrk
+from faultlab.probes import host, wrk
 
 
 @dataclass(frozen=True)
@@ -14,21 +14,21 @@ class Look:
     """The users of an evening, and what the processors of the host did meanwhile."""
 
     load: wrk.Load
-    before: vmstat.Processors
-    after: vmstat.Processors
+    before: host.Processors
+    after: host.Processors
 
     @property
     def busy_percent(self) -> float:
         """How much of their time the processors worked."""
-        return vmstat.busy_percent(self.before, self.after)
+        return self.after.busy_percent_since(self.before)
 
 
 def look(stack: Stack) -> Look:
     """Six users a processor, who click without a pause, keep them all busy."""
     users = 6 * int(stack["web"].must("nproc"))
-    before = vmstat.processors(stack["web"])
+    before = host.processors(stack["web"])
     load = wrk.load(stack["client"], "http://web/index.php", connections=users, seconds=1)
-    return Look(load, before, vmstat.processors(stack["web"]))
+    return Look(load, before, host.processors(stack["web"]))
 
 
 CHECK = Check(

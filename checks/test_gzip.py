@@ -6,7 +6,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, grows, rate
-from faultlab.probes import curl, qdisc, wrk
+from faultlab.probes import curl, interface, wrk
 
 PAGE = "http://web/list/restaurants.html"
 TYPED = f"curl -so /dev/null -H 'Accept-Encoding: gzip' -w '%{{size_download}}' {PAGE}"
@@ -24,7 +24,7 @@ class Inspection:
     """One page as it comes, and the queue in front of the link of web."""
 
     page: curl.Page
-    link: qdisc.Qdisc
+    link: interface.Qdisc
 
 
 def look(stack: Stack) -> Look:
@@ -36,7 +36,9 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Fetch the page once, and read the queue's counters."""
-    return Inspection(curl.get(stack["client"], PAGE, 10, gzip=True), qdisc.read(stack["web"]))
+    return Inspection(
+        curl.get(stack["client"], PAGE, 10, gzip=True), interface.read(stack["web"]).qdisc
+    )
 
 
 CHECK = Check(

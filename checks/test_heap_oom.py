@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from faultlab.engine.contract import State
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
@@ -18,14 +19,14 @@ class Look:
     """Customers, one after the other, and how the shop was after them."""
 
     served: int
-    tomcat: container.State
+    tomcat: State
 
 
 @dataclass(frozen=True)
 class Inspection:
     """The memory that Java may take and that its container may take, while it runs."""
 
-    tomcat: container.State
+    tomcat: State
     jvm: jvm.Jvm | None
     limit: int | None
 
@@ -45,7 +46,7 @@ def look(stack: Stack) -> Look:
 def inspect(stack: Stack) -> Inspection:
     """Ask Docker, the cgroup and Java; of a container that has ended only Docker knows."""
     tomcat = stack["tomcat"]
-    state = container.state(tomcat)
+    state = tomcat.state
     if not state.running:
         return Inspection(state, None, None)
     return Inspection(state, jvm.read(tomcat), cgroup.read(tomcat).limit)

@@ -8,7 +8,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
-from faultlab.probes import ab, hping3, interface, qdisc
+from faultlab.probes import ab, hping3, interface
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
 
@@ -25,7 +25,7 @@ class Look:
 class Inspection:
     """The counters of web's queueing discipline and of its interface."""
 
-    qdisc: qdisc.Qdisc
+    qdisc: interface.Qdisc
     eth0: interface.Interface
 
 
@@ -43,7 +43,8 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read both counters."""
-    return Inspection(qdisc.read(stack["web"]), interface.read(stack["web"]))
+    eth0 = interface.read(stack["web"])
+    return Inspection(eth0.qdisc, eth0)
 
 
 def lost_in_the_qdisc(before: Inspection, after: Inspection) -> int:

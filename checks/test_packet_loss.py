@@ -10,7 +10,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
-from faultlab.probes import curl, hping3, interface, iptables, ping, qdisc
+from faultlab.probes import curl, hping3, interface, iptables, ping
 
 PAGES = 12
 
@@ -34,7 +34,7 @@ class Look:
 class Inspection:
     """Qdisc, packet filter and interface of web."""
 
-    qdisc: qdisc.Qdisc
+    qdisc: interface.Qdisc
     rules: list[iptables.Rule]
     eth0: interface.Interface
 
@@ -55,8 +55,8 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of all three."""
-    web = stack["web"]
-    return Inspection(qdisc.read(web), iptables.rules(web), interface.read(web))
+    eth0 = interface.read(stack["web"])
+    return Inspection(eth0.qdisc, iptables.rules(stack["web"]), eth0)
 
 
 def dropped(rules: list[iptables.Rule]) -> int:

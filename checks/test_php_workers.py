@@ -30,7 +30,7 @@ def look(stack: Stack) -> wrk.Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read its log and its status page."""
-    return Inspection(log.count(stack["web"], log.PHP_FPM, FULL), fpm.status(stack["web"]))
+    return Inspection(log.count(stack["web"], log.PHP_FPM, FULL), fpm.status(stack["php-fpm"]))
 
 
 CHECK = Check(

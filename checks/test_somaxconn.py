@@ -6,7 +6,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.lab.measures import delay, ends, grows, share, steady
-from faultlab.probes import ab, nstat, ss
+from faultlab.probes import ab, nstat, sockets
 
 OVERFLOWS = "TcpExtListenOverflows"
 
@@ -15,7 +15,7 @@ OVERFLOWS = "TcpExtListenOverflows"
 class Inspection:
     """The accept queues of web."""
 
-    listeners: list[ss.Listener]
+    listeners: list[sockets.Listener]
     counters: dict[str, int]
 
 
@@ -27,7 +27,7 @@ def look(stack: Stack) -> ab.Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the limits of the queues, and how often one overflowed."""
-    return Inspection(ss.listeners(stack["web"]), nstat.read(stack["web"], [OVERFLOWS]))
+    return Inspection(sockets.read(stack["web"]).listeners, nstat.read(stack["web"], [OVERFLOWS]))
 
 
 AS_EVER = at_least_times(0.25)  # the throughput hides the fault
@@ -53,8 +53,10 @@ CHECK = Check(
         grows("accept queues overflow", lambda now: now.counters[OVERFLOWS], at_least(100)).seen(
             "web", f"nstat -az {OVERFLOWS}"
         ),
-        ends("backlog of port 80", lambda now: ss.backlog(now.listeners, 80), at_most(10)).seen(
-            "web", "ss -ltn"
-        ),
+        ends(
+            "backlog of port 80",
+            lambda now: sockets.backlog(now.listeners, 80),
+            at_most(10),
+        ).seen("web", "ss -ltn"),
     ),
 )

@@ -7,7 +7,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import delay, ends, grows, rate
-from faultlab.probes import ab, vmstat, wrk
+from faultlab.probes import ab, host, wrk
 
 PORTS = (8080, 8081)
 PAGE = "basket.jsp?kb=1024"
@@ -42,7 +42,7 @@ class Look:
 class Inspection:
     """Memory and swapping of the host."""
 
-    memory: vmstat.Memory
+    memory: host.Memory
 
 
 def look(stack: Stack) -> Look:
@@ -63,7 +63,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters that `vmstat` shows as rates."""
-    return Inspection(vmstat.read(stack["app"]))
+    return Inspection(host.memory(stack["app"]))
 
 
 CHECK = Check(

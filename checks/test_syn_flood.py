@@ -11,7 +11,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.lab.measures import grows, steady
-from faultlab.probes import curl, hping3, interface, nstat, ss
+from faultlab.probes import curl, hping3, interface, nstat, sockets
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, Measured
 
@@ -46,7 +46,7 @@ def look(stack: Stack) -> Look:
         crowd = pool.submit(hping3.flood, stack["crowd"], "web", seconds=seconds)
         interface.wait_sent(stack["crowd"], packets=1500, seconds=seconds)
         pages = curl.arriving(stack["client"], "http://web/", tries=PAGES, max_time=3)
-        half_open = ss.half_open(stack["web"], 80)
+        half_open = sockets.half_open(stack["web"], 80)
         return Look(pages, half_open, crowd.result())
 
 

@@ -12,7 +12,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.lab.measures import delay, ends, grows, rate, share
-from faultlab.probes import ab, conntrack, log, nstat, ss, wrk
+from faultlab.probes import ab, conntrack, log, nstat, sockets, wrk
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, HEALTHY, Measured
 
@@ -24,8 +24,8 @@ PATIENCE = 60  # seconds that a guest waits
 CROWD = 200
 VISITS = 3000
 NOBODY = wrk.Load(1.0, 0, 0, 0, 0, 0.0, 0.0, 0.0)  # got in
-_SETTLED = """timeout 70 bash -c '
-while (($(ss -Htan state time-wait dport = :9000 | wc -l) > 10)); do sleep 1; done'"""
+_SETTLED = f"""timeout 70 bash -c '
+while (($({sockets.TIME_WAIT.format(9000)}) > 10)); do sleep 1; done'"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Inspection:
     full: int
     workers: int
     counters: dict[str, int]
-    listeners: list[ss.Listener]
+    listeners: list[sockets.Listener]
     ports: int
     waiting: int
 
@@ -83,13 +83,14 @@ def look(stack: Stack) -> Look:
 def inspect(stack: Stack) -> Inspection:
     """Read logs, counters and sockets."""
     web = stack["web"]
+    now = sockets.read(web)
     return Inspection(
         full=log.kernel_count(stack.shell("kernel"), conntrack.FULL),
         workers=log.count(web, log.PHP_FPM, "reached pm.max_children"),
         counters=nstat.read(web, [OVERFLOWS, REUSED]),
-        listeners=ss.listeners(web),
-        ports=ss.local_ports(web),
-        waiting=ss.time_wait(web, 9000),
+        listeners=now.listeners,
+        ports=now.ports,
+        waiting=sockets.time_wait(web, 9000),
     )
 
 
@@ -164,7 +165,7 @@ CHECK = Check(
         ).seen("web", f"nstat -az {OVERFLOWS}"),
         ends(
             "backlog of port 80",
-            lambda now: ss.backlog(now.listeners, 80),
+            lambda now: sockets.backlog(now.listeners, 80),
             at_most(10),
             stage=3,
         ).seen("web", "ss -ltn"),

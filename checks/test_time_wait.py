@@ -6,7 +6,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, rate
-from faultlab.probes import nstat, ss, wrk
+from faultlab.probes import nstat, sockets, wrk
 
 PAGE = "http://web/index.php"
 REUSED = "TcpExtTWRecycled"
@@ -32,7 +32,7 @@ def inspect(stack: Stack) -> Inspection:
     """Count them."""
     web = stack["web"]
     reused = nstat.read(web, [REUSED])[REUSED]
-    return Inspection(ss.time_wait(web, 9000), ss.local_ports(web), reused)
+    return Inspection(sockets.time_wait(web, 9000), sockets.read(web).ports, reused)
 
 
 def lost(before: Inspection, after: Inspection) -> float:

@@ -9,9 +9,10 @@ from faultlab.core import lock, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
+from faultlab.engine import kernel
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.stack import Stack
-from faultlab.probes import interface, iptables, qdisc
+from faultlab.probes import interface, iptables
 from faultlab.run import placement
 
 _PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
@@ -75,26 +76,24 @@ def _is_machine(machine: Machine) -> bool:
 
 
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
-    out = engine.once("machine", "sysctl -a 2>/dev/null || true", naming.prefix() + "status")
-    return _sysctls(out)
+    return _sysctls(engine.once("machine", f"{kernel.SYSCTLS} || true", naming.prefix() + "status"))
 
 
 def _sysctls(out: str) -> dict[str, str]:
-    pairs = (line.split(" = ", 1) for line in out.splitlines() if line.startswith("net."))
     return {
-        pair[0]: pair[1]
-        for pair in pairs
-        if len(pair) == 2 and not any(part in f"{pair[0]}." for part in _PER_INTERFACE)
+        key: value
+        for key, value in kernel.sysctls(out).items()
+        if key.startswith("net.") and not any(part in f"{key}." for part in _PER_INTERFACE)
     }
 
 
 def _changes(machine: Machine, baseline: dict[str, str]) -> list[str]:
-    link, root = interface.read(machine), qdisc.read(machine)
+    link = interface.read(machine)
     filters = len(iptables.rules(machine))
     found = [f"mtu {link.mtu}"] if link.mtu != 1500 else []
-    found += [f"qdisc {root.kind}"] if root.kind not in ("none", "noqueue") else []
+    found += [f"qdisc {link.qdisc.kind}"] if link.qdisc.kind not in ("none", "noqueue") else []
     found += [f"{filters} iptables rules"] if filters else []
-    now = _sysctls(machine.run("sysctl -a 2>/dev/null").out)
+    now = _sysctls(machine.run(kernel.SYSCTLS).out)
     found += [f"{k}={v}" for k, v in now.items() if k in baseline and baseline[k] != v]
     return found
 

@@ -12,6 +12,7 @@ of the stack are recorded too. The stack causes most of them itself, so no limit
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -105,7 +106,7 @@ class Observer:
     def read(self) -> Moment:
         """Read the counters now. On a machine without /proc nothing is known and nothing counts."""
         try:
-            ticks, stolen = parse_stat((self.proc / "stat").read_text())
+            busy, idle, stolen = parse_stat((self.proc / "stat").read_text())
         except (OSError, ValueError, IndexError):
             return Moment(0, 0, {})
         everything = dict(self._processes())
@@ -115,7 +116,10 @@ class Observer:
             return Moment(0, 0, {})  # it runs on another machine
         docker = {pid for pid, process in everything.items() if process.name.startswith(_DOCKER)}
         ours = frozenset(family | stack | docker)
-        return Moment(ticks, stolen, everything, ours, self._delay(stack), self._pressure())
+        pressure = None
+        with suppress(OSError):  # kernels can be built without it
+            pressure = waited((self.proc / "pressure" / "cpu").read_text())
+        return Moment(busy + idle, stolen, everything, ours, self._delay(stack), pressure)
 
     def since(self, before: Moment) -> Contention:
         """Return what others took between an earlier moment and now."""
@@ -162,13 +166,6 @@ class Observer:
                     total += int((task / "schedstat").read_text().split()[1]) / 1e9
                     known = True
         return total if known else None
-
-    def _pressure(self) -> float | None:
-        """Return how long something has waited for a CPU; kernels can be built without it."""
-        with suppress(OSError, ValueError, IndexError):
-            first = (self.proc / "pressure" / "cpu").read_text().split("\n", 1)[0]
-            return int(first.split("total=")[1]) / 1e6
-        return None
 
 
 def between(before: Moment, now: Moment) -> Contention:
@@ -227,13 +224,21 @@ def _family(pid: int, everything: dict[int, Process]) -> set[int]:
     return found
 
 
-def parse_stat(stat: str) -> tuple[int, int]:
-    """Return all ticks and the stolen ones of `cpu  user nice system idle iowait irq …`.
+def parse_stat(stat: str) -> tuple[int, int, int]:
+    """Return the busy, idle and stolen ticks of `cpu  user nice system idle iowait irq …`.
 
-    Source: proc_stat(5). `user` holds the time of guests already.
+    Source: proc_stat(5). `user` holds the time of guests already. Stolen time is busy; waiting for
+    a disk is idle.
     """
     fields = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
-    return sum(fields), fields[7]
+    idle = fields[3] + fields[4]
+    return sum(fields) - idle, idle, fields[7]
+
+
+def waited(pressure: str) -> float | None:
+    """Return the seconds in which some task waited, of PSI: `some avg10=0.00 … total=123`."""
+    some = re.search(r"^some .*total=(\d+)", pressure, re.MULTILINE)
+    return int(some[1]) / 1e6 if some else None
 
 
 def parse_process(stat: str, cgroup: str) -> Process | None:

@@ -32,7 +32,7 @@ class State:
     exit_code: int
     oom_killed: bool
     restarts: int
-    started: str
+    started: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ MOVING = re.compile(
 _OF_A_STACK = re.compile(r"^net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-)")
 _NOTES = "/run/faultlab"
 _PART = "-- next --"
-_READ = f"sysctl -a 2>/dev/null; echo {_PART}; cat /proc/swaps; echo {_PART}; tc qdisc show"
+SYSCTLS = "sysctl -a 2>/dev/null"
+_READ = f"{SYSCTLS}; echo {_PART}; cat /proc/swaps; echo {_PART}; tc qdisc show"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from faultlab.core.errors import CannotRun
 
@@ -42,3 +44,11 @@ class Shell(ABC):
                 "faultlab status",
             )
         return done.out
+
+
+def json_of(out: str, program: str) -> Any:
+    """Read the JSON that a program printed. Raises CannotRun when there is none."""
+    try:
+        return json.loads(out)
+    except ValueError as error:
+        raise CannotRun(f"{program} printed no JSON: {out[:60]!r}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faultlab.engine.contention import waited
 from faultlab.engine.shell import Shell
 
 _V1 = "cpu/cpu.stat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us cpuacct/cpuacct.usage " + " ".join(
@@ -22,6 +23,18 @@ _V2 = (
 COMMAND = f"cd /sys/fs/cgroup && {{ grep -sH . {_V1} {_V2}; nproc; }}"
 
 _UNLIMITED = 1 << 60  # version 1 says "no limit" with the largest number of whole pages
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """`used`: seconds of processor time; `processors`: what it may use."""
+
+    used: float
+    processors: float
+
+    def busy_percent_since(self, before: Cpu, seconds: float) -> float:
+        """Return what was used since then, in percent of what may be used in so many seconds."""
+        return 100 * (self.used - before.used) / seconds / self.processors
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,11 @@ class Cgroup:
     cpu_wait: float | None
     memory_wait: float | None
 
+    @property
+    def time(self) -> Cpu:
+        """Its processor time, of what it may use."""
+        return Cpu(self.cpu, self.cpus)
+
     def throttled_percent_since(self, before: Cgroup) -> float:
         """Percent of the periods of 100 ms since then in which the quota was used up."""
         periods = (self.periods or 0) - (before.periods or 0)
@@ -65,55 +83,31 @@ def parse(out: str) -> Cgroup:
     facts = {}
     for line in lines:
         file, _, text = line.partition(":")
-        *key, value = text.split()
-        facts[" ".join([file.rpartition("/")[2], *key])] = value
-        if file.endswith(("cpu.max", ".pressure")):
-            facts[f"{file} {text.split()[0]}" if "pressure" in file else file] = text
-    return _v2(facts, int(processors)) if "memory.current" in facts else _v1(facts, int(processors))
+        *key, value = [text] if file == "cpu.max" else text.split()
+        name = " ".join([file.rpartition("/")[2], *key[:1]])
+        facts[name] = text if file.endswith(".pressure") else value
+    old = "memory.current" not in facts
 
+    def number(*names: str) -> int | None:
+        return next((int(facts[name]) for name in names if name in facts), None)
 
-def _v1(facts: dict[str, str], processors: int) -> Cgroup:
-    quota = int(facts["cpu.cfs_quota_us"])
-    limit = int(facts["memory.limit_in_bytes"])
-    return Cgroup(
-        version=1,
-        cpu=int(facts["cpuacct.usage"]) / 1e9,
-        cpus=quota / int(facts["cpu.cfs_period_us"]) if quota > 0 else processors,
-        quota=quota > 0,
-        periods=_number(facts, "cpu.stat nr_periods"),
-        throttled=_number(facts, "cpu.stat nr_throttled"),
-        memory=int(facts["memory.usage_in_bytes"]) - int(facts["memory.stat total_inactive_file"]),
-        limit=limit if limit < _UNLIMITED else None,
-        at_limit=_number(facts, "memory.failcnt"),
-        killed=_number(facts, "memory.oom_control oom_kill"),
-        cpu_wait=None,
-        memory_wait=None,
-    )
-
-
-def _v2(facts: dict[str, str], processors: int) -> Cgroup:
     quota, period = facts.get("cpu.max", "max 100000").split()
-    limit = facts["memory.max"]
+    limit = facts["memory.limit_in_bytes" if old else "memory.max"]
+    if old:
+        quota, period = facts["cpu.cfs_quota_us"], facts["cpu.cfs_period_us"]
+    used = int(facts["memory.usage_in_bytes" if old else "memory.current"])
+    limited = quota not in ("max", "-1")
     return Cgroup(
-        version=2,
-        cpu=int(facts["cpu.stat usage_usec"]) / 1e6,
-        cpus=processors if quota == "max" else int(quota) / int(period),
-        quota=quota != "max",
-        periods=_number(facts, "cpu.stat nr_periods"),
-        throttled=_number(facts, "cpu.stat nr_throttled"),
-        memory=int(facts["memory.current"]) - int(facts["memory.stat inactive_file"]),
-        limit=None if limit == "max" else int(limit),
-        at_limit=_number(facts, "memory.events max"),
-        killed=_number(facts, "memory.events oom_kill"),
-        cpu_wait=waited(facts.get("cpu.pressure some")),
-        memory_wait=waited(facts.get("memory.pressure some")),
+        version=1 if old else 2,
+        cpu=int(facts["cpuacct.usage"]) / 1e9 if old else int(facts["cpu.stat usage_usec"]) / 1e6,
+        cpus=int(quota) / int(period) if limited else int(processors),
+        quota=limited,
+        periods=number("cpu.stat nr_periods"),
+        throttled=number("cpu.stat nr_throttled"),
+        memory=used - int(facts[f"memory.stat {'total_' if old else ''}inactive_file"]),
+        limit=int(limit) if limit != "max" and int(limit) < _UNLIMITED else None,
+        at_limit=number("memory.failcnt", "memory.events max"),
+        killed=number("memory.oom_control oom_kill", "memory.events oom_kill"),
+        cpu_wait=waited(facts.get("cpu.pressure some", "")),
+        memory_wait=waited(facts.get("memory.pressure some", "")),
     )
-
-
-def _number(facts: dict[str, str], key: str) -> int | None:
-    return int(facts[key]) if key in facts else None
-
-
-def waited(line: str | None) -> float | None:
-    """Seconds in which some task waited, from a line `some avg10=0.00 … total=123` of PSI."""
-    return int(line.rpartition("total=")[2]) / 1e6 if line else None

@@ -8,49 +8,38 @@ from dataclasses import dataclass
 from faultlab.engine.shell import Shell
 
 FULL = "table full, dropping packet"  # what the kernel's log says then
-_COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
-_DROP = re.compile(r"\bdrop=(\d+)")
+COMMAND = "cd /proc/sys/net/netfilter && cat nf_conntrack_count nf_conntrack_max && conntrack -S"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Entries now, and the packets dropped for want of a free one since the machine started."""
+    """Entries now and at `most`, and what found no place since the machine started.
+
+    `drops`: packets; `early_drops`: older entries that had to go.
+    """
 
     entries: int
     drops: int
+    most: int = 0
+    early_drops: int = 0
 
 
 def read(machine: Shell) -> Table:
     """Read the table's size and its counters."""
-    return parse(machine.must(f"cat {_COUNT} && conntrack -S"))
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> Table:
-    """Read the count, then a line of counters for each processor."""
-    entries, _, counters = out.partition("\n")
-    return Table(int(entries), sum(int(drop) for drop in _DROP.findall(counters)))
+    """Read the count, the limit, then a line of counters for each processor."""
+    entries, most, counters = out.split("\n", 2)
+    drops, early = (
+        sum(map(int, re.findall(rf"\b{name}=(\d+)", counters))) for name in ("drop", "early_drop")
+    )
+    return Table(int(entries), drops, int(most), early)
 
 
 def peak(machine: Shell, seconds: int) -> int:
     """The most entries seen in so many seconds, in samples 0.2 s apart."""
-    loop = f"while ((SECONDS < {seconds})); do read -r n <{_COUNT}; echo $n; sleep 0.2; done"
+    count = "read -r n </proc/sys/net/netfilter/nf_conntrack_count"
+    loop = f"while ((SECONDS < {seconds})); do {count}; echo $n; sleep 0.2; done"
     return int(machine.must(f"bash -c '{loop}' | sort -n | tail -1", timeout=seconds + 30))
-
-
-USE = "cd /proc/sys/net/netfilter && cat nf_conntrack_count nf_conntrack_max && conntrack -S"
-_LOST = re.compile(r"\b(?:early_)?drop=(\d+)")
-
-
-@dataclass(frozen=True)
-class Fill:
-    """Entries now and at most, and what found no place: packets, and entries that had to go."""
-
-    entries: int
-    most: int
-    lost: int
-
-
-def fill(out: str) -> Fill:
-    """Read what USE printed: the count, the limit, then a line of counters for each processor."""
-    entries, most, counters = out.split("\n", 2)
-    return Fill(int(entries), int(most), sum(map(int, _LOST.findall(counters))))

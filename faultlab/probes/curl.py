@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from faultlab.core.errors import CannotRun
-from faultlab.engine.shell import Shell
+from faultlab.engine.shell import Shell, json_of
 
 _OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
 
@@ -34,10 +32,7 @@ def get(machine: Shell, url: str, max_time: float = 3, *, gzip: bool = False) ->
 
 def parse(out: str) -> Page:
     """Read curl's JSON. Raises CannotRun when there is none."""
-    try:
-        facts = json.loads(out)
-    except ValueError as error:
-        raise CannotRun(f"curl printed no JSON: {out[:60]!r}") from error
+    facts = json_of(out, "curl")
     return Page(
         exit_code=facts["exitcode"],
         status=facts["http_code"],

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from faultlab.core.errors import CannotRun
-from faultlab.engine.shell import Shell
+from faultlab.engine.shell import Shell, json_of
 
-FASTCGI_SECONDS = 5  # without an answer in that time no worker was free
+SECONDS = 5  # without an answer in that time no worker was free
 
 # Over FastCGI itself: nginx may be the one that is stuck, or have no local port left.
-FASTCGI = (
+COMMAND = (
     "SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING=json REQUEST_METHOD=GET"
-    f" timeout {FASTCGI_SECONDS} cgi-fcgi -bind"
+    f" timeout {SECONDS} cgi-fcgi -bind"
     " -connect $(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.conf)"
 )
 
@@ -35,17 +33,14 @@ class Status:
     slow_requests: int
 
 
-def status(machine: Shell) -> Status:
-    """Read the status page on the machine itself; it waits in the queue like any other page."""
-    return parse(machine.must("curl -sS --max-time 20 'http://127.0.0.1/status?json'"))
+def status(daemon: Shell) -> Status:
+    """Read the status page in the daemon itself; it waits in the queue like any other page."""
+    return parse(daemon.must(COMMAND))
 
 
 def parse(out: str) -> Status:
-    """Read its JSON. Raises CannotRun for anything else."""
-    try:
-        facts = json.loads(out)
-    except ValueError as error:
-        raise CannotRun(f"PHP-FPM gave no status: {out[:60]!r}") from error
+    """Read its JSON, which stands behind headers. Raises CannotRun for anything else."""
+    facts = json_of(out[max(0, out.find("{")) :], "PHP-FPM")
     return Status(
         mode=facts["process manager"],
         active=facts["active processes"],
@@ -55,8 +50,3 @@ def parse(out: str) -> Status:
         max_children_reached=facts["max children reached"],
         slow_requests=facts["slow requests"],
     )
-
-
-def parse_fastcgi(out: str) -> Status:
-    """Read the same behind the headers, as FASTCGI in the daemon's own container prints it."""
-    return parse(out[out.find("{") :])

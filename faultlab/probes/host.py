@@ -1,6 +1,7 @@
 """Probe: processors, memory and disks of the whole kernel below a machine. Source: proc(5), PSI.
 
-The same in every container of one kernel, whoever causes it.
+The same in every container of one kernel, whoever causes it. It is what `vmstat` and `free` show,
+with the major faults that neither counts.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.probes import vmstat
-from faultlab.probes.cgroup import waited
+from faultlab.engine.contention import parse_stat, waited
+from faultlab.engine.shell import Shell
 
 CPU = "cat /proc/stat && cat /proc/pressure/cpu 2>/dev/null; true"
 MEMORY = "cat /proc/meminfo /proc/vmstat"
@@ -23,41 +24,80 @@ _NO_DISK = re.compile(
 
 
 @dataclass(frozen=True)
-class Cpu:
-    """Ticks since boot, busy and in all; tasks that run or want to; seconds somebody waited."""
+class Processors:
+    """Ticks of all processors since boot, of which waiting for a disk is idle.
 
-    processors: int
+    `count`: how many there are; `running`: tasks that run or want to; `wait`: seconds in which
+    somebody waited, where the kernel tells.
+    """
+
     busy: int
-    ticks: int
-    running: int
-    wait: float | None
+    idle: int
+    count: int = 0
+    running: int = 0
+    wait: float | None = None
+
+    def busy_percent_since(self, before: Processors) -> float:
+        """Return the share of the time since then in which the processors worked, in percent."""
+        busy, idle = self.busy - before.busy, self.idle - before.idle
+        return 100 * busy / (busy + idle) if busy + idle else 0.0
 
 
-def cpu(out: str) -> Cpu:
+def processors(machine: Shell) -> Processors:
+    """Read the time of the processors now."""
+    return parse_processors(machine.must(CPU))
+
+
+def parse_processors(out: str) -> Processors:
     """Read /proc/stat, then the pressure if the kernel keeps it."""
-    lines = out.splitlines()
-    ticks = vmstat.parse_processors(lines[0])
-    running = next(line for line in lines if line.startswith("procs_running"))
-    some = next((line for line in lines if line.startswith("some ")), None)
-    processors = sum(re.match(r"cpu\d", line) is not None for line in lines)
-    all_ticks = ticks.busy + ticks.idle
-    return Cpu(processors, ticks.busy, all_ticks, int(running.split()[1]), waited(some))
+    busy, idle, _ = parse_stat(out)
+    running = out.split("\nprocs_running ")[1].split(maxsplit=1)[0]
+    return Processors(busy, idle, len(re.findall(r"^cpu\d", out, re.M)), int(running), waited(out))
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The kernel's memory, and how many programs its OOM killer has ended since boot."""
+    """Sizes in kB; counters since boot: pages swapped in and out, and faults that read a disk.
 
-    sizes: vmstat.Memory
-    swap_total: int  # kB
-    killed: int
+    `killed`: programs that the OOM killer has ended since boot.
+    """
+
+    total: int
+    free: int
+    available: int
+    swap_used: int
+    swapped_in: int
+    swapped_out: int
+    major_faults: int
+    swap_total: int = 0
+    killed: int = 0
+
+    @property
+    def available_percent(self) -> float:
+        """The memory that programs could still get without swapping, in percent of all."""
+        return 100 * self.available / self.total
 
 
-def memory(out: str) -> Memory:
-    """Read /proc/meminfo and /proc/vmstat."""
-    swap = next(line for line in out.splitlines() if line.startswith("SwapTotal"))
-    killed = next(line for line in out.splitlines() if line.startswith("oom_kill "))
-    return Memory(vmstat.parse(out), int(swap.split()[1]), int(killed.split()[1]))
+def memory(machine: Shell) -> Memory:
+    """Read the memory and the paging now."""
+    return parse_memory(machine.must(MEMORY))
+
+
+def parse_memory(out: str) -> Memory:
+    """Read the lines `MemFree:  1234 kB` and `pswpin 1234`."""
+    words = (line.replace(":", " ").split() for line in out.splitlines())
+    facts = {word[0]: int(word[1]) for word in words if len(word) > 1}
+    return Memory(
+        total=facts["MemTotal"],
+        free=facts["MemFree"],
+        available=facts["MemAvailable"],
+        swap_used=facts["SwapTotal"] - facts["SwapFree"],
+        swapped_in=facts["pswpin"],
+        swapped_out=facts["pswpout"],
+        major_faults=facts["pgmajfault"],
+        swap_total=facts["SwapTotal"],
+        killed=facts["oom_kill"],
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +108,7 @@ class Disk:
     waited: int
 
 
-def disks(out: str) -> dict[str, Disk]:
+def parse_disks(out: str) -> dict[str, Disk]:
     """Read /proc/diskstats: whole disks that were ever used, by name."""
     found = {}
     for line in out.splitlines():
@@ -87,7 +127,7 @@ class Space:
     free: int
 
 
-def space(out: str) -> Space:
+def parse_space(out: str) -> Space:
     """Read the last line of `df -kP`."""
     words = out.split("\n")[1].split()
     return Space(int(words[2]), int(words[3]))

@@ -73,8 +73,7 @@ def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float
 
 def parse_flood(out: str) -> Flood:
     """Read hping3's statistic. Raises CannotRun when it did not send."""
-    sent, received = _statistic(out)
-    return Flood(sent, received)
+    return Flood(*_statistic(out))
 
 
 def _statistic(out: str) -> tuple[int, int]:

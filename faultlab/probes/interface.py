@@ -1,43 +1,129 @@
-"""Probe: a network interface and its counters, by ip. Source: ip-link(8), `-json -statistics`."""
+"""Probe: the interfaces of a machine, each with its root qdisc, by ip and tc.
+
+Sources: ip-link(8) and tc(8), `-json -statistics`.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
+COMMAND = "ip -json -statistics link show && tc -json -s qdisc show"
+_VETH = 10e9  # bits a second: the speed that the kernel gives every veth
+
+
+@dataclass(frozen=True)
+class Qdisc:
+    """Kind of the root qdisc (`noqueue`, `netem`, `tbf`, …); counters in packets.
+
+    `bytes` sent; `backlog` and `waiting`: bytes and packets that wait now; `rate` of a tbf in bits
+    a second, else 0.
+    """
+
+    kind: str = "none"
+    sent: int = 0
+    dropped: int = 0
+    overlimits: int = 0
+    bytes: int = 0
+    backlog: int = 0
+    rate: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True)
+class Link:
+    """Bytes sent since it is there; `rate`: bits a second."""
+
+    sent: int
+    rate: float
+
+    def used_percent_since(self, before: Link, seconds: float) -> float:
+        """Return what was sent since then, in percent of what it can send in so many seconds."""
+        return 100 * 8 * (self.sent - before.sent) / seconds / self.rate
+
 
 @dataclass(frozen=True)
 class Interface:
-    """MTU in bytes; counters in packets since the machine started."""
+    """MTU in bytes; counters in packets since the machine started; `errors` of both ways."""
 
     mtu: int
     rx_packets: int
     rx_dropped: int
     tx_packets: int
     tx_dropped: int
+    rx_bytes: int = 0
+    tx_bytes: int = 0
+    errors: int = 0
+    up: bool = True
+    qdisc: Qdisc = Qdisc()
+
+    @property
+    def lost(self) -> int:
+        """Packets that it dropped, or that were damaged."""
+        return self.rx_dropped + self.tx_dropped + self.errors
+
+    @property
+    def link(self) -> Link:
+        """How full the way out is: by the rate of the root qdisc, else by the speed of a veth.
+
+        Where a qdisc shapes, it counts the bytes as it charges for them: with the headers of each
+        packet that a large one is cut into.
+        """
+        root = self.qdisc
+        return Link(root.bytes, root.rate) if root.rate else Link(self.tx_bytes, _VETH)
 
 
 def read(machine: Shell, device: str = "eth0") -> Interface:
     """Read one interface."""
-    return parse(machine.must(f"ip -json -statistics link show dev {device}"))
+    return parse(machine.must(COMMAND))[device]
+
+
+def parse(out: str) -> dict[str, Interface]:
+    """Read ip's line of JSON, then tc's; an interface without any qdisc has the kind `none`."""
+    links, queues = map(json.loads, out.strip().splitlines())
+    roots = {queue["dev"]: _qdisc(queue) for queue in queues if queue.get("root")}
+    return {link["ifname"]: _interface(link, roots.get(link["ifname"], Qdisc())) for link in links}
+
+
+def _qdisc(root: dict[str, Any]) -> Qdisc:
+    return Qdisc(
+        kind=root["kind"],
+        sent=root["packets"],
+        dropped=root["drops"],
+        overlimits=root["overlimits"],
+        bytes=root["bytes"],
+        backlog=root["backlog"],
+        rate=8 * root.get("options", {}).get("rate", 0),
+        waiting=root["qlen"],
+    )
+
+
+def _interface(link: dict[str, Any], root: Qdisc) -> Interface:
+    rx, tx = link["stats64"]["rx"], link["stats64"]["tx"]
+    return Interface(
+        mtu=link["mtu"],
+        rx_packets=rx["packets"],
+        rx_dropped=rx["dropped"],
+        tx_packets=tx["packets"],
+        tx_dropped=tx["dropped"],
+        rx_bytes=rx["bytes"],
+        tx_bytes=tx["bytes"],
+        errors=rx["errors"] + tx["errors"],
+        up="UP" in link["flags"],
+        qdisc=root,
+    )
 
 
 def wait_sent(machine: Shell, packets: int, seconds: int, device: str = "eth0") -> None:
     """Wait until so many more packets have left. Raises CannotRun when they do not in time."""
-    read = f"read -r n </sys/class/net/{device}/statistics/tx_packets"
+    count = f"read -r n </sys/class/net/{device}/statistics/tx_packets"
     loop = (
-        f"{read}; want=$((n + {packets})); until ((n >= want)); do "
-        f"((SECONDS < {seconds})) || exit 1; sleep 0.05; {read}; done"
+        f"{count}; want=$((n + {packets})); until ((n >= want)); do "
+        f"((SECONDS < {seconds})) || exit 1; sleep 0.05; {count}; done"
     )
     if machine.run(f"bash -c '{loop}'", timeout=seconds + 10).code != 0:
         raise CannotRun(f"{machine.name} did not send {packets} packets within {seconds} s.")
-
-
-def parse(out: str) -> Interface:
-    """Read ip's JSON."""
-    link = json.loads(out)[0]
-    rx, tx = link["stats64"]["rx"], link["stats64"]["tx"]
-    return Interface(link["mtu"], rx["packets"], rx["dropped"], tx["packets"], tx["dropped"])

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell
 
+COMMAND = "iptables -w 5 -nvxL"
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -18,7 +20,7 @@ class Rule:
 
 def rules(machine: Shell) -> list[Rule]:
     """All rules of the filter table."""
-    return parse(machine.must("iptables -w 5 -nvxL"))
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> list[Rule]:

@@ -8,14 +8,12 @@ All is read as the user root of the daemon's container, whom the server knows by
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core.errors import CannotRun
-from faultlab.engine.shell import Shell
+from faultlab.engine.shell import Shell, json_of
 
 TYPED = "mysqladmin extended-status | grep -E 'Threads|Aborted|pool_wait|row_lock'"
 TYPED_STATEMENTS = (
@@ -180,11 +178,7 @@ def explain(machine: Shell, sql: str) -> Plan:
 
 def parse_plan(out: str) -> Plan:
     """Read the JSON of EXPLAIN, however deep its tables are. Raises CannotRun for anything else."""
-    try:
-        document = json.loads(out)
-    except ValueError as error:
-        raise CannotRun(f"EXPLAIN printed no JSON: {out[:60]!r}") from error
-    nodes = list(_nodes(document))
+    nodes = list(_nodes(json_of(out, "EXPLAIN")))
     tables = [node for key, node in nodes if key == "table"]
     keys = {key for key, _ in nodes}
     return Plan(

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 from faultlab.engine.shell import Shell
 
+COMMAND = "nstat -j -saz"
+
 
 def read(machine: Shell, names: Sequence[str]) -> dict[str, int]:
     """Absolute values since the machine started, by name (`TcpExtListenOverflows`, …).
 
     A counter that this kernel does not have is 0.
     """
-    counters = parse(machine.must("nstat -j -saz"))
+    counters = parse(machine.must(COMMAND))
     return {name: counters.get(name, 0) for name in names}
 
 

@@ -28,6 +28,7 @@ COMMAND = (
     f"cd /proc/sys/net/ipv4 && grep -H . {_KEYS} && ss -Hltnm && set -- $(cat ip_local_port_range)"
     f" && ss -Htano | {_COUNT}"
 )
+TIME_WAIT = "ss -Htan state time-wait dport = :{} | wc -l"
 _LOOPBACK = re.compile(r"(127\.|\[::1\]|\[::ffff:127\.)")
 _DROPS = re.compile(r"skmem:\(.*?d(\d+)\)")
 
@@ -39,12 +40,12 @@ class Listener:
     `knocking`: in SYN-RECV; `lost`: connections that it could not take since it listens.
     """
 
-    address: str
     port: int
     queued: int
     backlog: int
-    knocking: int
-    lost: int
+    address: str = ""
+    knocking: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,26 @@ def _listeners(lines: list[str], knocks: dict[int, int]) -> list[Listener]:
         if not line.startswith("LISTEN"):
             continue
         _state, queued, backlog, local = line.split()[:4]
-        address, _, port = local.rpartition(":")
+        address, _, text = local.rpartition(":")
         drops = _DROPS.search(line + below)  # on the line itself where ss has room
         if not drops:
             raise ValueError(f"no skmem: {line}")
-        knocking = knocks.get(int(port), 0)
-        found.append(
-            Listener(address, int(port), int(queued), int(backlog), knocking, int(drops[1]))
-        )
+        port, lost = int(text), int(drops[1])
+        knocking = knocks.get(port, 0)
+        found.append(Listener(port, int(queued), int(backlog), address, knocking, lost))
     return found
+
+
+def backlog(found: list[Listener], port: int) -> int:
+    """The limit of the accept queue on a port; 0 when nothing listens there."""
+    return next((one.backlog for one in found if one.port == port), 0)
+
+
+def half_open(machine: Shell, port: int) -> int:
+    """Connections to a port that were answered with a SYN-ACK and not yet confirmed."""
+    return next((one.knocking for one in read(machine).listeners if one.port == port), 0)
+
+
+def time_wait(machine: Shell, port: int) -> int:
+    """Connections to this port in TIME_WAIT on the side that had opened them: each keeps a port."""
+    return int(machine.must(TIME_WAIT.format(port)))

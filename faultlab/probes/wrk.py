@@ -38,11 +38,6 @@ class Load:
         return (self.requests - self.non_2xx - self.refused) / self.seconds
 
     @property
-    def all_per_second(self) -> float:
-        """Requests a second that were answered at all, errors included."""
-        return self.requests / self.seconds
-
-    @property
     def failed_share(self) -> float:
         """Share of all requests that failed or timed out, 0 to 1."""
         failed = self.non_2xx + self.timeouts + self.socket_errors

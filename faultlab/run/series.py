@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from faultlab.run.timeline import SECONDS
 
 Line = list[float | None]
+Numbers = Mapping[str, float]
 Samples = dict[str, list[dict[str, Any]]]
 
 
@@ -137,53 +137,28 @@ def _points(samples: Samples) -> Iterator[tuple[Kind, str, list[tuple[float, flo
     for kind in _HOST:
         yield kind, kind.name, list(_of_host(hosts, kind.of))
     for machine, each in samples.items():
+        parts = [(sample["t"], sample.get("network", {})) for sample in each]
         for kind in _NETWORK:
-            pick = _picker(kind, _network)
-            yield kind, kind.name.format(machine), list(_values(each, kind, pick))
-        roles = {role: None for sample in each for role in sample.get("containers", {})}
-        for role in roles:
+            yield kind, kind.name.format(machine), list(_values(kind, parts))
+        for role in {role: None for sample in each for role in sample.get("containers", {})}:
+            parts = [(s["t"], s.get("containers", {}).get(role, {})) for s in each]
             for kind in _CONTAINER:
-                pick = _picker(kind, partial(_container, role))
-                yield kind, kind.name.format(role), list(_values(each, kind, pick))
+                yield kind, kind.name.format(role), list(_values(kind, parts))
 
 
-def _network(sample: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = sample.get("network", {})
-    return found
-
-
-def _container(role: str, sample: dict[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = sample.get("containers", {}).get(role, {})
-    return found
-
-
-def _picker(
-    kind: Kind, part: Callable[[dict[str, Any]], Mapping[str, float]]
-) -> Callable[[dict[str, Any]], float | None]:
-    def pick(sample: dict[str, Any]) -> float | None:
-        numbers = part(sample)
-        names = kind.of.split("+")
-        if any(name not in numbers for name in names):
-            return None
-        return sum(numbers[name] for name in names)
-
-    return pick
-
-
-def _values(
-    samples: Sequence[dict[str, Any]], kind: Kind, pick: Callable[[dict[str, Any]], float | None]
-) -> Iterator[tuple[float, float]]:
+def _values(kind: Kind, parts: Iterable[tuple[float, Numbers]]) -> Iterator[tuple[float, float]]:
+    names = kind.of.split("+")
     before: tuple[float, float] | None = None
-    for sample in samples:
-        value = pick(sample)
-        if value is None:
+    for t, numbers in parts:
+        if any(name not in numbers for name in names):
             before = None
-        elif not kind.counter:
-            yield sample["t"], kind.factor * value
-        else:
-            if before and value >= before[1] and sample["t"] > before[0]:
-                yield sample["t"], kind.factor * (value - before[1]) / (sample["t"] - before[0])
-            before = (sample["t"], value)
+            continue
+        value = sum(numbers[name] for name in names)
+        if not kind.counter:
+            yield t, kind.factor * value
+        elif before and value >= before[1] and t > before[0]:
+            yield t, kind.factor * (value - before[1]) / (t - before[0])
+        before = (t, value)
 
 
 def _of_host(samples: Sequence[dict[str, Any]], name: str) -> Iterator[tuple[float, float]]:

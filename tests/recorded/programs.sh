@@ -8,12 +8,15 @@ on() { docker exec "$stack-$1" sh -c "$2"; }
 back() { docker exec -d "$stack-$1" sh -c "$2"; }
 # keep PROBE/NAME MACHINE COMMAND: its standard output, whatever its exit code
 keep() { mkdir -p "${1%/*}" && { on "$2" "$3" 2>/dev/null || true; } >"$1.txt"; }
+# probe PROBE/NAME MACHINE CONSTANT: what the command in this constant of the probe prints
+probe() {
+    keep "$1" "$2" "$(../../.venv/bin/python -c "from faultlab.probes import ${1%/*} as probe; print(probe.$3)")"
+}
+link() { probe "interface/$1" web COMMAND; }
 syn() { keep "hping3/$1" client "hping3 -S -p $2 2>&1"; }
 get() { keep "curl/$1" client "curl -sS -o /dev/null --max-time 3 -w '%{json}' $2"; }
 wrk() { keep "wrk/$1" client "wrk -t2 -s /usr/local/share/wrk/json.lua --timeout 1s $2 2>&1"; }
-link() { keep "interface/$1" web "ip -json -statistics link show dev eth0"; }
 rules() { keep "iptables/$1" web "iptables -w 5 -nvxL"; }
-qdisc() { keep "qdisc/$1" web "tc -json -s qdisc show dev $2"; }
 state() { mkdir -p container && docker inspect -f '{{json .State}}' "$2" >"container/$1.txt"; }
 route() { mkdir -p route && unshare -rn sh -ec "ip link set lo up; $2" >"route/$1.txt"; }
 mss() {

@@ -69,10 +69,11 @@ class Network:
                 self.dropped += 0 if self.fits else 6
                 out = recorded("curl/healthy" if self.fits else "curl/mtu")
             case ["ip", "-json", *_]:
-                read = json.loads(recorded("interface/healthy"))
-                read[0]["mtu"] = self.mtu
-                read[0]["stats64"]["rx"]["dropped"] = self.dropped
-                out = json.dumps(read)
+                links, queues = recorded("interface/healthy").splitlines()
+                read = json.loads(links)
+                read[1]["mtu"] = self.mtu
+                read[1]["stats64"]["rx"]["dropped"] = self.dropped
+                out = f"{json.dumps(read)}\n{queues}\n"
             case ["echo", *words]:
                 out = " ".join(words) + "\n"
             case ["ip" | "iptables", *_]:

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.contract import Machine
+from faultlab.engine.contract import Machine, State
 from faultlab.probes import container, curl, jvm, mysql, slowlog, startup
 from tests.unit.conftest import recorded
 
@@ -122,13 +122,18 @@ def test_pages_one_by_one() -> None:
     assert r"%{exitcode}\n'" in typed[0]
 
 
-def test_a_container_that_ends_a_bit_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = container.State(running=False, exit_code=137, oom_killed=True, restarts=0)
-    states = [container.State(True, 0, False, 0)] * 2 + [ended]
-    monkeypatch.setattr(container, "state", lambda _machine: states.pop(0))
-    assert container.settled(cast("Machine", None), 5) == ended
+def test_a_container_that_ends_a_bit_later() -> None:
+    ended = State(running=False, exit_code=137, oom_killed=True, restarts=0)
+    states = [State(True, 0, False, 0)] * 2 + [ended]
+
+    class Ending:
+        @property
+        def state(self) -> State:
+            return states.pop(0)
+
+    assert container.settled(cast("Machine", Ending()), 5) == ended
 
 
-def test_a_container_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "state", lambda _machine: container.State(True, 0, False, 0))
-    assert container.settled(cast("Machine", None), 0).running
+def test_a_container_that_goes_on() -> None:
+    runs = SimpleNamespace(state=State(True, 0, False, 0))
+    assert container.settled(cast("Machine", runs), 0).running

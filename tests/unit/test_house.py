@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.unit.conftest import REPO
 
 PACKAGE = REPO / "faultlab"
@@ -58,6 +60,15 @@ def imported(module: str) -> Iterator[str]:
                 yield from (a.name for a in names if a.name.split(".")[0] == "faultlab")
             case ast.Call(func=ast.Name(id="Later"), args=[ast.Constant(value=str(name))]):
                 yield name
+
+
+def strings(module: str) -> Iterator[str]:
+    """The texts in a module that can be a command or a pattern, and are no docstrings."""
+    nodes = list(ast.walk(tree(module)))
+    said = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in said:
+            yield node.value
 
 
 def folder(name: str) -> str:
@@ -148,3 +159,21 @@ def test_no_setting_goes_by_the_environment() -> None:
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
                 found += [module] if ast.unparse(node.value) == "os.environ" else []
     assert not found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("ip -json", "tc -json", "nstat -j", "ss -Hl", "iptables -w", "&& conntrack -S"),
+        *("/proc/stat", "/proc/meminfo", "/proc/vmstat", "/proc/diskstats", "cgi-fcgi"),
+        *("cd /sys/fs/cgroup", "total=", "SHOW GLOBAL STATUS", "sysctl -a"),
+    ],
+)
+def test_one_module_reads_a_source(source: str) -> None:
+    """Others call it. A bundle copies sources for other tools, and reads none."""
+    found = [
+        module
+        for module in MODULES
+        if any(source in text for text in strings(module)) and not module.endswith(".recording")
+    ]
+    assert len(found) == 1

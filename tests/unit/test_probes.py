@@ -12,42 +12,35 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.container import DockerMachine
-from faultlab.engine.contract import Machine
+from faultlab.engine.contract import Machine, State
 from faultlab.probes import (
     ab,
     capture,
     cgroup,
     conntrack,
-    container,
-    cpu,
     curl,
     fpm,
+    host,
     hping3,
     interface,
     iptables,
-    link,
     memcaslap,
     mysql,
     mysqlslap,
     nstat,
     ping,
-    qdisc,
-    ss,
+    sockets,
     tls,
-    vmstat,
     wrk,
 )
 from faultlab.probes.ab import Visits
-from faultlab.probes.container import State
-from faultlab.probes.cpu import Cpu
+from faultlab.probes.cgroup import Cpu
 from faultlab.probes.curl import Page
+from faultlab.probes.host import Memory
 from faultlab.probes.hping3 import Flood, Handshakes
-from faultlab.probes.interface import Interface
+from faultlab.probes.interface import Interface, Link, Qdisc
 from faultlab.probes.iptables import Rule
-from faultlab.probes.link import Link
-from faultlab.probes.qdisc import Qdisc
-from faultlab.probes.ss import Listener, Summary
-from faultlab.probes.vmstat import Memory
+from faultlab.probes.sockets import Listener
 from faultlab.probes.wrk import Load
 from tests.unit.conftest import recorded
 
@@ -60,7 +53,11 @@ def test_ab_counts_those_who_got_in_before_nobody_did() -> None:
 
 
 def test_conntrack() -> None:
-    assert conntrack.parse(recorded("conntrack/full")) == conntrack.Table(200, 6000)
+    """The output of a full table was recorded without its limit."""
+    assert conntrack.parse(recorded("conntrack/fill")) == conntrack.Table(3, 0, 262144)
+    entries, _, counters = recorded("conntrack/full").partition("\n")
+    found = conntrack.parse(f"{entries}\n200\n{counters}")
+    assert found == conntrack.Table(200, 6000, 200)
 
 
 @pytest.mark.parametrize(("name", "sent", "answered"), [("healthy", 20, 20), ("lossy", 100, 64)])
@@ -182,9 +179,18 @@ def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
         hping3.flood(machine, "web", seconds=1)
 
 
+def eth0(name: str) -> Interface:
+    return interface.parse(recorded(f"interface/{name}"))["eth0"]
+
+
 def test_interface() -> None:
-    assert interface.parse(recorded("interface/healthy")) == Interface(1500, 40714, 0, 40547, 0)
-    assert interface.parse(recorded("interface/mtu")) == Interface(100, 57869, 6, 57630, 0)
+    lo = interface.parse(recorded("interface/healthy"))["lo"]
+    assert (lo.mtu, lo.up, lo.qdisc.kind) == (65536, True, "noqueue")
+    noqueue = Qdisc("noqueue")
+    assert eth0("mtu") == Interface(
+        100, 38493, 5, 37919, 0, rx_bytes=3956030, tx_bytes=16505417, qdisc=noqueue
+    )
+    assert eth0("mtu").lost == 5
 
 
 def test_iptables() -> None:
@@ -228,43 +234,36 @@ def test_nstat_reads_what_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("name", "root"),
     [
-        ("none", Qdisc("noqueue", 0, 0, 0, 0, 0, 0)),
-        ("no-device", Qdisc("none", 0, 0, 0, 0, 0, 0)),
-        ("tbf", Qdisc("tbf", 649, 0, 1788, 268848, 1761, 1_000_000)),
-        ("htb", Qdisc("htb", 614, 121, 590, 255192, 0, 0)),  # the root, not the tbf below it
+        ("healthy", Qdisc("noqueue")),
+        ("tbf", Qdisc("tbf", 908, 0, 2562, 271878, 12420, 1_000_000, 40)),
+        ("htb", Qdisc("htb", 664, 127, 641, 269649, 0, 0)),  # the root, not the tbf below it
     ],
 )
 def test_qdisc(name: str, root: Qdisc) -> None:
-    assert qdisc.parse(recorded(f"qdisc/{name}")) == root
+    assert eth0(name).qdisc == root
 
 
-def test_ss_listeners() -> None:
-    found = ss.parse_listeners(recorded("ss/listeners"))
-    assert sorted(found, key=lambda one: one.port)[:2] == [
-        Listener(80, 0, 511),
-        Listener(9000, 0, 4096),
-    ]
-    assert len(found) == 3  # the third is Docker's own resolver
+def test_listeners() -> None:
+    found = sockets.parse(recorded("sockets/many")).listeners
+    assert len(found) == 64
+    ports = {one.port: one.address for one in found}
+    assert {80, 7001, 7030, 17001, 17030} <= ports.keys()  # IPv4, and IPv6 as `*:17001`
+    assert ports[7100] == "[fe80::42:c6ff:fe12:3]%eth0"
+    assert Listener(80, 0, 511, "0.0.0.0", lost=240) in found
 
 
-def test_ss_with_many_listeners() -> None:
-    found = ss.parse_listeners(recorded("ss/many"))
-    assert len(found) == 65
-    ports = {one.port for one in found}
-    assert {80, 7001, 7030, 17001, 17030} <= ports  # IPv4, and IPv6 as `*:17001`
-    assert 7100 in ports  # `[fe80::42:c6ff:fe12:3]%eth0:7100`
+@pytest.mark.parametrize(("name", "backlog"), [("many", 511), ("port-range", 10)])
+def test_backlog(name: str, backlog: int) -> None:
+    found = sockets.parse(recorded(f"sockets/{name}")).listeners
+    assert sockets.backlog(found, 80) == backlog
+    assert sockets.backlog(found, 81) == 0
 
 
-@pytest.mark.parametrize(("name", "backlog"), [("many", 511), ("somaxconn", 10)])
-def test_ss_backlog(name: str, backlog: int) -> None:
-    found = ss.parse_listeners(recorded(f"ss/{name}"))
-    assert ss.backlog(found, 80) == backlog
-    assert ss.backlog(found, 81) == 0
-
-
-def test_ss_summary() -> None:
-    assert ss.parse_summary(recorded("ss/summary")) == Summary(0, 13963)
-    assert ss.parse_summary(recorded("ss/time-wait")) == Summary(109, 33381)
+def test_half_open() -> None:
+    """Two connections to port 80 wait for the last word of their client."""
+    out = recorded("sockets/many") + "knocks 80 2\n"
+    machine = cast("Machine", SimpleNamespace(must=lambda _command: out))
+    assert (sockets.half_open(machine, 80), sockets.half_open(machine, 81)) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_wrk_counts_good_answers() -> None:
     """With 51 ports the requests a second double; those that were answered well do not."""
     healthy = wrk.parse(recorded("wrk/healthy"), 20)
     faulty = wrk.parse(recorded("wrk/port-range"), 200)
-    assert faulty.all_per_second > 2 * healthy.all_per_second
+    assert faulty.requests / faulty.seconds > 2 * healthy.requests / healthy.seconds
     assert faulty.good_per_second == pytest.approx((54041 - 46268) / 2.030835)
     assert wrk.parse(recorded("wrk/refused"), 20).good_per_second == 0
 
@@ -349,15 +348,15 @@ def test_the_state_of_a_container(name: str, state: State) -> None:
     inspected: Any = SimpleNamespace(attrs=attrs, labels={}, id="x", reload=lambda: None)
     docker: Any = SimpleNamespace(errors=nullcontext)
     machine = DockerMachine("nginx", inspected, docker, docker, 1.0)
-    assert container.state(machine) == state
+    assert dataclasses.replace(machine.state, started="") == state
 
 
 def test_processors() -> None:
-    healthy = vmstat.parse_processors(recorded("vmstat/processors"))
-    assert healthy == vmstat.Processors(2571813, 2130582)
-    later = vmstat.Processors(healthy.busy + 150, healthy.idle + 50)
-    assert vmstat.busy_percent(healthy, later) == 75
-    assert vmstat.busy_percent(healthy, healthy) == 0
+    now = host.parse_processors(recorded("host/cpu"))
+    assert now == host.Processors(2783196, 2147910, 2, 19, 6151.157336)
+    later = dataclasses.replace(now, busy=now.busy + 150, idle=now.idle + 50)
+    assert later.busy_percent_since(now) == 75
+    assert now.busy_percent_since(now) == 0
 
 
 def test_fpm() -> None:
@@ -365,12 +364,12 @@ def test_fpm() -> None:
     assert (static.mode, static.active, static.idle) == ("static", 1, 23)
     full = fpm.parse(recorded("fpm/full"))
     assert full == fpm.Status("dynamic", 5, 0, 29, 98, 1, 0)
-    with pytest.raises(CannotRun, match="PHP-FPM gave no status: 'File not found"):
+    with pytest.raises(CannotRun, match="PHP-FPM printed no JSON: 'File not found"):
         fpm.parse("File not found.\n")
 
 
-def test_vmstat() -> None:
-    healthy = vmstat.parse(recorded("vmstat/healthy"))
+def test_memory() -> None:
+    healthy = host.parse_memory(recorded("host/memory-idle"))
     assert healthy == Memory(
         total=1252880,
         free=451420,
@@ -379,8 +378,10 @@ def test_vmstat() -> None:
         swapped_in=42642,
         swapped_out=123487,
         major_faults=19985,
+        swap_total=0,
+        killed=0,
     )
-    swapping = vmstat.parse(recorded("vmstat/swapping"))
+    swapping = host.parse_memory(recorded("host/memory-swapping"))
     assert swapping == Memory(
         total=1252880,
         free=76564,
@@ -389,6 +390,8 @@ def test_vmstat() -> None:
         swapped_in=21259,
         swapped_out=100965,
         major_faults=12874,
+        swap_total=2097148,
+        killed=0,
     )
     assert healthy.available_percent == pytest.approx(41.7, abs=0.1)
     assert swapping.available_percent == pytest.approx(5.4, abs=0.1)
@@ -518,12 +521,12 @@ def test_mysqlslap_without_a_result(out: str) -> None:
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("plain", Link(111470866, 10e9)),  # the interface's own speed
-        ("tbf", Link(9465022, 100e6)),
+        ("mtu", Link(16505417, 10e9)),  # the speed of a veth
+        ("tbf", Link(271878, 1e6)),
     ],
 )
 def test_link(name: str, found: Link) -> None:
-    assert link.parse(recorded(f"link/{name}")) == found
+    assert eth0(name).link == found
 
 
 def test_how_full_a_link_is() -> None:
@@ -531,15 +534,9 @@ def test_how_full_a_link_is() -> None:
     assert Link(6_250_000, 1e9).used_percent_since(Link(0, 1e9), 0.5) == pytest.approx(10)
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("v1", Cpu(0.471994448, 2)),
-        ("v2", Cpu(28102.055797, 2)),
-    ],
-)
-def test_cpu(name: str, found: Cpu) -> None:
-    assert cpu.parse(recorded(f"cpu/{name}")) == found
+def test_the_processor_time_of_a_daemon() -> None:
+    free = cgroup.parse(recorded("cgroup/v1"))
+    assert free.time == Cpu(free.cpu, 2)
 
 
 def test_how_busy_a_daemon_keeps_the_processors() -> None:

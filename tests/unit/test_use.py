@@ -21,7 +21,7 @@ from faultlab.observe.use import limits, namespace, rows, sections
 from faultlab.observe.use import table as use
 from faultlab.observe.use.cells import Row, Value, blank, in_bytes, short
 from faultlab.observe.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
-from faultlab.probes import cgroup, conntrack, descriptors, fpm, host, mysql, network, sockets
+from faultlab.probes import cgroup, descriptors, fpm, host, interface, mysql, sockets
 from faultlab.run import placement
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Result, Run, recorded
@@ -210,16 +210,10 @@ def test_a_quota_that_throttles_and_a_limit_that_kills() -> None:
     assert [limit.part for limit, _ in limits.crossed(memory)] == ["utilisation", "errors"]
 
 
-def test_network() -> None:
-    lo, eth0 = network.parse(recorded("network/tbf"))
-    assert (lo.name, lo.qdisc, lo.rate) == ("lo", "noqueue", None)
-    assert (eth0.qdisc, eth0.rate, eth0.waiting) == ("tbf", 1_000_000, 40)
-
-
 def test_a_shaped_link_that_is_full_is_marked() -> None:
-    _, eth0 = network.parse(recorded("network/tbf"))
-    before = Section(recorded("network/tbf"), 0, 1.0)
-    text = before.out.replace(f'"bytes":{eth0.sent}', f'"bytes":{eth0.sent + 245000}')
+    before = Section(recorded("interface/tbf"), 0, 1.0)
+    sent = interface.parse(before.out)["eth0"].tx_bytes
+    text = before.out.replace(f'"bytes":{sent}', f'"bytes":{sent + 245000}')
     found = Looks({"network": before}, {"network": Section(text, 0, 3.0)})
     row = next(row for row in namespace.rows("web", found) if row.resource == "eth0")
     assert row.utilisation == Value(98.0, "%", "1.0 of 1.0 Mb/s")
@@ -283,14 +277,10 @@ def test_descriptors() -> None:
 
 
 def test_the_host() -> None:
-    processor = host.cpu(recorded("host/cpu"))
-    assert processor.processors == 2
-    assert 0 < processor.busy < processor.ticks
-    assert processor.wait is not None
-    memory = host.memory(recorded("host/memory"))
-    assert memory.swap_total == 0 and 0 < memory.sizes.available < memory.sizes.total
-    assert set(host.disks(recorded("host/disks"))) == {"vda"}
-    space = host.space(recorded("host/space"))
+    memory = host.parse_memory(recorded("host/memory"))
+    assert memory.swap_total == 0 and 0 < memory.available < memory.total
+    assert set(host.parse_disks(recorded("host/disks"))) == {"vda"}
+    space = host.parse_space(recorded("host/space"))
     assert space.used > 0 and space.free > 0
 
 
@@ -300,17 +290,11 @@ def test_the_host() -> None:
 def test_whole_disks_only(name: str) -> None:
     line = " 254 0 {} 10 0 80 5 10 0 80 5 0 9 10 0 0 0 0 0 0\n"
     lines = [line.format(one) for one in ("vda", "nvme0n1", "mmcblk0", "sdb", name)]
-    assert set(host.disks("".join(lines))) == {"vda", "nvme0n1", "mmcblk0", "sdb"}
-
-
-def test_conntrack() -> None:
-    assert conntrack.fill(recorded("conntrack/fill")).most == 262144
-    count, _, counters = recorded("conntrack/full").partition("\n")
-    assert conntrack.fill(f"{count}\n200\n{counters}") == conntrack.Fill(200, 200, 6000)
+    assert set(host.parse_disks("".join(lines))) == {"vda", "nvme0n1", "mmcblk0", "sdb"}
 
 
 def test_fpm() -> None:
-    got = fpm.parse_fastcgi(recorded("fpm/fastcgi"))
+    got = fpm.parse(recorded("fpm/fastcgi"))
     assert (got.active, got.idle, got.listen_queue) == (1, 23, 0)
 
 
@@ -319,7 +303,7 @@ def pool(before: fpm.Status, after: fpm.Status) -> Row:
 
 
 def test_a_pool_without_a_free_worker() -> None:
-    idle = fpm.parse_fastcgi(recorded("fpm/fastcgi"))
+    idle = fpm.parse(recorded("fpm/fastcgi"))
     full = replace(idle, active=5, idle=0, listen_queue=194, max_children_reached=1)
     assert pool(idle, idle).utilisation.text == "0 of 24 busy"
     row = pool(full, full)

@@ -80,6 +80,13 @@ def count(number: float, word: str) -> Value:
     return Value(number, word, f"{short(number)} {word}")
 
 
+def grown(before: int | None, after: int | None, word: str) -> Value:
+    """`12 dropped` since the first look, where the kernel counts it."""
+    if before is None or after is None:
+        return blank(NOT_COUNTED)
+    return count(after - before, word)
+
+
 def of(part: float, whole: float, word: str = "") -> Value:
     """`51 of 51 busy`; the number is the share in percent."""
     share = 100 * part / whole if whole else 0.0

@@ -30,23 +30,21 @@ class Limit:
 
 
 _MIXIN = "node-exporter's node-mixin"
+_THROTTLED = "kubernetes-mixin, CPUThrottlingHigh: 25% of the periods"
+_MEMORY = f"{_MIXIN}, NodeMemoryHighUtilization: 90%"
+_ENTRIES = f"{_MIXIN}, NodeHighNumberConntrackEntriesUsed: 75%"
+_FILES = f"{_MIXIN}, NodeFileDescriptorLimit: 90%"
+_PAGE = "whoever comes waits for a whole page of somebody else"
+_PAGES = "MySQL manual: with a proper size, Innodb_buffer_pool_wait_free is small"
+_CHANCE = "vmstat's si: now and then a page comes back by chance"
+_REQUESTS = f"{_MIXIN}, NodeDiskIOSaturation: 10 requests"
+_SPACE = f"{_MIXIN}, NodeFilesystemAlmostOutOfSpace: 5% left"
+_BUSY = "all workers are busy and as many again wait: {}"
 
 LIMITS = (
     Limit("daemon", "errors", 1, "it is not running: {}"),
-    Limit(
-        "cpu quota",
-        "saturation",
-        25,
-        "its quota stopped it: {}",
-        "kubernetes-mixin, CPUThrottlingHigh: 25% of the periods",
-    ),
-    Limit(
-        "memory",
-        "utilisation",
-        90,
-        "its limit is near: {}",
-        f"{_MIXIN}, NodeMemoryHighUtilization: 90%",
-    ),
+    Limit("cpu quota", "saturation", 25, "its quota stopped it: {}", _THROTTLED),
+    Limit("memory", "utilisation", 90, "its limit is near: {}", _MEMORY),
     Limit("memory", "errors", 1, "the OOM killer was here: {}"),
     Limit("link", "utilisation", 90, "the link is full: {}"),
     Limit("link", "saturation", 1, "its queue drops packets: {}"),
@@ -56,70 +54,21 @@ LIMITS = (
     Limit("listen", "saturation", 1, "connections found no place in the accept queue: {}"),
     Limit("knocks", "saturation", 1, "SYNs found no place: {}"),
     Limit("ports", "utilisation", 90, "local ports run out: {}"),
-    Limit(
-        "conntrack",
-        "utilisation",
-        75,
-        "the table fills up: {}",
-        f"{_MIXIN}, NodeHighNumberConntrackEntriesUsed: 75%",
-    ),
+    Limit("conntrack", "utilisation", 75, "the table fills up: {}", _ENTRIES),
     Limit("conntrack", "errors", 1, "no place for a new connection: {}"),
     Limit("filter", "errors", 1, "a rule drops packets: {}"),
-    Limit(
-        "files",
-        "utilisation",
-        90,
-        "a process has hardly any files left: {}",
-        f"{_MIXIN}, NodeFileDescriptorLimit: 90%",
-    ),
-    Limit(
-        "pool",
-        "saturation",
-        100,
-        "all workers are busy and as many again wait: {}",
-        "whoever comes waits for a whole page of somebody else",
-        used=100,
-    ),
+    Limit("files", "utilisation", 90, "a process has hardly any files left: {}", _FILES),
+    Limit("pool", "saturation", 100, _BUSY, _PAGE, used=100),
     Limit("pool", "errors", 1, "no worker could be had: {}"),
     Limit("sessions", "utilisation", 85, "sessions run out: {}", "MySQLTuner: 85%"),
     Limit("sessions", "errors", 1, "logins fail: {}"),
-    Limit(
-        "buffer pool",
-        "saturation",
-        1,
-        "no page was free: {}",
-        "MySQL manual: with a proper size, Innodb_buffer_pool_wait_free is small",
-    ),
+    Limit("buffer pool", "saturation", 1, "no page was free: {}", _PAGES),
     Limit("row locks", "saturation", 1, "somebody always waits for a row: {}"),
-    Limit(
-        "host memory",
-        "utilisation",
-        90,
-        "hardly any memory is left: {}",
-        f"{_MIXIN}, NodeMemoryHighUtilization: 90%",
-    ),
+    Limit("host memory", "utilisation", 90, "hardly any memory is left: {}", _MEMORY),
     Limit("host memory", "errors", 1, "the OOM killer was here: {}"),
-    Limit(
-        "swap",
-        "saturation",
-        10,
-        "programs wait for their own memory: {}",
-        "vmstat's si: now and then a page comes back by chance",
-    ),
-    Limit(
-        "disk",
-        "saturation",
-        10,
-        "requests queue: {}",
-        f"{_MIXIN}, NodeDiskIOSaturation: 10 requests",
-    ),
-    Limit(
-        "space",
-        "utilisation",
-        95,
-        "the file system is nearly full: {}",
-        f"{_MIXIN}, NodeFilesystemAlmostOutOfSpace: 5% left",
-    ),
+    Limit("swap", "saturation", 10, "programs wait for their own memory: {}", _CHANCE),
+    Limit("disk", "saturation", 10, "requests queue: {}", _REQUESTS),
+    Limit("space", "utilisation", 95, "the file system is nearly full: {}", _SPACE),
 )
 
 

@@ -14,18 +14,24 @@ from faultlab.observe.use.cells import (
     Value,
     blank,
     count,
+    grown,
     of,
     row,
     short,
     unread,
 )
 from faultlab.observe.use.sections import Looks, Pair, Unread
-from faultlab.probes import conntrack, descriptors, iptables, network, nstat, sockets
+from faultlab.probes import conntrack, descriptors, interface, iptables, nstat, sockets
+from faultlab.probes.interface import Interface
+from faultlab.probes.sockets import Listener, Sockets
+
+Counters = Pair[dict[str, int]] | Unread  # of nstat
+States = Pair[Sockets] | Unread
 
 
 def rows(at: str, looks: Looks) -> Iterator[Row]:
     """All of them, read on the machine `at`."""
-    links = looks.pair("network", network.parse)
+    links = looks.pair("network", interface.parse)
     tcp = looks.pair("sockets", sockets.parse)
     counters = looks.pair("counters", nstat.parse)
     yield from _links(at, links)
@@ -34,38 +40,39 @@ def rows(at: str, looks: Looks) -> Iterator[Row]:
     yield _knocks(at, counters, tcp)
     yield _ports(at, tcp)
     yield _time_wait(at, counters, tcp)
-    yield _tracked(at, looks.pair("conntrack", conntrack.fill))
+    yield _tracked(at, looks.pair("conntrack", conntrack.parse))
     yield _filtered(at, looks.pair("filter", _rules))
     yield _files(at, looks.pair("files", descriptors.parse))
 
 
-def _links(at: str, pair: Pair[list[network.Link]] | Unread) -> Iterator[Row]:
+def _links(at: str, pair: Pair[dict[str, Interface]] | Unread) -> Iterator[Row]:
     """The network interfaces of a machine that are up."""
     if isinstance(pair, Unread):
         yield unread(("interfaces", "link", at, "ip -s link show"), pair)
         return
-    before = {link.name: link for link in pair.before}
-    for link in pair.after:
-        command = f"ip -s link show {link.name}; tc -s qdisc show dev {link.name}"
-        both = Pair(before.get(link.name, link), link, pair.seconds)
-        yield row((link.name, "link", at, command), both, _link)
+    for name, now in pair.after.items():
+        command = f"ip -s link show {name}; tc -s qdisc show dev {name}"
+        both = Pair(pair.before.get(name, now), now, pair.seconds)
+        if now.up:
+            yield row((name, "link", at, command), both, _link)
 
 
-def _link(pair: Pair[network.Link]) -> Cells:
+def _link(pair: Pair[Interface]) -> Cells:
     before, after = pair.before, pair.after
-    received = 8 * (after.received - before.received) / pair.seconds
-    sent = 8 * (after.sent - before.sent) / pair.seconds
-    if after.rate:
-        text = f"{_bits(sent, after.rate)} of {_bits(after.rate, after.rate)}"
-        used = Value(100 * sent / after.rate, "%", f"{text} {_unit(after.rate)}")
+    received = 8 * (after.rx_bytes - before.rx_bytes) / pair.seconds
+    sent = 8 * (after.tx_bytes - before.tx_bytes) / pair.seconds
+    rate = after.qdisc.rate
+    if rate:
+        text = f"{_bits(sent, rate)} of {_bits(rate, rate)} {_unit(rate)}"
+        used = Value(100 * sent / rate, "%", text)
     else:
         most = max(received, sent)
         text = f"{_bits(received, most)} in {_bits(sent, most)} out {_unit(most)}"
         used = Value(None, "", text, "a virtual link has no speed of its own")
-    lost = after.queue_lost - before.queue_lost
+    lost = after.qdisc.dropped - before.qdisc.dropped
     queue = Value(lost, "packets", f"{short(lost)} lost in queue")
-    if not lost and max(after.waiting, before.waiting):
-        queue = Value(0, "packets", f"{short(max(after.waiting, before.waiting))} waiting")
+    if not lost and (waiting := max(after.qdisc.waiting, before.qdisc.waiting)):
+        queue = Value(0, "packets", f"{short(waiting)} waiting")
     return used, queue, count(after.lost - before.lost, "dropped")
 
 
@@ -79,9 +86,7 @@ def _bits(number: float, most: float) -> str:
     return f"{value:.{0 if value >= 10 or not value else 1}f}"
 
 
-def _tcp(
-    at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
-) -> Row:
+def _tcp(at: str, counters: Counters, states: States) -> Row:
     """Segments that had to be sent again."""
     names = "TcpOutSegs", "TcpRetransSegs", "TcpInErrs"
     if isinstance(states, Unread):
@@ -102,26 +107,21 @@ def _tcp(
 
 def _grew(pair: Pair[dict[str, int]], name: str) -> int | None:
     """Growth of a counter of nstat; None when this kernel does not have it."""
-    if name not in pair.before or name not in pair.after:
-        return None
-    return pair.after[name] - pair.before[name]
+    known = name in pair.before and name in pair.after
+    return pair.after[name] - pair.before[name] if known else None
 
 
-def _growth(pair: Pair[dict[str, int]] | Unread, word: str, *names: str) -> Value:
-    """Growth of counters of nstat, summed up."""
+def _growth(pair: Counters, word: str, name: str) -> Value:
+    """Growth of a counter of nstat as a cell."""
     if isinstance(pair, Unread):
         return blank(pair.why)
-    grown = [_grew(pair, name) for name in names]
-    known = [number for number in grown if number is not None]
-    return count(sum(known), word) if len(known) == len(names) else blank(NOT_COUNTED)
+    return grown(pair.before.get(name), pair.after.get(name), word)
 
 
 _DOCKERS = "127.0.0.11"  # Docker's resolver, in every network namespace
 
 
-def _listeners(
-    at: str, counters: Pair[dict[str, int]] | Unread, pair: Pair[sockets.Sockets] | Unread
-) -> Iterator[Row]:
+def _listeners(at: str, counters: Counters, pair: States) -> Iterator[Row]:
     """The accept queue of each listening socket.
 
     The kernel counts overflows for all sockets together, and for each socket whatever it has lost,
@@ -140,20 +140,12 @@ def _listeners(
         if over.number is not None:
             over = count(min(lost, over.number), "overflows")
         command = f"ss -ltnm 'sport = :{now.port}'; nstat -asz TcpExtListenOverflows"
-        yield Row(
-            f"listen :{now.port}",
-            "listen",
-            at,
-            command,
-            of(max(now.queued, was.queued), now.backlog, "queued"),
-            over,
-            blank("a connection without a place is counted once: as saturation"),
-        )
+        used = of(max(now.queued, was.queued), now.backlog, "queued")
+        once = blank("a connection without a place is counted once: as saturation")
+        yield Row(f"listen :{now.port}", "listen", at, command, used, over, once)
 
 
-def _knocks(
-    at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
-) -> Row:
+def _knocks(at: str, counters: Counters, states: States) -> Row:
     """SYNs that were answered and wait for the last word of the client.
 
     ListenDrops counts whatever a listener turned away; without those that found the accept queue
@@ -164,8 +156,8 @@ def _knocks(
     used = blank(states.why) if isinstance(states, Unread) else blank("nothing listens here")
     if isinstance(states, Pair):
         both = [*states.before.listeners, *states.after.listeners]
-        full = max(both, key=_knocked, default=None)
-        used = of(full.knocking, full.backlog) if full else used
+        if full := max(both, key=_knocked, default=None):
+            used = of(full.knocking, full.backlog)
 
     def cells(pair: Pair[dict[str, int]]) -> Cells:
         lost, over = _grew(pair, "TcpExtListenDrops"), _grew(pair, "TcpExtListenOverflows")
@@ -178,34 +170,32 @@ def _knocks(
     return row(("SYN_RECV", "knocks", at, command), counters, cells)
 
 
-def _knocked(one: sockets.Listener) -> tuple[float, int]:
+def _knocked(one: Listener) -> tuple[float, int]:
     return one.knocking / max(one.backlog, 1), -one.backlog
 
 
-def _ports(at: str, pair: Pair[sockets.Sockets] | Unread) -> Row:
+def _ports(at: str, pair: States) -> Row:
     """Local ports towards the destination that has the most connections."""
     fuller = _fuller(pair) if isinstance(pair, Pair) else None
     to = f" dst {fuller.peer}" if fuller and fuller.peer else ""
     command = f"sysctl net.ipv4.ip_local_port_range; ss -Htan{to} | wc -l"
     unknown = "the kernel does not count a connect() without a port; the program gets the error"
 
-    def cells(pair: Pair[sockets.Sockets]) -> Cells:
+    def cells(pair: Pair[Sockets]) -> Cells:
         most = _fuller(pair)
         return of(most.taken, most.ports), blank("nobody waits for a port"), blank(unknown)
 
     return row(("local ports", "ports", at, command), pair, cells)
 
 
-def _fuller(pair: Pair[sockets.Sockets]) -> sockets.Sockets:
+def _fuller(pair: Pair[Sockets]) -> Sockets:
     return max(pair.before, pair.after, key=lambda one: one.taken / one.ports)
 
 
-def _time_wait(
-    at: str, counters: Pair[dict[str, int]] | Unread, states: Pair[sockets.Sockets] | Unread
-) -> Row:
+def _time_wait(at: str, counters: Counters, states: States) -> Row:
     """Connections that are over and still known."""
 
-    def cells(pair: Pair[sockets.Sockets]) -> Cells:
+    def cells(pair: Pair[Sockets]) -> Cells:
         now = pair.after.states.get("TIME-WAIT", 0)
         over = _growth(counters, "not kept", "TcpExtTCPTimeWaitOverflow")
         return of(now, pair.after.max_time_wait), over, blank("there can be none")
@@ -214,13 +204,14 @@ def _time_wait(
     return row(("TIME_WAIT", "time-wait", at, command), states, cells)
 
 
-def _tracked(at: str, pair: Pair[conntrack.Fill] | Unread) -> Row:
+def _tracked(at: str, pair: Pair[conntrack.Table] | Unread) -> Row:
     """The connection tracking table of the machine's namespace."""
 
-    def cells(pair: Pair[conntrack.Fill]) -> Cells:
-        entries = max(pair.before.entries, pair.after.entries)
-        lost = count(pair.after.lost - pair.before.lost, "dropped")
-        return of(entries, pair.after.most), blank("a full table drops: see errors"), lost
+    def cells(pair: Pair[conntrack.Table]) -> Cells:
+        before, after = pair.before, pair.after
+        lost = after.drops + after.early_drops - before.drops - before.early_drops
+        used = of(max(before.entries, after.entries), after.most)
+        return used, blank("a full table drops: see errors"), count(lost, "dropped")
 
     command = "conntrack -C; sysctl net.netfilter.nf_conntrack_max; conntrack -S"
     return row(("conntrack", "conntrack", at, command), pair, cells)

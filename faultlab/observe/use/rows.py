@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from faultlab.engine.contract import State
 from faultlab.observe.use.cells import (
-    NOT_COUNTED,
     Cells,
     Row,
     Value,
     blank,
     count,
+    grown,
     in_bytes,
     of,
     row,
@@ -47,7 +48,7 @@ _FILES = {
 
 def _cpu(pair: Pair[Cgroup]) -> Cells:
     before, after, seconds = pair.before, pair.after, pair.seconds
-    share = 100 * (after.cpu - before.cpu) / seconds / after.cpus
+    share = after.time.busy_percent_since(before.time, seconds)
     used = Value(share, "%", f"{share:.0f}% of {after.cpus:g} cpus")
     errors = blank("a cgroup counts no errors of processors")
     if not after.quota:
@@ -75,20 +76,14 @@ def _memory(pair: Pair[Cgroup]) -> Cells:
         used = Value(share, "%", f"{in_bytes(after.memory)} of {in_bytes(after.limit)}")
     return (
         used,
-        _grown(before.at_limit, after.at_limit, "at limit"),
-        _grown(before.killed, after.killed, "OOM kills"),
+        grown(before.at_limit, after.at_limit, "at limit"),
+        grown(before.killed, after.killed, "OOM kills"),
     )
 
 
-def _grown(before: int | None, after: int | None, word: str) -> Value:
-    if before is None or after is None:
-        return blank(NOT_COUNTED)
-    return count(after - before, word)
-
-
-def stopped(name: str, command: str, code: int, oom: bool) -> Row:
+def stopped(name: str, command: str, state: State) -> Row:
     """A daemon that should run and does not."""
-    text = f"exit {code}{', OOM' if oom else ''}"
+    text = f"exit {state.exit_code}{', OOM' if state.oom_killed else ''}"
     why = blank(f"{name} is not running")
     return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
 
@@ -97,7 +92,7 @@ def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
     """The workers of PHP-FPM on the machine `at`, counted without the one that answers us."""
     place = (name, "pool", at, "curl -s http://127.0.0.1/status")
     if isinstance(pair, Unread) and pair.why == NO_ANSWER:
-        silent = f"no answer in {fpm.FASTCGI_SECONDS} s"
+        silent = f"no answer in {fpm.SECONDS} s"
         return Row(*place, blank(silent), blank(silent), Value(1, "", silent))
 
     def cells(pair: Pair[fpm.Status]) -> Cells:
@@ -142,9 +137,9 @@ def database(at: str, looks: Looks) -> Iterator[Row]:
 
 def whole_host(at: str, looks: Looks) -> Iterator[Row]:
     """The kernel below all machines, whoever makes it work."""
-    processors = looks.pair("host_cpu", host.cpu)
-    memory = looks.pair("host_memory", host.memory)
-    disks = looks.pair("host_disks", host.disks)
+    processors = looks.pair("host_cpu", host.parse_processors)
+    memory = looks.pair("host_memory", host.parse_memory)
+    disks = looks.pair("host_disks", host.parse_disks)
     yield row(("cpu", "host cpu", at, "vmstat 1 2"), processors, _host_cpu)
     yield row(("memory", "host memory", at, "free -m"), memory, _host_memory)
     yield row(("swap", "swap", at, "vmstat 1 2"), memory, _swap)
@@ -154,15 +149,15 @@ def whole_host(at: str, looks: Looks) -> Iterator[Row]:
         for name, now in disks.after.items():
             both = Pair(disks.before.get(name, now), now, disks.seconds)
             yield row((f"disk {name}", "disk", at, f"iostat -dxz {name} 1 2"), both, _disk)
-    yield row(("disk space", "space", at, "df -h /"), looks.pair("host_space", host.space), _space)
+    space = looks.pair("host_space", host.parse_space)
+    yield row(("disk space", "space", at, "df -h /"), space, _space)
 
 
-def _host_cpu(pair: Pair[host.Cpu]) -> Cells:
+def _host_cpu(pair: Pair[host.Processors]) -> Cells:
     before, after = pair.before, pair.after
-    ticks = after.ticks - before.ticks
-    share = 100 * (after.busy - before.busy) / ticks if ticks else 0.0
+    share = after.busy_percent_since(before)
     return (
-        Value(share, "%", f"{share:.0f}% of {after.processors} cpus"),
+        Value(share, "%", f"{share:.0f}% of {after.count} cpus"),
         _waits(before.wait, after.wait, pair.seconds)
         or count(max(before.running, after.running), "run or wait"),
         blank("machine checks are in the kernel's log only"),
@@ -170,18 +165,18 @@ def _host_cpu(pair: Pair[host.Cpu]) -> Cells:
 
 
 def _host_memory(pair: Pair[host.Memory]) -> Cells:
-    now = pair.after.sizes
+    now = pair.after
     used = 100 - now.available_percent
     text = f"{used:.0f}% of {in_bytes(1024 * now.total)}"
-    killed = count(pair.after.killed - pair.before.killed, "OOM kills")
+    killed = count(now.killed - pair.before.killed, "OOM kills")
     return Value(used, "%", text), blank("see swap"), killed
 
 
 def _swap(pair: Pair[host.Memory]) -> Cells:
     before, now = pair.before, pair.after
     total = now.swap_total
-    used = of(now.sizes.swap_used / 1024, total / 1024, "MB") if total else blank("no swap")
-    pages = (now.sizes.swapped_in - before.sizes.swapped_in) / pair.seconds
+    used = of(now.swap_used / 1024, total / 1024, "MB") if total else blank("no swap")
+    pages = (now.swapped_in - before.swapped_in) / pair.seconds
     return used, count(pages, "pages in/s"), blank("errors of a disk are in the kernel's log only")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
@@ -26,8 +26,10 @@ from faultlab.probes import (
     descriptors,
     fpm,
     host,
+    interface,
+    iptables,
     mysql,
-    network,
+    nstat,
     sockets,
 )
 from faultlab.run import placement
@@ -38,11 +40,11 @@ _MARK = "LOOK"
 CONTAINER = {"cgroup": cgroup.COMMAND}
 MACHINE = {
     **CONTAINER,
-    "network": network.COMMAND,
+    "network": interface.COMMAND,
     "sockets": sockets.COMMAND,
-    "counters": "nstat -j -saz",
-    "conntrack": conntrack.USE,
-    "filter": "iptables -w 5 -nvxL",
+    "counters": nstat.COMMAND,
+    "conntrack": conntrack.COMMAND,
+    "filter": iptables.COMMAND,
     "files": descriptors.COMMAND,
 }
 HOST = {
@@ -52,7 +54,7 @@ HOST = {
     "host_space": host.SPACE,
 }
 # What only daemons made from this image have.
-OF_IMAGE = {"php-fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
+OF_IMAGE = {"php-fpm": {"pool": fpm.COMMAND}, "mysql": {"database": mysql.COMMAND}}
 
 
 @dataclass(frozen=True)
@@ -151,16 +153,13 @@ def rows_of(
     yield from namespace.rows(machine, looks[machine])
     for name in image:
         if name not in stopped and image[name] == "php-fpm":
-            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse_fastcgi))
+            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse))
         if name not in stopped and image[name] == "mysql":
             yield from rows.database(name, looks[name])
 
 
 def _stopped(daemon: Machine) -> Row:
-    state = daemon.state
-    return rows.stopped(
-        daemon.name, daemon.typed("logs --tail 5"), state.exit_code, state.oom_killed
-    )
+    return rows.stopped(daemon.name, daemon.typed("logs --tail 5"), daemon.state)
 
 
 def print_table(term: Terminal, table: Table) -> None:
@@ -208,9 +207,5 @@ def _json(table: Table) -> dict[str, object]:
 
 
 def _value(value: Value) -> dict[str, object]:
-    return {
-        "value": value.number,
-        "unit": value.unit,
-        "text": value.text,
-        "reason": value.reason,
-    }
+    its = asdict(value)
+    return {"value": its.pop("number"), **its}
