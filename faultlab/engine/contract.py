@@ -233,13 +233,13 @@ class Engine(ABC):
         stack: str,
         seconds: int,
         *,
-        inside: Machine | None = None,
+        whole: bool = False,
         rights: Sequence[str] = (),
     ) -> AbstractContextManager[Machine]:
         """Keep a helper while the body runs commands in it, at most so many seconds.
 
-        `inside`: a machine whose processes it sees; without one, those of the whole kernel where
-        that is ours, else only its own.
+        `whole`: it sees the processes of all stacks, and no process of a stack sees it. A helper
+        with rights that a machine has not must be such a one: who sees it can change its files.
         """
 
     @abstractmethod

@@ -149,17 +149,16 @@ class LocalEngine(Docker, Engine):
         stack: str,
         seconds: int,
         *,
-        inside: Machine | None = None,
+        whole: bool = False,
         rights: Sequence[str] = (),
     ) -> Iterator[Machine]:
         """Keep a helper container while the body runs commands in it.
 
         Docker itself ends and removes it after so many seconds, should we be killed before.
         """
-        options: dict[str, Any] = {"pid_mode": f"container:{inside.mark}"} if inside else {}
-        if not inside and self.owns_kernel:
-            options = {"pid_mode": "host"}
-        options |= helper.having(rights)
+        options = helper.having(rights)
+        if whole:
+            options |= {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
         command = ["sleep", str(seconds)]
         with helper.running(self, images.tag(image), command, stack, **options) as container:
             yield DockerMachine("a helper container", container, self, self, self._patience)

@@ -1,20 +1,18 @@
-"""Profiler: perf beside a running stack, in helper containers that end by themselves.
+"""Profiler: perf beside a running stack, in a helper container that ends by itself.
 
-Locally each machine with daemons gets a helper in its PID namespace, and only what runs there is
-sampled. In the VM one helper sees the whole kernel: interrupts and kernel threads are sampled too,
-and what belongs neither to a machine nor to the kernel (Docker, the load) is left out.
+perf needs rights that no machine has, so the helper is where no process of the stack can see it:
+what sees a process can change its files. It samples the processes of the machines with daemons. In
+the VM it samples the whole kernel: interrupts and kernel threads too. What belongs neither to a
+machine nor to the kernel (Docker, the load) is left out.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from faultlab.engine.contract import Machine
-from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.probes import perf
 from faultlab.probes.perf import Mode, Root, Stacks
@@ -27,11 +25,8 @@ _LIFE = 600  # seconds after which a helper is gone whatever became of us
 _KERNEL = "kernel"
 # perf_event_open and other programs' files; kernel addresses; buffers beyond the user's share.
 _RIGHTS = ["SYS_ADMIN", "SYS_PTRACE", "SYSLOG", "IPC_LOCK"]
-# Processes of the machine: those whose mount namespace is not the helper's own.
-# Neither the one that writes the timeline, which calls itself meter.
-_OTHERS = """-p $(ps -eo pid=,mntns=,comm= | awk -v own="$(stat -Lc %i /proc/self/ns/mnt)" \
-'$2 != own && $2 != "-" && $3 != "meter" { print $1 }' | paste -sd,)"""
-_PROCESSES = "ps -eo pid=,ppid=,pidns="
+_PROCESSES = "ps -eo pid=,ppid=,pidns=,comm="
+_METER = "meter"  # the program that writes the timeline, as it calls itself
 _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restrict"
 
 
@@ -61,25 +56,19 @@ def during(
     stays bounded. Raises CannotRun when perf may not record here.
     """
     hertz = max(_FEWEST, round(_SAMPLES / max(expected, _USUAL) * stack.pace.share))
-    with ExitStack() as clean:
-        clocks = [clean.enter_context(clock) for clock in _clocks(stack)]
-        for clock in clocks:
-            perf.start(clock.at, clock.target, mode, LONGEST, hertz)
+    ours = _machines(stack)
+    with stack.engine.beside("machine", stack.name, _LIFE, whole=True, rights=_RIGHTS) as helper:
+        roots = {machine.pid: name for name, machine in ours.items()}
+        target = "-a" if stack.engine.owns_kernel else of_machines(helper.must(_PROCESSES), roots)
+        perf.start(helper, target, mode, LONGEST, hertz)
         began = time.monotonic()
         act()
         lasted = min(time.monotonic() - began, LONGEST)
-        paranoid, restrict = clocks[0].at.must(_SETTINGS).split()
-        parts = [perf.parse(perf.stop(clock.at), clock.root(mode), mode) for clock in clocks]
-    ours = tuple(_machines(stack))
+        paranoid, restrict = helper.must(_SETTINGS).split()
+        owner = owners(helper.must(_PROCESSES), roots, mode)
+        stacks = perf.parse(perf.stop(helper), owner, mode)
     rest = tuple(name for name, machine in stack.items() if name not in ours and not machine.joins)
-    return Recording(_merged(parts), mode, lasted, ours, rest, int(paranoid), int(restrict))
-
-
-def _merged(parts: list[Stacks]) -> Stacks:
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(part.counts)
-    return Stacks(dict(counts), sum(p.lost for p in parts), any(p.full for p in parts))
+    return Recording(stacks, mode, lasted, (*ours,), rest, int(paranoid), int(restrict))
 
 
 def _machines(stack: Stack) -> dict[str, Machine]:
@@ -88,46 +77,30 @@ def _machines(stack: Stack) -> dict[str, Machine]:
     return {name: machine for name, machine in stack.items() if name in homes}
 
 
-@dataclass(frozen=True)
-class _Clock:
-    """A helper with its perf, what that samples, and how to read whose samples they are."""
-
-    at: Shell
-    target: str
-    root: Callable[[Mode], Root]
+def _spaces(processes: str, machines: dict[str, str]) -> tuple[list[list[str]], dict[str, str]]:
+    """Return the rows of the processes, and the machine of each PID namespace that has one."""
+    rows = [row.split(None, 3) for row in processes.splitlines()]
+    return rows, {row[2]: machines[row[0]] for row in rows if row[0] in machines}
 
 
-def _clocks(stack: Stack) -> list[AbstractContextManager[_Clock]]:
-    if not stack.engine.owns_kernel:
-        return [_of_machine(stack, name, machine) for name, machine in _machines(stack).items()]
-    return [_of_kernel(stack)]
-
-
-@contextmanager
-def _of_machine(stack: Stack, name: str, machine: Machine) -> Iterator[_Clock]:
-    with _helper(stack, machine) as helper:
-        yield _Clock(helper, _OTHERS, lambda _mode: lambda _pid, comm: f"{name};{comm}")
-
-
-@contextmanager
-def _of_kernel(stack: Stack) -> Iterator[_Clock]:
-    with _helper(stack) as helper:
-        roots = {m.pid: name for name, m in _machines(stack).items()}
-        yield _Clock(helper, "-a", lambda mode: owners(helper.must(_PROCESSES), roots, mode))
+def of_machines(processes: str, machines: dict[str, str]) -> str:
+    """Return perf's words for the processes of these machines as they are when it begins."""
+    spaces = "|".join(_spaces(processes, machines)[1])
+    wanted = f'$2 ~ /^({spaces})$/ && $3 != "{_METER}" {{ print $1 }}'
+    return f"-p $(ps -eo pid=,pidns=,comm= | awk '{wanted}' | paste -sd,)"
 
 
 def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
     """Return a function that tells whose a sample is.
 
-    `processes`: pid, parent and PID namespace of every process; `machines`: the name of each
-    machine by the pid of its first process. A kernel thread waits most of the time, for work and
-    for no user, so its waits are nobody's.
+    `processes`: pid, parent, PID namespace and program of every process; `machines`: the name of
+    each machine by the pid of its first process. A kernel thread waits most of the time, for work
+    and for no user, so its waits are nobody's.
     """
-    rows = [row.split() for row in processes.splitlines()]
-    spaces = {space: machines[pid] for pid, _, space in rows if pid in machines}
-    names = {int(pid): spaces[space] for pid, _, space in rows if space in spaces}
+    rows, spaces = _spaces(processes, machines)
+    names = {int(row[0]): spaces[row[2]] for row in rows if row[2] in spaces and row[3] != _METER}
     if mode == "on":
-        threads = (0, 2, *(int(pid) for pid, parent, _ in rows if parent == "2"))
+        threads = (0, 2, *(int(row[0]) for row in rows if row[1] == "2"))
         names |= dict.fromkeys(threads, _KERNEL)
 
     def root(pid: int, comm: str) -> str | None:
@@ -135,7 +108,3 @@ def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
         return f"{name};{comm}" if name else None
 
     return root
-
-
-def _helper(stack: Stack, inside: Machine | None = None) -> AbstractContextManager[Machine]:
-    return stack.engine.beside("machine", stack.name, _LIFE, inside=inside, rights=_RIGHTS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import select
 import socket
 import struct
@@ -21,6 +22,7 @@ import pytest
 
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
+from faultlab.observe import profiler
 from tests.live.stacks import untouched
 
 # Sends one Ethernet frame from eth0: argv is the destination's MAC, the EtherType and the rest.
@@ -183,3 +185,51 @@ def _broadcast(stack: Stack) -> ipaddress.IPv4Address:
 
 def test_the_host_has_no_address_on_the_network_of_a_lab(stack: Stack) -> None:
     assert link_of(bridge_of(stack))["addr_info"] == []
+
+
+SYS_PTRACE = 1 << 19
+
+
+def beyond(stack: Stack) -> list[str]:
+    """Return the processes that a machine sees and that may do more than it may itself."""
+    found = []
+    for name, machine in stack.items():
+        out = machine.run("cd /proc && grep -H -E 'CapBnd|CapPrm|Name' [1-9]*/status").out
+        own = int(machine.must("sed -n 's/^CapBnd:[^0-9a-f]*//p' /proc/1/status"), 16)
+        named = dict(re.findall(r"(\d+)/status:Name:\s+(.*)", out))
+        for pid, kind, bits in re.findall(r"(\d+)/status:(Cap\w+):\s+(\w+)", out):
+            if more := int(bits, 16) & ~(own | SYS_PTRACE):
+                found.append(f"{name} sees {named.get(pid)} with {kind} {more:x} more")
+    return found
+
+
+def test_no_helper_with_more_rights_can_be_seen(stack: Stack) -> None:
+    """Whoever sees a process can change the files that it runs, by way of /proc/PID/root."""
+    seen: list[str] = []
+    for mode in ("on", "off"):
+        recording = profiler.during(stack, lambda: seen.extend(beyond(stack)), mode)  # type: ignore[arg-type]
+        assert set(recording.machines) == {"web"}
+    assert seen == []
+
+
+def test_a_machine_cannot_write_what_is_not_its_own(stack: Stack) -> None:
+    """Settings of the whole kernel, the kernel's log, devices and other disks stay closed."""
+    closed = [
+        "sysctl -w vm.swappiness=$(sysctl -n vm.swappiness)",
+        "sysctl -w kernel.panic=$(sysctl -n kernel.panic)",
+        "mount -o remount,rw /proc/sys",
+        "mount -t tmpfs none /mnt",
+        "mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk",
+        "dmesg",
+        "find /sys/fs/cgroup -name release_agent -writable -o -name cgroup.procs -writable | grep .",
+        "find /sys -type f -writable | grep -v ^/sys/fs/cgroup | grep .",
+        "unshare -m true",
+        "chroot /proc/1/root true && [ $(readlink /proc/1/ns/pid) != $(readlink /proc/self/ns/pid) ]",
+    ]
+    done = [
+        f"{name}: {line}: {said.out[:80]}"
+        for name, machine in stack.items()
+        for line in closed
+        if (said := machine.run(line)).code == 0
+    ]
+    assert done == []

@@ -277,7 +277,7 @@ class FakeEngine(Engine):
         stack: str,
         seconds: int,
         *,
-        inside: Machine | None = None,
+        whole: bool = False,
         rights: Sequence[str] = (),
     ) -> Iterator[Machine]:
         """Give a machine that is in no stack."""
