@@ -21,7 +21,6 @@ from pathlib import Path
 from faultlab import __version__
 from faultlab.core import paths
 from faultlab.core.command import run, stream
-from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.lab import images
@@ -156,16 +155,10 @@ def _pack(folder: Path, file: Path, note: Say) -> None:
         note(f"checksum of {part.name}")
         sums.append(f"{_sha256(part)}  {part.relative_to(folder)}\n")
     (folder / SUMS).write_text("".join(sums))
-    half = file.with_name(f"{file.name}.part")
-    try:
-        with tarfile.open(half, "w") as archive:
-            for part in (folder / SUMS, *parts):
-                note(f"writing {part.name}")
-                archive.add(part, part.relative_to(folder))
-        half.replace(file)
-    except OSError as error:
-        half.unlink(missing_ok=True)
-        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error
+    with paths.whole(file) as half, tarfile.open(half, "w") as archive:
+        for part in (folder / SUMS, *parts):
+            note(f"writing {part.name}")
+            archive.add(part, part.relative_to(folder))
 
 
 def _sha256(file: Path) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from faultlab.core import lock, paths
-from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Machine
@@ -156,17 +156,12 @@ def _kernel_log(place: Stack) -> str:
 
 
 def _write(file: Path, bundle: Bundle) -> int:
-    part = file.with_name(file.name + ".part")
-    try:
-        with tarfile.open(part, "w:gz") as tar:
-            _put(tar, _MANIFEST, json.dumps(bundle.manifest, indent=1).encode() + b"\n")
-            for phase, files in bundle.files.items():
-                for path, content in sorted(files.items()):
-                    _put(tar, f"{phase}/{path}", content)
-        part.replace(file)
-        return file.stat().st_size
-    except OSError as error:
-        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error
+    with paths.whole(file) as part, tarfile.open(part, "w:gz") as tar:
+        _put(tar, _MANIFEST, json.dumps(bundle.manifest, indent=1).encode() + b"\n")
+        for phase, files in bundle.files.items():
+            for path, content in sorted(files.items()):
+                _put(tar, f"{phase}/{path}", content)
+    return file.stat().st_size
 
 
 def _put(tar: tarfile.TarFile, path: str, content: bytes) -> None:
