@@ -6,6 +6,7 @@ A mistake in a folder is told in one line with file, key and what was expected, 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 from faultlab.core import document, paths
@@ -29,6 +30,13 @@ def load(lab_id: str) -> Lab:
     """Read and validate one lab. Raises BadInput with the file, the key and what was expected."""
     known(lab_id)
     return load_folder(paths.labs() / lab_id)
+
+
+def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:
+    """Return the labs that a verb was asked for, or all. Raises BadInput for both and for none."""
+    if bool(lab_ids) == everything:
+        raise BadInput("Name some labs, or say --all.", f"faultlab {verb} --help")
+    return [load(lab_id) for lab_id in (ids() if everything else dict.fromkeys(lab_ids))]
 
 
 def truths(lab: Lab) -> list[Truth]:

@@ -18,7 +18,7 @@ from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab
 from faultlab.report import history, judge, references, references_page
 from faultlab.report.page import FILE as PAGE
-from faultlab.report.page import environment, lead
+from faultlab.report.page import lead, render
 from faultlab.run.readings import FAULTY, FIXED, Measured
 from faultlab.run.record import Record
 from faultlab.verify import matrix
@@ -101,18 +101,15 @@ def html(rows: Sequence[Row]) -> str:
     """The page."""
     figures, _, _ = references.collect([])
     columns, cells = _evidence()
-    return (
-        environment()
-        .get_template("index.html")
-        .render(
-            rows=rows,
-            headings=references_page.FIGURES,
-            figures=[references_page.figure_row(row) for row in figures],
-            columns=columns,
-            cells=cells,
-            letters=matrix.LETTERS,
-            legend=matrix.LEGEND,
-        )
+    return render(
+        "index.html",
+        rows=rows,
+        headings=references_page.FIGURES,
+        figures=[references_page.figure_row(row) for row in figures],
+        columns=columns,
+        cells=cells,
+        letters=matrix.LETTERS,
+        legend=matrix.LEGEND,
     )
 
 

@@ -14,6 +14,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run import placement
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.readings import PHASES
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -113,14 +114,10 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> None:
 def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:
     """Walk through the phases of a run and return the files of each."""
     files: dict[str, dict[str, bytes]] = {}
-    step.note(HEALTHY)
-    files[HEALTHY] = _span(run, run.healthy)
-    step.note(FAULTY)
-    run.inject()
-    files[FAULTY] = _span(run, lambda: run.gate(FAULTY))
-    step.note(FIXED)
-    run.apply("fix", run.lab.fix)
-    files[FIXED] = _span(run, run.fixed)
+    for phase in PHASES:
+        step.note(phase)
+        run.enter(phase)
+        files[phase] = _span(run, partial(run.prove, phase))
     return files
 
 

@@ -27,7 +27,7 @@ from faultlab.run.contract import alternative, before, cheat, fixed_only
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.record import Record
 from faultlab.verify import campaign
-from faultlab.verify.case import Case
+from faultlab.verify.case import PLACE, Case, Made
 
 SCHEMA = 1
 BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them
@@ -61,24 +61,13 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Walk(Made):
     """One walk. `looks`: with those taken again; `again`: why; `most`: of each burden.
 
     `values`: of each measure, in the order of `phases`; none where its record is not here.
     """
 
-    lab: str
-    number: int
     verdict: Literal["pass", "fail", "unknown"]
-    seconds: float = 0.0
-    reason: str = ""
-    run: str = ""
-    began: str = ""
-    engine: str = ""
-    commit: str = ""
-    kernel: str = ""
-    cpus: int = 0
-    lab_digest: str = ""
     looks: int = 0
     again: list[str] = field(default_factory=list)
     most: dict[str, float] = field(default_factory=dict)
@@ -182,17 +171,12 @@ def of_cases(cases: Iterable[Case]) -> Walks:
 def _walk(case: Case) -> Walk | None:
     if case.interrupted or case.verdict not in ("pass", "fail", "unknown"):
         return None
-    whole = {
-        key: value
-        for key, value in asdict(case).items()
-        if key in ("lab", "number", "verdict", "seconds", "reason", "run", "began", "engine")
-        or key in ("commit", "kernel", "cpus", "lab_digest")
-    }
+    whole = {key: getattr(case, key) for key in Made.__dataclass_fields__}
     record = Record.open(case.run)
     if record is not None:
-        kept = {key: record.facts.get(key) for key in ("commit", "kernel", "cpus", "engine")}
-        whole |= {key: value for key, value in kept.items() if value}
-        whole["began"] = case.began or record.facts["started"]
+        facts = record.facts
+        whole |= {key: facts[key] for key in (*PLACE, "engine") if facts.get(key)}
+        whole["began"] = case.began or facts["started"]
         whole |= _looked(record) | _values(record)
     with suppress(ValidationError):
         return TypeAdapter(Walk).validate_python(whole)
