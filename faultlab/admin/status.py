@@ -10,6 +10,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.kernel import sysctls
 from faultlab.engine.stack import Stack
 from faultlab.probes import interface, iptables, qdisc
 from faultlab.run import placement
@@ -60,7 +61,7 @@ def show(term: Terminal, spoil: bool) -> None:
         baselines = {name: _fresh_sysctls(engine) for name, engine in reached.items()}
         for row in found:
             for name, machine in Stack(reached[row.engine], row.stack).items():
-                if _is_machine(machine):
+                if not machine.joins and machine.state.running:
                     changes[f"{row.stack} {name}"] = _changes(machine, baselines[row.engine])
         term.say()
         for where, what in changes.items():
@@ -70,21 +71,16 @@ def show(term: Terminal, spoil: bool) -> None:
         raise unreached
 
 
-def _is_machine(machine: Machine) -> bool:
-    return not machine.joins and machine.state.running
-
-
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
     out = engine.once("machine", "sysctl -a 2>/dev/null || true", naming.prefix() + "status")
     return _sysctls(out)
 
 
 def _sysctls(out: str) -> dict[str, str]:
-    pairs = (line.split(" = ", 1) for line in out.splitlines() if line.startswith("net."))
     return {
-        pair[0]: pair[1]
-        for pair in pairs
-        if len(pair) == 2 and not any(part in f"{pair[0]}." for part in _PER_INTERFACE)
+        key: value
+        for key, value in sysctls(out).items()
+        if key.startswith("net.") and not any(part in f"{key}." for part in _PER_INTERFACE)
     }
 
 

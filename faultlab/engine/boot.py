@@ -10,7 +10,7 @@ from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import libvirt
-from faultlab.engine.libvirt import Say
+from faultlab.engine.contract import Say
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.ssh import BOOT_SECONDS, Connection, ssh_command
 from faultlab.lab import images

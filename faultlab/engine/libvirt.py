@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from faultlab.core import paths
 from faultlab.core.command import run, stream
 from faultlab.core.errors import CannotRun
+from faultlab.engine.contract import Say
 
 State = Literal["absent", "off", "paused", "running"]
-Say = Callable[[str], None]
 
 _URI = "qemu:///system"
 _POOL = "default"

@@ -123,20 +123,13 @@ def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
                 found.append((ran.record, verdict, _leading(ran)))
     failed = sum(verdict in ("fail", "unknown") for _, verdict, _ in found)
     low, high = wilson(failed, len(found))
-    last = found[-1] if found else None
-    page = f"{last[0].id}/{PAGE}" if last and (last[0].folder / PAGE).is_file() else ""
-    return Row(
-        lab=lab,
-        verdict=last[1] if last else "",
-        run=last[0].id if last else "",
-        when=last[0].facts["started"][:16].replace("T", " ") if last else "",
-        page=page,
-        verified=len(found),
-        failed=failed,
-        low=low,
-        high=high,
-        spark=_spark(found[-_LAST:]),
-    )
+    run = page = when = verdict = ""
+    if found:
+        last, verdict, _ = found[-1]
+        run, when = last.id, last.facts["started"][:16].replace("T", " ")
+        page = f"{run}/{PAGE}" if (last.folder / PAGE).is_file() else ""
+    spark = _spark(found[-_LAST:])
+    return Row(lab, verdict, run, when, page, len(found), failed, low, high, spark)
 
 
 def _verdict(ran: Measured) -> str:

@@ -47,14 +47,6 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True)
-class Picture:
-    """An SVG of the run's folder: its text for those who cannot see it, and its data."""
-
-    title: str
-    data: str
-
-
 def show(term: Terminal, run_id: str | None) -> None:
     """Write the report of a run, or of the newest one. Raises BadInput when it cannot be read."""
     if run_id is None:
@@ -227,8 +219,8 @@ def _steps(record: Record, what: str) -> list[str]:
     return [history.typed(step) for event in made for step in event.get("steps", [])]
 
 
-def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
-    """Return the run's pictures, its flame graphs and its sweep; too large ones by name only."""
+def _pictures(ran: Measured) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the run's flame graphs and its sweep, title and data; too large ones by name only."""
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
         for event in ran.record.facts["events"]
@@ -237,7 +229,7 @@ def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
     texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]
     if plot.has_sweep(ran.record):
         texts.append(("sweep", plot.svg(plot.find(ran.record.id))))
-    kept: list[Picture] = []
+    kept: list[tuple[str, str]] = []
     left_out: list[str] = []
     room = _ROOM
     for title, text in texts:
@@ -246,5 +238,5 @@ def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
             left_out.append(title)
             continue
         room -= len(data)
-        kept.append(Picture(title, data))
+        kept.append((title, data))
     return kept, left_out

@@ -150,12 +150,9 @@ def load(name: str) -> Tool:
     folder = Path(name).resolve() if "/" in name else paths.tools() / name
     file = folder / FILE
     if not file.is_file():
-        if "/" in name:
-            raise BadInput(f"{name}: there is no {FILE}", f"see {_MANUAL}")
-        raise BadInput(
-            f"There is no tool called {name!r}; there are {', '.join(ids())}.",
-            "faultlab score --help",
-        )
+        there = f"There is no tool called {name!r}; there are {', '.join(ids())}."
+        why = f"{name}: there is no {FILE}" if "/" in name else there
+        raise BadInput(why, f"see {_MANUAL}")
     where = paths.show(file)
     tool = document.strict(Tool, file, where, _MANUAL, id=folder.name, folder=folder)
     named = [

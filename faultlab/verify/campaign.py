@@ -48,14 +48,10 @@ class Campaign:
     def write(self, file: Path) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun."""
         counts = Counter(case.verdict for case in self.cases)
+        asked = _Asked(self.labs, self.repeat, self.quick)
         whole = {
             "schema": SCHEMA,
-            "campaign": {
-                "labs": self.labs,
-                "repeat": self.repeat,
-                "quick": self.quick,
-                "finished": not self.missing,
-            },
+            "campaign": {**asdict(asked), "finished": not self.missing},
             "counts": {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
             "cases": [asdict(case) for case in self.cases],
         }
