@@ -15,15 +15,13 @@ import sys
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 from faultlab import __version__
 from faultlab.core import paths
 from faultlab.core.command import run, stream
-from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine.contract import Engine
+from faultlab.engine.contract import Say
 from faultlab.lab import images
 from faultlab.run import placement
 
@@ -38,7 +36,6 @@ _BOX = (
     *("faultlab.box", "box.json", "version", "digest", "vmlinuz", "initrd.img", "cmdline"),
     *("ssh_key", "ssh_key.pub"),
 )
-Say = Callable[[str], None]
 
 
 def bundle(term: Terminal, out: str, *, vm: bool) -> None:
@@ -52,7 +49,8 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
         with term.step("images", "looking for what has to be built") as step:
             engine.images.ensure(step.note)
             tags = [images.tag(each) for each in images.names()]
-            _images(engine, tags, folder / "images.tar.gz", step.note)
+            step.note(f"saving {len(tags)} images")
+            engine.images.save(tags, folder / "images.tar.gz", step.note)
             step.done(f"{len(tags)} images, {_size(folder / 'images.tar.gz')}")
         with term.step("wheels", "collecting what .venv is made of") as step:
             step.done(f"{_wheels(folder / 'wheels', step.note)} wheels")
@@ -79,11 +77,6 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
     term.say("On the other machine, in a checkout of this version:")
     term.say(f"  make setup BUNDLE={file.name}")
     term.json({"file": str(file), "bytes": file.stat().st_size, **facts})
-
-
-def _images(engine: Engine, tags: list[str], to: Path, note: Say) -> None:
-    note(f"saving {len(tags)} images")
-    engine.images.save(tags, to, note)
 
 
 def _wheels(folder: Path, note: Say) -> int:
@@ -156,16 +149,10 @@ def _pack(folder: Path, file: Path, note: Say) -> None:
         note(f"checksum of {part.name}")
         sums.append(f"{_sha256(part)}  {part.relative_to(folder)}\n")
     (folder / SUMS).write_text("".join(sums))
-    half = file.with_name(f"{file.name}.part")
-    try:
-        with tarfile.open(half, "w") as archive:
-            for part in (folder / SUMS, *parts):
-                note(f"writing {part.name}")
-                archive.add(part, part.relative_to(folder))
-        half.replace(file)
-    except OSError as error:
-        half.unlink(missing_ok=True)
-        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error
+    with paths.whole(file) as half, tarfile.open(half, "w") as archive:
+        for part in (folder / SUMS, *parts):
+            note(f"writing {part.name}")
+            archive.add(part, part.relative_to(folder))
 
 
 def _sha256(file: Path) -> str:

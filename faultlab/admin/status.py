@@ -11,6 +11,7 @@ from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
 from faultlab.engine import kernel
 from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.kernel import sysctls
 from faultlab.engine.stack import Stack
 from faultlab.probes import interface, iptables
 from faultlab.run import placement
@@ -61,7 +62,7 @@ def show(term: Terminal, spoil: bool) -> None:
         baselines = {name: _fresh_sysctls(engine) for name, engine in reached.items()}
         for row in found:
             for name, machine in Stack(reached[row.engine], row.stack).items():
-                if _is_machine(machine):
+                if not machine.joins and machine.state.running:
                     changes[f"{row.stack} {name}"] = _changes(machine, baselines[row.engine])
         term.say()
         for where, what in changes.items():
@@ -71,10 +72,6 @@ def show(term: Terminal, spoil: bool) -> None:
         raise unreached
 
 
-def _is_machine(machine: Machine) -> bool:
-    return not machine.joins and machine.state.running
-
-
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
     return _sysctls(engine.once("machine", f"{kernel.SYSCTLS} || true", naming.prefix() + "status"))
 
@@ -82,7 +79,7 @@ def _fresh_sysctls(engine: Engine) -> dict[str, str]:
 def _sysctls(out: str) -> dict[str, str]:
     return {
         key: value
-        for key, value in kernel.sysctls(out).items()
+        for key, value in sysctls(out).items()
         if key.startswith("net.") and not any(part in f"{key}." for part in _PER_INTERFACE)
     }
 

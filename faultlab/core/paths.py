@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from faultlab.core.errors import BadInput, CannotRun
@@ -59,18 +61,34 @@ def in_a_folder(name: str) -> Path:
     return file
 
 
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """Yield a file to write to, which takes the place of `file` when the body has ended.
+
+    Raises CannotRun: a full disk, say. The old file stays then.
+    """
+    target = file.resolve()  # of a link the file that it points to
+    part = target.with_name(f"{target.name}.part")
+    try:
+        yield part
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise unwritable(file, error) from error
+
+
 def write_whole(file: Path, text: str) -> None:
     """Write a file whole, or leave the old one; a pipe or a device just takes it.
 
     Raises CannotRun: a full disk, say.
     """
-    try:
-        if file.exists() and not file.is_file():
-            file.write_text(text)
-            return
-        target = file.resolve()  # of a link the file that it points to
-        part = target.with_name(f"{target.name}.part")
+    if file.exists() and not file.is_file():
+        file.write_text(text)
+        return
+    with whole(file) as part:
         part.write_text(text)
-        part.replace(target)
-    except OSError as error:
-        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error
+
+
+def unwritable(file: Path, error: OSError) -> CannotRun:
+    """Return the error for a file or folder that cannot be written."""
+    return CannotRun(f"{show(file)} cannot be written: {error.strerror}.", "df -h")

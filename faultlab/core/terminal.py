@@ -98,10 +98,8 @@ class Terminal:
     @contextmanager
     def step(self, label: str, doing: str) -> Iterator[Step]:
         """Print `label  result  seconds`, with signs of life if it takes more than two seconds."""
-        step = Step()
-        step.note(doing)
         started = time.monotonic()
-        with self._beating(label, step):
+        with self.alive(label, doing) as step:
             yield step
         seconds = time.monotonic() - started
         line = f"{label:<9} {step.result or doing}"

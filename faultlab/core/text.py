@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 
 def number(value: float, unit: str = "") -> str:
@@ -10,3 +11,8 @@ def number(value: float, unit: str = "") -> str:
     whole = math.isfinite(value) and (abs(value) >= 100 or value == int(value))
     text = f"{value:.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}".strip()
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    return [f"| {' | '.join(each)} |" for each in (columns, ["---"] * len(columns), *rows)]

@@ -30,8 +30,9 @@ true
 class DockerTerminal:
     """One shell with a terminal in one container."""
 
-    def __init__(self, container: str) -> None:
+    def __init__(self, container: str, url: str) -> None:
         self.container = container
+        self._url = url
         self._docker: Docker | None = None
         self._mark = f"{_MARK}={secrets.token_hex(8)}"
         self._id = ""
@@ -40,7 +41,7 @@ class DockerTerminal:
 
     def open(self) -> socket.socket:
         """Start the shell. Raises CannotRun when the container does not run."""
-        self._docker = Docker()
+        self._docker = Docker(self._url)
         api = self._docker.client.api
         name, _, value = self._mark.partition("=")
         with self._docker.errors():

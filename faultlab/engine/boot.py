@@ -10,9 +10,9 @@ from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import libvirt
-from faultlab.engine.libvirt import Say
+from faultlab.engine.contract import Say
 from faultlab.engine.local import LocalEngine
-from faultlab.engine.ssh import BOOT_SECONDS, connect, ssh_command
+from faultlab.engine.ssh import BOOT_SECONDS, Connection, ssh_command
 from faultlab.lab import images
 
 _BOOT = "boot"  # the name of the snapshot
@@ -64,7 +64,7 @@ def _current(note: Say) -> bool:
             _start(note)
         except CannotRun:
             return False  # its disk is broken: qemu was killed, say
-    kernel = connect(BOOT_SECONDS).kernel
+    kernel = Connection(BOOT_SECONDS).kernel
     wanted = (libvirt.folder() / "digest").read_text().strip()
     return kernel.run(f"cat {_BOX_ID}").out.strip() == wanted
 
@@ -74,7 +74,7 @@ def _start(note: Say) -> None:
     note(f"booting it with {how}: {why}")
     libvirt.vagrant("up", note=note, env={"FAULTLAB_VM_ACCEL": how})
     note("waiting for Docker in it")
-    connect(BOOT_SECONDS).docker()
+    Connection(BOOT_SECONDS).docker()
 
 
 def _destroy(note: Say) -> None:
@@ -96,7 +96,7 @@ def _keep_boot_state(note: Say) -> None:
     """Take the snapshot that reset goes back to, while nothing of ours is in the VM."""
     if (
         libvirt.virsh("snapshot-info", libvirt.name(), _BOOT)[0] == 0
-        or connect().docker().containers()
+        or Connection().docker().containers()
     ):
         return
     note("keeping its boot state")
@@ -126,7 +126,7 @@ def _revert(note: Say) -> None:
     if code != 0:
         raise CannotRun(text)
     note("waiting for it")
-    kernel = connect(BOOT_SECONDS).kernel
+    kernel = Connection(BOOT_SECONDS).kernel
     kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
 
 

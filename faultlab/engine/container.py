@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.attach import DockerTerminal
-from faultlab.engine.contract import Engine, Machine, State
-from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, Docker
+from faultlab.engine.contract import Machine, State
+from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, DockerEngine
 from faultlab.engine.exec import answer, both, cut_off_after
 from faultlab.engine.shell import Done
 from faultlab.lab.model import bytes_of
@@ -24,20 +24,15 @@ _GRACE = 5.0  # seconds beyond its time in which a command must have ended
 
 
 class DockerMachine(Machine):
-    """One container; a daemon's has joined the namespaces of its machine's.
+    """One container; a daemon's has joined the namespaces of its machine's."""
 
-    `patience`: the factor by which a command may take longer than its caller expects.
-    """
+    engine: DockerEngine
 
-    def __init__(
-        self, name: str, container: Container, engine: Engine, docker: Docker, patience: float
-    ) -> None:
+    def __init__(self, name: str, container: Container, engine: DockerEngine) -> None:
         self.name = name
         self.engine = engine
         self.joins = ""
         self.container = container
-        self._docker = docker
-        self._patience = patience
         self.stack = str(container.labels.get(STACK_LABEL, ""))
         self.lab_id = str(container.labels.get(LAB_LABEL, ""))
         self.run_id = str(container.labels.get(RUN_LABEL, ""))
@@ -46,12 +41,12 @@ class DockerMachine(Machine):
 
     def run(self, command: str, timeout: float = 30) -> Done:
         """Run a shell command as root in the container, and wait for its end."""
-        timeout *= self._patience
+        timeout *= self.engine.patience
         api = self.container.client.api  # type: ignore[union-attr]
         argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
         started = time.monotonic()
         try:
-            with self._docker.errors():
+            with self.engine.errors():
                 exec_id = api.exec_create(self.container.id, argv)["Id"]
                 line = api.exec_start(exec_id, socket=True)
                 with cut_off_after(line, timeout + _GRACE):
@@ -82,7 +77,7 @@ class DockerMachine(Machine):
     @property
     def state(self) -> State:
         """How it is now; Docker hears of an end a moment later."""
-        with self._docker.errors():
+        with self.engine.errors():
             self.container.reload()
         facts: dict[str, Any] = self.container.attrs["State"]
         return State(
@@ -97,7 +92,7 @@ class DockerMachine(Machine):
     def pid(self) -> str:
         """The id of its first process; "0" while it does not run."""
         if not self.container.attrs["State"]["Pid"]:
-            with self._docker.errors():
+            with self.engine.errors():
                 self.container.reload()
         return str(self.container.attrs["State"]["Pid"])
 
@@ -116,12 +111,12 @@ class DockerMachine(Machine):
 
     def last_log_line(self) -> str:
         """Return the last line of its log, as `docker logs` shows it."""
-        with self._docker.errors():
+        with self.engine.errors():
             return bytes(self.container.logs(tail=1)).decode(errors="replace").strip()
 
     def restart(self) -> None:
         """Stop and start the container; the machine it has joined keeps its settings."""
-        with self._docker.errors():
+        with self.engine.errors():
             self.container.restart(timeout=5)
 
     def limit(self, cpus: float | None, memory: str | None) -> None:
@@ -133,25 +128,25 @@ class DockerMachine(Machine):
             change["Memory"] = change["MemorySwap"] = bytes_of(memory)
         # The SDK sets a quota and a period instead, after which `docker update --cpus` is refused.
         api: Any = self.container.client.api  # type: ignore[union-attr]
-        with self._docker.errors():
+        with self.engine.errors():
             url = api._url("/containers/{0}/update", self.container.id)
             api._raise_for_status(api._post_json(url, data=change))
 
     def put(self, folder: str, archive: bytes) -> None:
         """Unpack a tar archive into a folder of it."""
-        with self._docker.errors():
+        with self.engine.errors():
             self.container.put_archive(folder, archive)
 
     def terminal(self) -> DockerTerminal:
         """Return a terminal in it that is not open yet."""
-        return DockerTerminal(self.container_name)
+        return DockerTerminal(self.container_name, self.engine.env["DOCKER_HOST"])
 
     def log_in(self) -> NoReturn:
         """Become a shell in it, by `docker exec`."""
         flags = "-it" if sys.stdin.isatty() else "-i"
         sys.stdout.flush()
         command = ["docker", "exec", flags, self.container_name, "bash"]
-        os.execvpe(command[0], command, {**os.environ, **self._docker.env})
+        os.execvpe(command[0], command, {**os.environ, **self.engine.env})
 
     def typed(self, action: str) -> str:
         """Return the `docker` command of an engineer for an action on it."""

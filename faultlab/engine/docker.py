@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.engine.contract import Engine
 
 if TYPE_CHECKING:
     import docker
@@ -23,41 +24,6 @@ LAB_LABEL = "faultlab.lab"
 RUN_LABEL = "faultlab.run"
 
 _SOCKET = "unix:///var/run/docker.sock"
-
-
-@contextmanager
-def docker_errors(unreachable: Callable[[BaseException], CannotRun]) -> Iterator[None]:
-    """Turn what the Docker SDK raises into one line with the next command to type."""
-    try:
-        yield
-    except docker.errors.NotFound as error:
-        raise CannotRun(
-            f"It is gone from Docker: {error.explanation or error}", "faultlab status"
-        ) from error
-    except docker.errors.APIError as error:
-        text = str(error.explanation or error).strip().splitlines()[0]
-        hint = "df -h" if "no space left" in text else "faultlab doctor"
-        raise CannotRun(f"Docker refused: {text}", hint) from error
-    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
-        raise unreachable(error) from error
-
-
-def _unreachable(error: BaseException) -> CannotRun:
-    try:
-        where = docker_url()
-    except docker.errors.DockerException as broken:
-        return CannotRun(f"Docker's configuration is broken: {broken}", "docker context ls")
-    text = repr(error)
-    if "PermissionError" in text or "Permission denied" in text:
-        return CannotRun(
-            f"No permission on Docker's socket ({where}).",
-            'sudo usermod -aG docker "$USER", then log in again',
-        )
-    if "No space left" in text:
-        return CannotRun("The disk is full.", "df -h")
-    if "Read timed out" in text:
-        return CannotRun(f"Docker did not answer in time on {where}.", "docker ps")
-    return CannotRun(f"Docker does not answer on {where}.", "make setup")
 
 
 def docker_url() -> str:
@@ -84,35 +50,66 @@ class Docker:
             self.client.ping()
         self.env = {"DOCKER_HOST": url}  # for docker's and Compose's own command lines
 
-    def errors(self) -> AbstractContextManager[None]:
-        """Turn what any use of the client raises into one line."""
-        return docker_errors(self.unreachable)
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn what any use of the client raises into one line with the next command to type."""
+        try:
+            yield
+        except docker.errors.NotFound as error:
+            raise CannotRun(
+                f"It is gone from Docker: {error.explanation or error}", "faultlab status"
+            ) from error
+        except docker.errors.APIError as error:
+            text = str(error.explanation or error).strip().splitlines()[0]
+            hint = "df -h" if "no space left" in text else "faultlab doctor"
+            raise CannotRun(f"Docker refused: {text}", hint) from error
+        except (
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            OSError,
+        ) as error:
+            raise self.unreachable(error) from error
 
     def unreachable(self, error: BaseException) -> CannotRun:
         """Return the error for a user when this Docker does not answer."""
-        return _unreachable(error)
-
-    def containers(self, **labels: str) -> list[Container]:
-        """Return our containers, running or not, with these labels (`stack=…`, `lab=…`)."""
-        with self.errors():
-            found: list[Container] = self.client.containers.list(
-                all=True, filters={"label": _filters(labels)}, ignore_removed=True
+        try:
+            where = docker_url()
+        except docker.errors.DockerException as broken:
+            return CannotRun(f"Docker's configuration is broken: {broken}", "docker context ls")
+        text = repr(error)
+        if "PermissionError" in text or "Permission denied" in text:
+            return CannotRun(
+                f"No permission on Docker's socket ({where}).",
+                'sudo usermod -aG docker "$USER", then log in again',
             )
-        return found
+        if "No space left" in text:
+            return CannotRun("The disk is full.", "df -h")
+        if "Read timed out" in text:
+            return CannotRun(f"Docker did not answer in time on {where}.", "docker ps")
+        return CannotRun(f"Docker does not answer on {where}.", "make setup")
 
-    def networks(self, **labels: str) -> list[Any]:
-        """Return our networks with these labels."""
+    def containers(self, stack: str = "") -> list[Container]:
+        """Return our containers (of one stack), running or not."""
+        return self._ours(self.client.containers.list, stack, all=True, ignore_removed=True)
+
+    def networks(self, stack: str = "") -> list[Any]:
+        """Return our networks (of one stack)."""
+        return self._ours(self.client.networks.list, stack)
+
+    def volumes(self, stack: str = "") -> list[Any]:
+        """Return our volumes (of one stack)."""
+        return self._ours(self.client.volumes.list, stack)
+
+    def _ours(self, listed: Callable[..., list[Any]], stack: str, **options: Any) -> list[Any]:
+        label = f"{STACK_LABEL}={stack}" if stack else STACK_LABEL
         with self.errors():
-            return list(self.client.networks.list(filters={"label": _filters(labels)}))
-
-    def volumes(self, **labels: str) -> list[Any]:
-        """Return our volumes with these labels."""
-        with self.errors():
-            return list(self.client.volumes.list(filters={"label": _filters(labels)}))
+            return list(listed(filters={"label": label}, **options))
 
 
-def _filters(labels: dict[str, str]) -> list[str]:
-    unknown = set(labels) - {"stack", "lab", "run"}
-    if unknown:
-        raise BadInput(f"No such label: {', '.join(sorted(unknown))}")
-    return [STACK_LABEL, *(f"faultlab.{key}={value}" for key, value in labels.items())]
+class DockerEngine(Docker, Engine):
+    """An engine that is a Docker Engine.
+
+    `patience`: the factor by which a command may take longer than its caller expects.
+    """
+
+    patience: ClassVar[float] = 1.0

@@ -20,6 +20,7 @@ else:
     docker = Later("docker")
 
 UNCONFINED = ["apparmor=unconfined"]
+_HELPER = {"auto_remove": True, "network_mode": "none"}
 
 
 def having(rights: Sequence[str]) -> dict[str, Any]:
@@ -52,14 +53,10 @@ def once(on: Docker, image: str, script: str, stack: str, **options: Any) -> str
 def _made(
     on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
 ) -> Iterator[Container]:
-    """Make a helper container that is not started yet, and remove it when the body has ended."""
+    """Make a container that is not started yet, and remove it when the body has ended."""
     with on.errors():
         container = on.client.containers.create(
-            image,
-            list(command),
-            labels={STACK_LABEL: stack},
-            auto_remove=True,
-            **{"network_mode": "none", **options},
+            image, list(command), labels={STACK_LABEL: stack}, **options
         )
     try:
         yield container
@@ -73,7 +70,7 @@ def running(
     on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
 ) -> Iterator[Container]:
     """Keep a helper container while the body runs."""
-    with _made(on, image, command, stack, **options) as container:
+    with _made(on, image, command, stack, **{**_HELPER, **options}) as container:
         with on.errors():
             container.start()
         yield container
@@ -84,7 +81,7 @@ def lines(
     on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
 ) -> Iterator[Iterator[str]]:
     """Run a program in a helper container and yield its lines while the body runs."""
-    with _made(on, image, command, stack, **options) as container:
+    with _made(on, image, command, stack, **{**_HELPER, **options}) as container:
         with on.errors():
             printed = container.attach(stream=True, stderr=False)
             container.start()
@@ -120,17 +117,9 @@ def process(
     on: Docker, image: str, command: Sequence[str], stack: str, files: bytes | None, **options: Any
 ) -> Iterator[DockerProcess]:
     """Run a program of others for as long as the body takes; nothing of it stays on the disk."""
-    with on.errors():
-        container = on.client.containers.create(
-            image,
-            list(command),
-            entrypoint=[],
-            labels={STACK_LABEL: stack},
-            security_opt=UNCONFINED,
-            log_config=docker.types.LogConfig(type="none"),
-            **options,
-        )
-    try:
+    silent = docker.types.LogConfig(type="none")
+    options |= {"entrypoint": [], "security_opt": UNCONFINED, "log_config": silent}
+    with _made(on, image, command, stack, **options) as container:
         with on.errors():
             if files is not None:
                 container.put_archive("/", files)
@@ -138,6 +127,3 @@ def process(
             began = time.monotonic()
             container.start()
         yield DockerProcess(on, container, began, output)
-    finally:
-        with on.errors(), uninterrupted(), suppress(docker.errors.APIError):
-            container.remove(force=True)

@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from faultlab.core import paths
 from faultlab.core.command import run, stream
 from faultlab.core.errors import CannotRun
+from faultlab.engine.contract import Say
 
 State = Literal["absent", "off", "paused", "running"]
-Say = Callable[[str], None]
 
 _URI = "qemu:///system"
 _POOL = "default"
@@ -41,8 +41,11 @@ def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
 
 
 def state() -> State:
-    """Ask libvirt for the state of the VM now; without libvirt it is absent."""
-    if not folder().is_dir() or shutil.which("virsh") is None:
+    """Ask libvirt for the state of the VM now; without libvirt it is absent.
+
+    Without the folder .vm only a VM that was made from this folder counts: it can be removed.
+    """
+    if shutil.which("virsh") is None or not (folder().is_dir() or _made_from() == paths.root()):
         return "absent"
     code, text = virsh("domstate", name())
     if code != 0:
@@ -50,10 +53,14 @@ def state() -> State:
     return "running" if text == "running" else "paused" if text == "paused" else "off"
 
 
+def _made_from() -> Path:
+    """Return the folder whose Vagrantfile the VM of our name was made from."""
+    return Path(virsh("desc", name())[1].removeprefix("Source: ")).parent
+
+
 def refuse_what_is_not_ours() -> None:
     """Raise CannotRun when the VM of our name was made from another folder that is still there."""
-    _, text = virsh("desc", name())
-    made_from = Path(text.removeprefix("Source: ")).parent
+    made_from = _made_from()
     if state() != "absent" and made_from != paths.root() and (made_from / "Vagrantfile").is_file():
         raise CannotRun(
             f"The VM {name()} belongs to {made_from}.", f"{made_from}/.venv/bin/faultlab vm down"
@@ -66,6 +73,8 @@ def address() -> str:
     for word in text.split():
         if "/" in word and word[0].isdigit():
             return word.split("/")[0]
+    if state() != "running":
+        raise silent()
     raise CannotRun("The lab VM has no address.", "faultlab vm reset")
 
 

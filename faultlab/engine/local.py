@@ -13,20 +13,19 @@ from faultlab.engine import helper, launch, removal
 from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
-from faultlab.engine.contract import Engine, Facts, Machine
-from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, Docker
+from faultlab.engine.contract import Facts, Machine
+from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, DockerEngine
 from faultlab.engine.shell import Shell
 from faultlab.lab import images
 from faultlab.lab.model import Lab
 
 
-class LocalEngine(Docker, Engine):
+class LocalEngine(DockerEngine):
     """Docker on this machine, whose kernel is not ours to change."""
 
     name = "local"
     owns_kernel = False
     walk_seconds = 900
-    _patience = 1.0  # the factor by which a command may take longer than its caller expects
 
     def __init__(self, url: str | None = None) -> None:
         super().__init__(url)
@@ -86,7 +85,7 @@ class LocalEngine(Docker, Engine):
     def machines(self, stack: str) -> list[Machine]:
         """Return the machines of a stack and then its daemons, running or not."""
         found = [
-            DockerMachine(role, container, self, self, self._patience)
+            DockerMachine(role, container, self)
             for container in self.containers(stack=stack)
             if (role := container.labels.get(ROLE))
         ]
@@ -161,7 +160,7 @@ class LocalEngine(Docker, Engine):
             options |= {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
         command = ["sleep", str(seconds)]
         with helper.running(self, images.tag(image), command, stack, **options) as container:
-            yield DockerMachine("a helper container", container, self, self, self._patience)
+            yield DockerMachine("a helper container", container, self)
 
     def lines(
         self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()

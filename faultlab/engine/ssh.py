@@ -101,7 +101,7 @@ class VmDocker(Docker):
 
 
 class Connection:
-    """One ssh connection into the VM, which ends with us.
+    """One ssh connection into the running VM, which ends with us.
 
     `patience`: seconds in which a VM that is just coming up may still refuse it. Raises CannotRun.
     """
@@ -123,10 +123,3 @@ class Connection:
     def docker(self) -> VmDocker:
         """Return Docker in the VM."""
         return VmDocker(self.url)
-
-
-def connect(patience: float = 0) -> Connection:
-    """Return a connection into the running VM. Raises CannotRun when there is none to be had."""
-    if libvirt.state() != "running":
-        raise libvirt.silent()
-    return Connection(patience)

@@ -34,10 +34,10 @@ class VmEngine(ssh.VmDocker, LocalEngine):
     name = "vm"
     owns_kernel = True
     walk_seconds = 1800  # without KVM everything takes many times as long
-    _patience = 2.0  # without KVM to open and close 200 connections takes 20 s
+    patience = 2.0  # without KVM to open and close 200 connections takes 20 s
 
     def __init__(self, patience: float = 0) -> None:
-        connection = ssh.connect(patience)
+        connection = ssh.Connection(patience)
         self._kernel = connection.kernel
         super().__init__(connection.url)
         self.images = _VmImages(self)
@@ -45,7 +45,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
     @classmethod
     def absent(cls) -> str:
         """Return that the VM does not run, if so."""
-        now = libvirt.state()
+        now = libvirt.state() if libvirt.folder().is_dir() else "absent"
         return "" if now == "running" else f"the lab VM is {now}"
 
     @classmethod

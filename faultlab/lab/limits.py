@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from faultlab.core.text import number
@@ -39,26 +40,8 @@ class Bound:
         return f"{self.op} {number(self.threshold(healthy), unit)}{ratio}"
 
 
-def at_least(limit: float) -> Bound:
-    """The value or more."""
-    return Bound("at least", limit)
-
-
-def at_most(limit: float) -> Bound:
-    """The value or less."""
-    return Bound("at most", limit)
-
-
-def exactly(limit: float) -> Bound:
-    """This value and no other: an exit code."""
-    return Bound("exactly", limit)
-
-
-def at_least_times(factor: float) -> Bound:
-    """The healthy value times `factor`, or more."""
-    return Bound("at least", factor, times=True)
-
-
-def at_most_times(factor: float) -> Bound:
-    """The healthy value times `factor`, or less."""
-    return Bound("at most", factor, times=True)
+at_least = partial(Bound, "at least")  # the value or more
+at_most = partial(Bound, "at most")  # the value or less
+exactly = partial(Bound, "exactly")  # this value and no other: an exit code
+at_least_times = partial(Bound, "at least", times=True)  # so many times the healthy value, or more
+at_most_times = partial(Bound, "at most", times=True)  # so many times the healthy value, or less

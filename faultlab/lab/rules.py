@@ -6,19 +6,18 @@ a network that is not internal, and whatever Compose may learn to do tomorrow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from faultlab.lab import images
 
-_SERVICE_KEYS = {
+_SERVICE_KEYS = (
     *("image", "hostname", "init", "command", "entrypoint", "environment", "working_dir", "user"),
-    *("cap_add", "cap_drop", "sysctls", "ulimits", "volumes", "tmpfs", "networks", "depends_on"),
-    *("network_mode", "pid", "cpus", "mem_limit", "memswap_limit", "pids_limit", "stop_signal"),
-    "security_opt",
-}
+    *("cap_drop", "sysctls", "ulimits", "tmpfs", "networks", "depends_on"),
+    *("cpus", "mem_limit", "memswap_limit", "pids_limit", "stop_signal"),
+)
 _NO_HOST_ADDRESS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
 _CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
-_DOCUMENT_KEYS = ("services", "volumes", "networks")
 
 
 class Broken(Exception):
@@ -30,28 +29,28 @@ def obey(document: Any) -> None:
     if not isinstance(document, dict):
         raise Broken(f"expected services, got {document!r}")
     for key in document:
-        if key not in _DOCUMENT_KEYS and not str(key).startswith("x-"):
+        if key not in _ALLOWED and not str(key).startswith("x-"):
             raise Broken(f"{key}: not allowed in a lab")
-    for kind in _DOCUMENT_KEYS:
-        things = document.get(kind)
-        _table(kind, things)
-        for name, thing in (things or {}).items():
-            where = f"{kind}.{name}"
-            _table(where, thing)
-            _RULES[kind](where, thing or {})
+    for kind, allowed in _ALLOWED.items():
+        for name, thing in _table(kind, document.get(kind)).items():
+            _keys(f"{kind}.{name}", _table(f"{kind}.{name}", thing), allowed)
 
 
-def _table(where: str, thing: Any) -> None:
+def _table(where: str, thing: Any) -> dict[str, Any]:
     if thing is not None and not isinstance(thing, dict):
         raise Broken(f"{where}: expected a table, got {thing!r}")
+    return thing or {}
 
 
-def _service(where: str, service: dict[str, Any]) -> None:
-    for key, value in service.items():
-        if key not in _SERVICE_KEYS or not _ALLOWED.get(key, _anything)(value):
+def _keys(where: str, thing: dict[str, Any], allowed: dict[str, Callable[[Any], bool]]) -> None:
+    if "internal" in allowed and "internal" not in thing:
+        raise Broken(f"{where}.internal: not allowed in a lab")
+    if "internal" in allowed and where != "networks.default":
+        raise Broken(f"{where}: not allowed in a lab")
+    for key, value in thing.items():
+        if key not in allowed or not allowed[key](value):
             raise Broken(f"{where}.{key}: not allowed in a lab")
-    image = service.get("image")
-    known = images.names()
+    image, known = thing.get("image"), images.names()
     if image is not None and image not in known:
         names = ", ".join(sorted(known))
         raise Broken(f"{where}.image: expected one of {names}, got {image!r}")
@@ -69,10 +68,6 @@ def _few_capabilities(value: Any) -> bool:
     return isinstance(value, list) and all(entry in _CAPABILITIES for entry in map(str, value))
 
 
-def _apparmor_only(value: Any) -> bool:
-    return bool(value == ["apparmor=unconfined"])
-
-
 def _named_volumes(value: Any) -> bool:
     """`name:/path`: a volume of the stack, never a path of the host."""
     return isinstance(value, list) and all(
@@ -80,29 +75,18 @@ def _named_volumes(value: Any) -> bool:
     )
 
 
-_ALLOWED = {
-    "network_mode": _joins,
-    "pid": _joins,
-    "cap_add": _few_capabilities,
-    "volumes": _named_volumes,
-    "security_opt": _apparmor_only,
+# What each kind of thing may say, and whether a value is allowed.
+_ALLOWED: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "services": {
+        **dict.fromkeys(_SERVICE_KEYS, _anything),
+        **dict.fromkeys(("network_mode", "pid"), _joins),
+        "cap_add": _few_capabilities,
+        "volumes": _named_volumes,
+        "security_opt": lambda value: bool(value == ["apparmor=unconfined"]),
+    },
+    "volumes": {},
+    "networks": {
+        "internal": lambda value: value is True,
+        "driver_opts": lambda value: value in (None, _NO_HOST_ADDRESS),
+    },
 }
-
-
-def _network(where: str, network: dict[str, Any]) -> None:
-    if network.get("internal") is not True:
-        raise Broken(f"{where}.internal: not allowed in a lab")
-    if where != "networks.default":
-        raise Broken(f"{where}: not allowed in a lab")
-    for key in set(network) - {"internal", "driver_opts"}:
-        raise Broken(f"{where}.{key}: not allowed in a lab")
-    if network.get("driver_opts") not in (None, _NO_HOST_ADDRESS):
-        raise Broken(f"{where}.driver_opts: not allowed in a lab")
-
-
-def _volume(where: str, volume: dict[str, Any]) -> None:
-    for key in volume:
-        raise Broken(f"{where}.{key}: not allowed in a lab")
-
-
-_RULES = {"services": _service, "networks": _network, "volumes": _volume}

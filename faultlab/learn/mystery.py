@@ -148,7 +148,12 @@ def debrief(term: Terminal, give_up: bool) -> None:
     term.table(
         ("", "it was", "your answer", ""),
         [
-            [part, truth[part], (found.answer or {}).get(part, "-"), _yes(found.right[part])]
+            [
+                part,
+                truth[part],
+                (found.answer or {}).get(part, "-"),
+                "yes" if found.right[part] else "no",
+            ]
             for part in truth
         ],
     )
@@ -162,10 +167,6 @@ def debrief(term: Terminal, give_up: bool) -> None:
     term.json(
         {"lab": real, "truth": truth, "points": found.points, **asdict(found), "lesson": lesson}
     )
-
-
-def _yes(right: bool) -> str:
-    return "yes" if right else "no"
 
 
 def _must_be_done(found: Score) -> None:
@@ -199,12 +200,8 @@ def answered(component: str, resource: str, cause: str) -> dict[str, str]:
     """Return an answer in the words of `faultlab terms`. Raises BadInput for any other word."""
     answer = Truth(component=component, resource=resource, cause=cause).model_dump()
     words = terms.words()
-    for part, known in (
-        ("component", words["components"]),
-        ("resource", words["resources"]),
-        ("cause", words["causes"]),
-    ):
-        if answer[part] not in (*known, NO_FAULT):
+    for part in answer:
+        if answer[part] not in (*words[f"{part}s"], NO_FAULT):
             raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
     return answer
 

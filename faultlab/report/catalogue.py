@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from faultlab.core import paths
+from faultlab.core import paths, text
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import terms as lab_terms
@@ -12,12 +12,13 @@ from faultlab.lab import terms as lab_terms
 
 def table() -> str:
     """The table that stands in the README; a test compares them."""
-    rows = ["| lab | what its users report | tier | minutes | level |", "|---|---|---|---|---|"]
+    rows = []
     for lab in (labs.load(lab_id) for lab_id in labs.ids()):
         stars = "●" * lab.difficulty + "○" * (5 - lab.difficulty)
         link = f"[`{lab.id}`](labs/{lab.id}/ticket.md)"
-        rows.append(f"| {link} | {lab.title} | {lab.tier} | {lab.minutes} | {stars} |")
-    return "\n".join(rows) + "\n"
+        rows.append([link, lab.title, lab.tier, str(lab.minutes), stars])
+    columns = ("lab", "what its users report", "tier", "minutes", "level")
+    return "\n".join(text.markdown(columns, rows)) + "\n"
 
 
 def show(term: Terminal, markdown: bool) -> None:
@@ -27,9 +28,7 @@ def show(term: Terminal, markdown: bool) -> None:
         term.say(table().rstrip())
         return
     found = [labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()]
-    if term.as_json:
-        term.json([lab.model_dump(mode="json", exclude={"folder", "alias"}) for lab in found])
-        return
+    term.json([lab.model_dump(mode="json", exclude={"folder", "alias"}) for lab in found])
     term.table(
         ("lab", "what its users report", "tier", "min", "level"),
         [(lab.id, lab.title, lab.tier, str(lab.minutes), str(lab.difficulty)) for lab in found],

@@ -10,20 +10,26 @@ _TWICE = 2.0  # the distance between the phases, in gaps between the limits, at 
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A figure of a document of origin, and the same thing measured: faulty, then fixed."""
+class _Figure:
+    """Something measured in a run of a lab."""
 
     lab: str
     run: str
     what: str
     unit: str
-    origin: tuple[float | None, float | None]
-    ours: tuple[float, float]
 
     @property
     def name(self) -> str:
         """The figure and its unit: `bookings [/s]`."""
-        return _named(self.what, self.unit)
+        return f"{self.what} [{self.unit}]" if self.unit else self.what
+
+
+@dataclass(frozen=True)
+class Compared(_Figure):
+    """A figure of a document of origin, and the same thing measured: faulty, then fixed."""
+
+    origin: tuple[float | None, float | None]
+    ours: tuple[float, float]
 
     @property
     def rises(self) -> bool:
@@ -53,24 +59,15 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Limited:
+class Limited(_Figure):
     """A measure of a check: its values in three phases beside its two limits."""
 
-    lab: str
-    run: str
-    what: str
-    unit: str
     healthy: float
     faulty: float
     fixed: float
     good: str
     bad: str
     gap: float
-
-    @property
-    def name(self) -> str:
-        """`page: size [B]`."""
-        return _named(self.what, self.unit)
 
     @property
     def distance(self) -> float:
@@ -88,7 +85,3 @@ def _ratio(faulty: float, fixed: float) -> float:
     if fixed == faulty:
         return 1.0
     return fixed / faulty if faulty else math.inf
-
-
-def _named(what: str, unit: str) -> str:
-    return f"{what} [{unit}]" if unit else what

@@ -11,7 +11,6 @@ from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import load as labs
-from faultlab.lab.check import Finding
 from faultlab.lab.model import Limit
 from faultlab.report import judge
 from faultlab.run.readings import PHASES, Measured
@@ -145,9 +144,8 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
         if name == "measured":
             yield Moment(event["t"], event.get("phase", ""), "measured")
         elif name == "undecided":
-            yield Moment(
-                event["t"], event.get("phase", ""), f"looked again: {event.get('text', '')}"
-            )
+            text = f"looked again: {event.get('text', '')}"
+            yield Moment(event["t"], event.get("phase", ""), text)
         else:
             steps = event.get("steps", [])
             yield Moment(event["t"], name, "; ".join(typed(step) for step in steps))
@@ -175,10 +173,5 @@ def lines(ran: Measured) -> list[Line]:
             for finding in findings:
                 line = found.setdefault((kind, finding.name), Line(kind, finding.name, {}, "", ""))
                 line.values[phase] = number(finding.value, finding.unit)
-                found[kind, finding.name] = _limited(line, limit, finding)
+                found[kind, finding.name] = Line(**{**vars(line), limit: finding.wanted})
     return list(found.values())
-
-
-def _limited(line: Line, limit: str, finding: Finding) -> Line:
-    values = {"well": line.well, "ill": line.ill, limit: finding.wanted}
-    return Line(line.kind, line.name, line.values, values["well"], values["ill"])

@@ -18,7 +18,7 @@ from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab
 from faultlab.report import history, judge, references, references_page
 from faultlab.report.page import FILE as PAGE
-from faultlab.report.page import environment, lead
+from faultlab.report.page import lead, render
 from faultlab.run.readings import FAULTY, FIXED, Measured
 from faultlab.run.record import Record
 from faultlab.verify import matrix
@@ -101,18 +101,15 @@ def html(rows: Sequence[Row]) -> str:
     """The page."""
     figures, _, _ = references.collect([])
     columns, cells = _evidence()
-    return (
-        environment()
-        .get_template("index.html")
-        .render(
-            rows=rows,
-            headings=references_page.FIGURES,
-            figures=[references_page.figure_row(row) for row in figures],
-            columns=columns,
-            cells=cells,
-            letters=matrix.LETTERS,
-            legend=matrix.LEGEND,
-        )
+    return render(
+        "index.html",
+        rows=rows,
+        headings=references_page.FIGURES,
+        figures=[references_page.figure_row(row) for row in figures],
+        columns=columns,
+        cells=cells,
+        letters=matrix.LETTERS,
+        legend=matrix.LEGEND,
     )
 
 
@@ -126,20 +123,13 @@ def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
                 found.append((ran.record, verdict, _leading(ran)))
     failed = sum(verdict in ("fail", "unknown") for _, verdict, _ in found)
     low, high = wilson(failed, len(found))
-    last = found[-1] if found else None
-    page = f"{last[0].id}/{PAGE}" if last and (last[0].folder / PAGE).is_file() else ""
-    return Row(
-        lab=lab,
-        verdict=last[1] if last else "",
-        run=last[0].id if last else "",
-        when=last[0].facts["started"][:16].replace("T", " ") if last else "",
-        page=page,
-        verified=len(found),
-        failed=failed,
-        low=low,
-        high=high,
-        spark=_spark(found[-_LAST:]),
-    )
+    run = page = when = verdict = ""
+    if found:
+        last, verdict, _ = found[-1]
+        run, when = last.id, last.facts["started"][:16].replace("T", " ")
+        page = f"{run}/{PAGE}" if (last.folder / PAGE).is_file() else ""
+    spark = _spark(found[-_LAST:])
+    return Row(lab, verdict, run, when, page, len(found), failed, low, high, spark)
 
 
 def _verdict(ran: Measured) -> str:

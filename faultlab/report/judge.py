@@ -126,25 +126,12 @@ def changes(ran: Measured) -> Iterator[Changed]:
 
 def _changed(phase: str, name: str, was: dict[str, Any], now: dict[str, Any]) -> Changed:
     shown = now or was
-    return Changed(
-        phase=phase,
-        name=name,
-        value=number(shown["value"], shown["unit"]),
-        wanted_then=was.get("wanted", ""),
-        wanted_now=now.get("wanted", ""),
-        held=was.get("holds"),
-        holds=now.get("holds"),
-    )
+    wanted = was.get("wanted", ""), now.get("wanted", "")
+    value = number(shown["value"], shown["unit"])
+    return Changed(phase, name, value, *wanted, was.get("holds"), now.get("holds"))
 
 
 def _row(change: Changed) -> list[str]:
     words = {True: "yes", False: "NO", None: "-"}
-    return [
-        change.phase,
-        change.name,
-        change.value,
-        change.wanted_then or "-",
-        change.wanted_now or "-",
-        words[change.held],
-        words[change.holds],
-    ]
+    *texts, held, holds = vars(change).values()
+    return [*(text or "-" for text in texts), words[held], words[holds]]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
@@ -24,9 +24,6 @@ from faultlab.run.readings import FIXED, PHASES, Measured, sentences
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
 from faultlab.run.timeline import FILE as TIMELINE
-
-if TYPE_CHECKING:
-    import jinja2  # slow to import, and so is not until a page is written
 
 FILE = "report.html"
 _FOLDER = Path(__file__).parent
@@ -48,14 +45,6 @@ class Mark:
 
     t: float
     text: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """An SVG of the run's folder: its text for those who cannot see it, and its data."""
-
-    title: str
-    data: str
 
 
 def show(term: Terminal, run_id: str | None) -> None:
@@ -83,37 +72,34 @@ def html(ran: Measured) -> str:
     lines = history.lines(ran)
     pictures, left_out = _pictures(ran)
     phases = [phase for phase in PHASES if phase in ran.phases]
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            lab=ran.lab,
-            ran=ran,
-            facts=ran.record.facts,
-            came_to=history.came_to(ran.record),
-            where=history.where(ran.record.facts),
-            phases=phases,
-            says={phase: sentences(ran.good(phase)) for phase in phases},
-            lead=lead(lines),
-            measures=[line for line in lines if line.kind == "measure"],
-            evidence=_evidence(ran, lines),
-            broke=_steps(ran.record, "inject"),
-            mended=_steps(ran.record, "fix"),
-            moments=list(history.moments(ran.record.facts["events"])),
-            bands=stretches,
-            end=stretches[-1].end if stretches else 0,
-            learner=ran.record.happened(READY),
-            charts=[(chart, numbers(chart, grid, stretches)) for chart in charts],
-            pictures=pictures,
-            left_out=left_out,
-            data=_data(grid, charts, stretches, marks(ran.record, ran.lab.control)),
-        )
+    return render(
+        "page.html",
+        lab=ran.lab,
+        ran=ran,
+        facts=ran.record.facts,
+        came_to=history.came_to(ran.record),
+        where=history.where(ran.record.facts),
+        phases=phases,
+        says={phase: sentences(ran.good(phase)) for phase in phases},
+        lead=lead(lines),
+        measures=[line for line in lines if line.kind == "measure"],
+        evidence=_evidence(ran, lines),
+        broke=_steps(ran.record, "inject"),
+        mended=_steps(ran.record, "fix"),
+        moments=list(history.moments(ran.record.facts["events"])),
+        bands=stretches,
+        end=stretches[-1].end if stretches else 0,
+        learner=ran.record.happened(READY),
+        charts=[(chart, numbers(chart, grid, stretches)) for chart in charts],
+        pictures=pictures,
+        left_out=left_out,
+        data=_data(grid, charts, stretches, marks(ran.record, ran.lab.control)),
     )
 
 
-def environment() -> jinja2.Environment:
-    """Templates and the assets that are written into every page."""
-    import jinja2
+def render(template: str, **facts: Any) -> str:
+    """Return a page from one of the templates here, with the assets written into it."""
+    import jinja2  # slow to import
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
@@ -121,7 +107,7 @@ def environment() -> jinja2.Environment:
     made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     made.globals["asset"] = lambda name: (_FOLDER / name).read_text()
     made.filters["markdown"] = lambda text: Markup(MarkdownIt("commonmark").render(text))
-    return made
+    return str(made.get_template(template).render(**facts))
 
 
 def _data(
@@ -233,8 +219,8 @@ def _steps(record: Record, what: str) -> list[str]:
     return [history.typed(step) for event in made for step in event.get("steps", [])]
 
 
-def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
-    """Return the run's pictures, its flame graphs and its sweep; too large ones by name only."""
+def _pictures(ran: Measured) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the run's flame graphs and its sweep, title and data; too large ones by name only."""
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
         for event in ran.record.facts["events"]
@@ -243,7 +229,7 @@ def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
     texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]
     if plot.has_sweep(ran.record):
         texts.append(("sweep", plot.svg(plot.find(ran.record.id))))
-    kept: list[Picture] = []
+    kept: list[tuple[str, str]] = []
     left_out: list[str] = []
     room = _ROOM
     for title, text in texts:
@@ -252,5 +238,5 @@ def _pictures(ran: Measured) -> tuple[list[Picture], list[str]]:
             left_out.append(title)
             continue
         room -= len(data)
-        kept.append(Picture(title, data))
+        kept.append((title, data))
     return kept, left_out

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
-from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -76,19 +75,11 @@ def draw(term: Terminal, what: str, to: str | None) -> None:
     Raises BadInput when there is no such run or lab, when it holds no sweep, or is damaged.
     """
     sweep = find(what)
-    file = target(to or paths.runs() / sweep.run / FILE)
+    file = paths.in_a_folder(to or str(paths.runs() / sweep.run / FILE))
     with term.step("plot", f"drawing {sweep.run}") as step:
         file.write_text(svg(sweep))
         step.done(paths.show(file))
     term.json({"run": sweep.run, "file": str(file), "phases": list(sweep.phases)})
-
-
-def target(to: str | Path) -> Path:
-    """The file to draw to. Raises BadInput when its folder is not there."""
-    file = Path(to)
-    if not file.parent.is_dir():
-        raise BadInput(f"There is no folder {file.parent}.", f"mkdir -p {file.parent}")
-    return file
 
 
 def find(what: str) -> Sweep:

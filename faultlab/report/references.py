@@ -57,13 +57,9 @@ def _telling(check: Check[Any, Any]) -> list[Measure[Any]]:
 def _compare(ran: Measured, figure: Figure) -> Compared:
     names = [figure.of] * 2 if isinstance(figure.of, str) else figure.of
     faulty, fixed = (_value(ran, of, phase) for of, phase in zip(names, figure.phases, strict=True))
+    origin = figure.faulty, figure.fixed
     return Compared(
-        lab=ran.lab.id,
-        run=ran.record.id,
-        what=figure.what,
-        unit=figure.unit,
-        origin=(figure.faulty, figure.fixed),
-        ours=(faulty, fixed),
+        ran.lab.id, ran.record.id, figure.what, figure.unit, origin=origin, ours=(faulty, fixed)
     )
 
 
@@ -90,15 +86,6 @@ def _limit(ran: Measured, measure: Measure[Any]) -> Limited:
     healthy, faulty, fixed = (float(measure.value(ran.reading(phase).look)) for phase in phases)
     assert measure.bad is not None
     good, bad = measure.good.threshold(healthy), measure.bad.threshold(healthy)
-    return Limited(
-        lab=ran.lab.id,
-        run=ran.record.id,
-        what=measure.name,
-        unit=measure.unit,
-        healthy=healthy,
-        faulty=faulty,
-        fixed=fixed,
-        good=f"{measure.good.op} {number(good)}",
-        bad=f"{measure.bad.op} {number(bad)}",
-        gap=abs(good - bad),
-    )
+    words = f"{measure.good.op} {number(good)}", f"{measure.bad.op} {number(bad)}"
+    named = ran.lab.id, ran.record.id, measure.name, measure.unit
+    return Limited(*named, healthy, faulty, fixed, *words, gap=abs(good - bad))

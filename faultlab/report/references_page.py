@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from faultlab.core import paths, text
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.report import plot, references
+from faultlab.report import references
 from faultlab.report.comparison import Compared, Limited
 from faultlab.report.ladder import Ladder, ladders, svg
 from faultlab.run.record import Record
@@ -105,7 +106,7 @@ def _facts(
 def _draw(found: Sequence[Ladder], picture: str) -> None:
     if not found:
         raise CannotRun("No two figures follow each other.", "faultlab origins")
-    plot.target(picture).write_text(svg(found))
+    paths.in_a_folder(picture).write_text(svg(found))
 
 
 def figure_row(row: Compared) -> list[str]:
@@ -149,8 +150,8 @@ def _print(
     if not markdown:
         term.table(columns, rows)
         return
-    for cells in (columns, ["---"] * len(columns), *rows):
-        term.say(f"| {' | '.join(cells)} |")
+    for line in text.markdown(columns, rows):
+        term.say(line)
 
 
 def _where(run: str) -> str:

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from faultlab.core import paths
-from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core import document, paths
+from faultlab.core.errors import BadInput
 
 SCHEMA = 2
 _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
@@ -36,13 +36,11 @@ def worst(tests: Iterable[Mapping[str, str]]) -> str:
 
 
 def _rename(facts: dict[str, Any]) -> None:
-    """Rename the keys of a record of version 1; one of another shape is left as it is."""
-    with suppress(AttributeError, KeyError, TypeError):
-        for part in [*facts["events"], *facts.get("judged", {}).values(), *facts.get("matrix", ())]:
-            for old, new in _RENAMED.items():
-                if old in part:
-                    part[new] = part.pop(old)
-    facts["schema"] = SCHEMA
+    """Rename the keys of a record of version 1."""
+    for part in [*facts["events"], *facts.get("judged", {}).values(), *facts.get("matrix", ())]:
+        for old, new in _RENAMED.items():
+            if old in part:
+                part[new] = part.pop(old)
 
 
 def span(event: Mapping[str, Any]) -> tuple[float, float]:
@@ -98,7 +96,7 @@ class Record:
         try:
             record.folder.mkdir(parents=True)
         except OSError as error:
-            raise _unwritable(record.folder, error) from error
+            raise paths.unwritable(record.folder, error) from error
         record.save()
         return record
 
@@ -115,31 +113,10 @@ class Record:
         folder = paths.runs() / run_id
         if not run_id or Path(run_id).name != run_id or not folder.is_dir():
             raise BadInput(f"There is no run {run_id!r}.", "faultlab runs")
-        look = f"less {paths.show(folder / _FILE)}"
-        try:
-            facts = json.loads((folder / _FILE).read_text())
-        except FileNotFoundError as error:
-            raise BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}") from error
-        except (OSError, ValueError) as error:
-            raise BadInput(f"The record of the run {run_id} is damaged: {error}.", look) from error
-        if not isinstance(facts, dict):
-            raise BadInput(f"The record of the run {run_id} is damaged: no object.", look)
-        if facts.get("schema") == 1:
-            _rename(facts)
-        if facts.get("schema") != SCHEMA:
-            raise BadInput(
-                f"The record of the run {run_id} has the version {facts.get('schema')!r},"
-                f" and this faultlab reads {SCHEMA}.",
-                "see docs/run-record.md",
-            )
-        try:
-            _Facts.model_validate(facts)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise BadInput(
-                f"The record of the run {run_id} is damaged: {where}: {first['msg']}.", look
-            ) from error
+        file, name = folder / _FILE, f"The record of the run {run_id}"
+        missing = BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}")
+        facts = document.read(file, SCHEMA, missing, name=name, upgrade=_rename)
+        document.shaped(_Facts, facts, file, name=name)
         facts.setdefault("judged", {})
         facts.setdefault("tests", [])
         return cls(folder, facts)
@@ -180,14 +157,4 @@ class Record:
 
     def save(self) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun: a full disk, say."""
-        file = self.folder / _FILE
-        part = file.with_suffix(".part")
-        try:
-            part.write_text(json.dumps(self.facts, indent=1) + "\n")
-            part.replace(file)
-        except OSError as error:
-            raise _unwritable(file, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> CannotRun:
-    return CannotRun(f"{path.name} cannot be written: {error.strerror}.", f"df -h {paths.root()}")
+        paths.write_whole(self.folder / _FILE, json.dumps(self.facts, indent=1) + "\n")

@@ -6,7 +6,7 @@ Every reading goes into the run's record before anything judges it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -185,6 +185,18 @@ class Run(Looks):
             f"The healthy stack is not what it was when the walk began: {'; '.join(apart)}.",
             f"faultlab verify {self.lab.alias}",
         )
+
+    def enter(self, phase: str) -> None:
+        """Do to a run in the phase before what leads into this one."""
+        if phase == FAULTY:
+            self.inject()
+        elif phase == FIXED:
+            self.apply("fix", self.lab.fix)
+
+    def prove(self, phase: str) -> None:
+        """Measure a phase of the main walk. Raises SaidNo or CannotRun where it does not show."""
+        how: dict[str, Callable[[], object]] = {FAULTY: self.gate, FIXED: self.fixed}
+        how.get(phase, self.healthy)()
 
     def inject(self) -> None:
         """Put the fault in, or what a control configures instead of one."""

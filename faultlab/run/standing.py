@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from faultlab.engine.contract import Engine
 from faultlab.lab.model import Lab
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.readings import PHASES
 from faultlab.run.run import Run
 
 
@@ -23,19 +23,9 @@ def standing(
     """
     run = Run.begin(engine, lab, name, meter)
     try:
-        if phase:
-            _reach(run, phase)
+        for each in PHASES[: PHASES.index(phase) + 1] if phase else ():
+            run.enter(each)
+            run.prove(each)
         yield run
     finally:
         run.down()
-
-
-def _reach(run: Run, phase: str) -> None:
-    run.healthy()
-    if phase == HEALTHY:
-        return
-    run.inject()
-    run.gate(FAULTY)
-    if phase == FIXED:
-        run.apply("fix", run.lab.fix)
-        run.fixed()

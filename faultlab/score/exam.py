@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from faultlab.core import lock, paths
@@ -58,7 +58,7 @@ def score(
         raise BadInput("--repeat takes a number from 1 up.", "faultlab score --help")
     examined = _examined(names)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
-    kept = _results(Path(json_file) if json_file else paths.runs() / _FILE)
+    kept = _results(json_file, _FILE)
     places, cannot = engines_of(term, chosen, "local")
     for lab_id, why in cannot.items():
         term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
@@ -78,7 +78,8 @@ def score(
     _conclude(term, kept)
 
 
-def _results(file: Path) -> Results:
+def _results(name: str | None, usual: str) -> Results:
+    file = Path(name) if name else paths.runs() / usual
     return results.read(file) if file.exists() else Results(file)
 
 
@@ -87,7 +88,7 @@ def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | N
     examined = _examined(names)
     recorded = recording.read(Path(source))
     lab = labs.load(recorded.manifest["lab"])
-    kept = _results(Path(json_file) if json_file else paths.runs() / _REPLAYED)
+    kept = _results(json_file, _REPLAYED)
     engine = placement.local()
     _prepare(term, engine, examined, kept)
     kept.facts |= {"machine": _machine(engine)}
@@ -150,13 +151,9 @@ def _prepare(term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Res
 
 
 def _machine(engine: Engine) -> dict[str, object]:
-    facts = engine.facts()
-    return {
-        "docker": facts.version,
-        "kernel": facts.kernel,
-        "system": facts.system,
-        "cgroup": facts.cgroup,
-        "cpus": facts.cpus,
+    facts = asdict(engine.facts())
+    return {"docker": facts["version"]} | {
+        key: facts[key] for key in ("kernel", "system", "cgroup", "cpus")
     }
 
 
@@ -201,15 +198,8 @@ def _trials(
 ) -> list[Trial]:
     return [
         Trial(
-            tool=tool.id,
-            lab=look.lab.id,
-            phase=look.phase,
-            number=look.number,
-            tool_digest=tool.digest,
-            lab_digest=made_of,
-            kind=outcomes[tool.id].kind,
-            diagnosis=outcomes[tool.id].diagnosis,
-            reason=outcomes[tool.id].reason,
+            *(tool.id, look.lab.id, look.phase, look.number, tool.digest, made_of),
+            **vars(outcomes[tool.id]),
             run=run,
         )
         for tool in wanted

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
@@ -21,6 +22,7 @@ ALWAYS, NEVER = "always-alarm", "never-alarm"
 BASELINES = (ALWAYS, NEVER)
 _GUESSES = 3  # whoever names more causes than that has named none
 
+T = TypeVar("T")
 Caught = Literal["named", "caught", "part", "missed", "unknown", "absent", "quiet", "cried"]
 LETTERS: dict[Caught, str] = {
     "named": "N",
@@ -99,25 +101,22 @@ class Disagreement:
 
 def rows(results: Results) -> list[Row]:
     """A row for each tool, the best informed first and the baselines last."""
-    by_tool: dict[str, list[Trial]] = {}
-    for trial in results.trials.values():
-        by_tool.setdefault(trial.tool, []).append(trial)
+    by_tool = _grouped(results.trials.values(), lambda trial: trial.tool)
     found = [_row(tool_id, trials) for tool_id, trials in by_tool.items()]
     return sorted(found, key=lambda row: (row.tool in BASELINES, -(row.informed or 0), row.tool))
 
 
 def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
-    told = [trial for trial in trials if trial.kind == "diagnosis"]
-    faulty = [trial for trial in told if ill(trial)]
+    _, faulty, detected, false = _told(trials)
     caught = [
         (trial, trial.diagnosis) for trial in faulty if trial.diagnosis and trial.diagnosis.alarm
     ]
     return Row(
         tool=tool_id,
-        detects=_alarms(faulty),
+        detects=detected,
         cause=Share(len(caught), sum(names_cause(_lab(t.lab), v) for t, v in caught)),
         component=Share(len(caught), sum(names_component(_lab(t.lab), v) for t, v in caught)),
-        false=_alarms([trial for trial in told if not ill(trial)]),
+        false=false,
         seconds=statistics.median(v.seconds for _, v in caught) if caught else None,
         unknown=sum(trial.kind == "unknown" for trial in trials),
         absent=sum(trial.kind == "absent" for trial in trials),
@@ -139,19 +138,18 @@ def names_component(lab: Lab, diagnosis: Diagnosis) -> bool:
 
 def cells(results: Results) -> dict[str, dict[str, Cell]]:
     """By lab and tool."""
-    found: dict[str, dict[str, list[Trial]]] = {}
-    for trial in results.trials.values():
-        found.setdefault(trial.lab, {}).setdefault(trial.tool, []).append(trial)
+    by_lab = _grouped(results.trials.values(), lambda trial: trial.lab)
     return {
-        lab_id: {tool_id: _cell(tool_id, lab_id, trials) for tool_id, trials in each.items()}
-        for lab_id, each in sorted(found.items())
+        lab_id: {
+            tool_id: _cell(tool_id, lab_id, trials)
+            for tool_id, trials in _grouped(each, lambda trial: trial.tool).items()
+        }
+        for lab_id, each in sorted(by_lab.items())
     }
 
 
 def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
-    told = [trial for trial in trials if trial.kind == "diagnosis"]
-    faulty = [trial for trial in told if ill(trial)]
-    detected, false = _alarms(faulty), _alarms([trial for trial in told if not ill(trial)])
+    told, faulty, detected, false = _told(trials)
     caught: Caught
     if not told:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
@@ -188,12 +186,15 @@ def disagreements(results: Results) -> list[Disagreement]:
 
 def unknowns(results: Results) -> dict[tuple[str, str], int]:
     """Why tools gave no diagnosis, and how often."""
-    found: dict[tuple[str, str], int] = {}
-    for trial in results.trials.values():
-        if trial.kind == "unknown":
-            key = trial.tool, trial.reason
-            found[key] = found.get(key, 0) + 1
-    return found
+    silent = [trial for trial in results.trials.values() if trial.kind == "unknown"]
+    return Counter((trial.tool, trial.reason) for trial in silent)
+
+
+def _told(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Share]:
+    """Return the diagnoses, those of faults, and the alarms in these and the others."""
+    told = [trial for trial in trials if trial.kind == "diagnosis"]
+    faulty = [trial for trial in told if ill(trial)]
+    return told, faulty, _alarms(faulty), _alarms(trial for trial in told if not ill(trial))
 
 
 def _alarms(trials: Iterable[Trial]) -> Share:
@@ -213,8 +214,12 @@ def _lab(lab_id: str) -> Lab:
 
 def by_tool(results: Results) -> Mapping[str, list[Cell]]:
     """The cells of each tool."""
-    found: dict[str, list[Cell]] = {}
-    for each in cells(results).values():
-        for cell in each.values():
-            found.setdefault(cell.tool, []).append(cell)
+    every = [cell for each in cells(results).values() for cell in each.values()]
+    return _grouped(every, lambda cell: cell.tool)
+
+
+def _grouped(things: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    found: dict[str, list[T]] = {}
+    for thing in things:
+        found.setdefault(key(thing), []).append(thing)
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from faultlab.core import paths
 from faultlab.core.terminal import Terminal
 from faultlab.report.page import FILE as PAGE
-from faultlab.report.page import environment
+from faultlab.report.page import render
 from faultlab.score import figures
 from faultlab.score.figures import Cell
 from faultlab.score.results import Results, Trial
@@ -50,22 +50,19 @@ def html(kept: Results, folder: Path) -> str:
     """Return the page, with links that are relative to a folder."""
     cells = figures.cells(kept)
     rows = figures.rows(kept)
-    return (
-        environment()
-        .get_template("score.html")
-        .render(
-            rows=rows,
-            cells=cells,
-            wrong={(each.tool, each.lab) for each in figures.disagreements(kept)},
-            legend=figures.LEGEND,
-            cry=figures.LETTERS["cried"],
-            headings=HEADINGS,
-            tools=kept.tools,
-            groups=_GROUPS,
-            told={row.tool: _told(kept, row.tool, folder) for row in rows},
-            machine=kept.facts.get("machine", {}),
-            seed=kept.facts.get("seed"),
-        )
+    return render(
+        "score.html",
+        rows=rows,
+        cells=cells,
+        wrong={(each.tool, each.lab) for each in figures.disagreements(kept)},
+        legend=figures.LEGEND,
+        cry=figures.LETTERS["cried"],
+        headings=HEADINGS,
+        tools=kept.tools,
+        groups=_GROUPS,
+        told={row.tool: _told(kept, row.tool, folder) for row in rows},
+        machine=kept.facts.get("machine", {}),
+        seed=kept.facts.get("seed"),
     )
 
 

@@ -14,18 +14,19 @@ import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from faultlab.core import lock, paths
-from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run import placement
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.readings import PHASES
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -113,14 +114,10 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> None:
 def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:
     """Walk through the phases of a run and return the files of each."""
     files: dict[str, dict[str, bytes]] = {}
-    step.note(HEALTHY)
-    files[HEALTHY] = _span(run, run.healthy)
-    step.note(FAULTY)
-    run.inject()
-    files[FAULTY] = _span(run, lambda: run.gate(FAULTY))
-    step.note(FIXED)
-    run.apply("fix", run.lab.fix)
-    files[FIXED] = _span(run, run.fixed)
+    for phase in PHASES:
+        step.note(phase)
+        run.enter(phase)
+        files[phase] = _span(run, partial(run.prove, phase))
     return files
 
 
@@ -156,17 +153,12 @@ def _kernel_log(stack: Stack) -> str:
 
 
 def _write(file: Path, bundle: Bundle) -> int:
-    part = file.with_name(file.name + ".part")
-    try:
-        with tarfile.open(part, "w:gz") as tar:
-            _put(tar, _MANIFEST, json.dumps(bundle.manifest, indent=1).encode() + b"\n")
-            for phase, files in bundle.files.items():
-                for path, content in sorted(files.items()):
-                    _put(tar, f"{phase}/{path}", content)
-        part.replace(file)
-        return file.stat().st_size
-    except OSError as error:
-        raise CannotRun(f"{file} cannot be written: {error.strerror}.", "df -h") from error
+    with paths.whole(file) as part, tarfile.open(part, "w:gz") as tar:
+        _put(tar, _MANIFEST, json.dumps(bundle.manifest, indent=1).encode() + b"\n")
+        for phase, files in bundle.files.items():
+            for path, content in sorted(files.items()):
+                _put(tar, f"{phase}/{path}", content)
+    return file.stat().st_size
 
 
 def _put(tar: tarfile.TarFile, path: str, content: bytes) -> None:

@@ -7,14 +7,12 @@ a score that was interrupted goes on where it was, and two halves are one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from faultlab.core import paths
+from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
 from faultlab.lab.model import Lab
 from faultlab.run import digest
@@ -89,36 +87,23 @@ class Results:
         paths.write_whole(self.file, text)
 
 
+@dataclass(frozen=True)
+class _File:
+    trials: list[Trial]
+    tools: dict[str, dict[str, str]]
+
+
+def _rename(found: dict[str, Any]) -> None:
+    """Rename what version 1 called a verdict."""
+    for trial in found["trials"]:
+        trial["diagnosis"] = trial.pop("verdict")
+        trial["kind"] = "diagnosis" if trial["kind"] == "verdict" else trial["kind"]
+
+
 def read(file: Path) -> Results:
     """The results in a file. Raises BadInput: not there, damaged, or of another version."""
-    try:
-        document = json.loads(file.read_text())
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no file {file}.", "faultlab score --help") from error
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{file} is no result of a score: {error}.", f"less {file}") from error
-    if isinstance(document, Mapping) and document.get("schema") == 1:
-        document = {**document, "schema": SCHEMA, "trials": _renamed(document.get("trials"))}
-    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
-        raise BadInput(f"{file} is no result of a score that this faultlab reads.", f"less {file}")
-    try:
-        trials = TypeAdapter(list[Trial]).validate_python(document.get("trials"))
-        tools = TypeAdapter(dict[str, dict[str, str]]).validate_python(document.get("tools"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
-    facts = {k: v for k, v in document.items() if k not in ("schema", "tools", "trials")}
-    return Results(file, facts, tools, {trial.key: trial for trial in trials})
-
-
-def _renamed(trials: Any) -> Any:
-    """Return the trials of version 1, which called a diagnosis a verdict, by today's names."""
-    if not (isinstance(trials, list) and all(isinstance(trial, Mapping) for trial in trials)):
-        return trials
-    kinds = {"verdict": "diagnosis"}
-    return [
-        {kinds.get(key, key): value for key, value in trial.items()}
-        | {"kind": kinds.get(kind := trial.get("kind"), kind)}
-        for trial in trials
-    ]
+    missing = BadInput(f"There is no file {file}.", "faultlab score --help")
+    found = document.read(file, SCHEMA, missing, "is no result of a score", upgrade=_rename)
+    its = document.shaped(_File, found, file)
+    facts = {k: v for k, v in found.items() if k not in ("schema", "tools", "trials")}
+    return Results(file, facts, its.tools, {trial.key: trial for trial in its.trials})

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from faultlab.core import text
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.score import figures, results
@@ -105,11 +106,12 @@ def _part(share: Share) -> str:
 def as_markdown(kept: Results) -> str:
     """As it stands in docs/scorecard.md."""
     rows = figures.rows(kept)
-    lines = [_line(HEADINGS), _line(["---"] * len(HEADINGS)), *(_line(_cells(r)) for r in rows)]
-    lines += ["", _line(["", *(row.tool for row in rows)]), _line(["---"] * (len(rows) + 1))]
-    for lab_id, each in figures.cells(kept).items():
-        marks = [each[r.tool].letters.strip() if r.tool in each else "" for r in rows]
-        lines.append(_line([f"`{lab_id}`", *marks]))
+    lines = text.markdown(HEADINGS, map(_cells, rows))
+    labs = [
+        [f"`{lab_id}`", *(each[r.tool].letters.strip() if r.tool in each else "" for r in rows)]
+        for lab_id, each in figures.cells(kept).items()
+    ]
+    lines += ["", *text.markdown(["", *(row.tool for row in rows)], labs)]
     lines += ["", *(f"- {line}" for line in figures.LEGEND)]
     return "\n".join(lines) + "\n"
 
@@ -126,10 +128,6 @@ def _cells(row: Row) -> list[str]:
         "-" if row.seconds is None else f"{row.seconds:.1f}",
         str(row.unknown),
     ]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def as_json(kept: Results) -> dict[str, Any]:

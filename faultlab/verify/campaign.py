@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
-from faultlab.core import paths
+from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
 from faultlab.run.record import VERDICTS
 from faultlab.verify.case import Case, digests
 
 SCHEMA = 1
+_FOREIGN = "is no result of a verify"
 
 Key = tuple[str, int]  # lab, number
 
@@ -49,18 +48,14 @@ class Campaign:
     def write(self, file: Path) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun."""
         counts = Counter(case.verdict for case in self.cases)
-        document = {
+        asked = _Asked(self.labs, self.repeat, self.quick)
+        whole = {
             "schema": SCHEMA,
-            "campaign": {
-                "labs": self.labs,
-                "repeat": self.repeat,
-                "quick": self.quick,
-                "finished": not self.missing,
-            },
+            "campaign": {**asdict(asked), "finished": not self.missing},
             "counts": {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
             "cases": [asdict(case) for case in self.cases],
         }
-        paths.write_whole(file, json.dumps(document, indent=1) + "\n")
+        paths.write_whole(file, json.dumps(whole, indent=1) + "\n")
 
 
 @dataclass(frozen=True)
@@ -72,30 +67,24 @@ class _Asked:
     quick: bool = False
 
 
+@dataclass(frozen=True)
+class _File:
+    cases: list[Case]
+    campaign: _Asked | None = None
+
+
 def read(file: Path) -> Campaign:
     """The campaign in a file; one that an older program wrote counts as complete.
 
     Raises BadInput: not there, damaged, or of another kind.
     """
-    try:
-        document = json.loads(file.read_text())
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no file {file}.", "faultlab verify --help") from error
-    except (OSError, ValueError) as error:
-        raise _foreign(file, f": {error}") from error
-    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
-        raise _foreign(file, " that this faultlab reads")
-    try:
-        cases = TypeAdapter(list[Case]).validate_python(document.get("cases"))
-        old = {"labs": list(dict.fromkeys(case.lab for case in cases)), "repeat": 0}
-        asked = TypeAdapter(_Asked).validate_python(document.get("campaign", old))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "cases"
-        raise _foreign(file, f": {where}: {first['msg']}") from error
-    if odd := [case.verdict for case in cases if case.verdict not in VERDICTS]:
-        raise _foreign(file, f": {odd[0]!r} is no verdict")
-    return Campaign(asked.labs, asked.repeat, cases, asked.quick)
+    missing = BadInput(f"There is no file {file}.", "faultlab verify --help")
+    found = document.read(file, SCHEMA, missing, _FOREIGN)
+    its = document.shaped(_File, found, file, _FOREIGN)
+    if odd := [case.verdict for case in its.cases if case.verdict not in VERDICTS]:
+        raise BadInput(f"{file} {_FOREIGN}: {odd[0]!r} is no verdict.", f"less {file}")
+    asked = its.campaign or _Asked(list(dict.fromkeys(case.lab for case in its.cases)), 0)
+    return Campaign(asked.labs, asked.repeat, its.cases, asked.quick)
 
 
 def holds_something(file: Path) -> bool:
@@ -136,7 +125,3 @@ def still_good(old: Campaign, wanted: Campaign, engines: Mapping[str, str]) -> l
         if (now := today[case.lab]) and {key: getattr(case, key) for key in now} == now
     }
     return [found[key] for key in wanted.asked if key in found]
-
-
-def _foreign(file: Path, why: str) -> BadInput:
-    return BadInput(f"{file} is no result of a verify{why}.", f"less {file}")

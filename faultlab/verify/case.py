@@ -28,31 +28,37 @@ from faultlab.run.record import Record, worst
 _JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict: all passed, or not
 _INTERRUPTED = 2  # also when a check file cannot be imported: then no test was collected
 _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
-_PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
+PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
 _START_SECONDS = 20  # after which others need not wait for it any more
 
 
 @dataclass(frozen=True)
-class Case:
-    """One walk through one lab and its verdict: pass, fail, unknown or skip.
-
-    `lab_digest` and `program_digest`: of what it depends on. `interrupted`: somebody stopped it, so
-    it says nothing. `kept`: made by an earlier verify that was cut off.
-    """
+class Made:
+    """One walk through one lab: its verdict, and where and of what it was made."""
 
     lab: str
     number: int
     verdict: str
-    seconds: float
+    seconds: float = 0.0
     run: str = ""
     reason: str = ""
-    tests: list[dict[str, str]] = field(default_factory=list)
     engine: str = ""
     began: str = ""
     commit: str = ""
     kernel: str = ""
     cpus: int = 0
     lab_digest: str = ""
+
+
+@dataclass(frozen=True)
+class Case(Made):
+    """A walk that verify has made: pass, fail, unknown or skip.
+
+    `lab_digest` and `program_digest`: of what it depends on. `interrupted`: somebody stopped it, so
+    it says nothing. `kept`: made by an earlier verify that was cut off.
+    """
+
+    tests: list[dict[str, str]] = field(default_factory=list)
     program_digest: str = ""
     interrupted: bool = False
     kept: bool = False
@@ -101,7 +107,7 @@ class Runner:
             tests=tests,
             engine=self.engines[lab.id],
             began=began,
-            **{key: record.facts[key] for key in _PLACE if record and key in record.facts},
+            **{key: record.facts[key] for key in PLACE if record and key in record.facts},
             **made_of,
             interrupted=self._interrupted(ended, told["collected"]),
         )

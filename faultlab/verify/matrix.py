@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from faultlab.core import lock
-from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
@@ -53,9 +53,7 @@ class Cell:
 
 def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> None:
     """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
-    if bool(lab_ids) == everything:
-        raise BadInput("Name some labs, or say --all.", "faultlab matrix --help")
-    chosen = [labs.load(i) for i in (labs.ids() if everything else dict.fromkeys(lab_ids))]
+    chosen = labs.chosen(lab_ids, everything, "matrix")
     check_of = {lab.id: checks.load(lab.id) for lab in chosen}
     columns = [lab for lab in chosen if check_of[lab.id].evidence]
     places, cannot = engines_of(term, chosen, wanted)

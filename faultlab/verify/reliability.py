@@ -38,7 +38,11 @@ class Distance:
     @property
     def text(self) -> str:
         """`12.3`, `exact`."""
-        return _text(self.sigmas)
+        if self.sigmas is None:
+            return "-"
+        if math.isinf(self.sigmas):
+            return "exact" if self.sigmas > 0 else "crossed"
+        return f"{self.sigmas:.1f}" if self.sigmas < 100 else "> 99"
 
 
 @dataclass(frozen=True)
@@ -191,11 +195,3 @@ def _row_json(row: Row) -> dict[str, Any]:
 def _distance_json(each: Distance) -> dict[str, Any]:
     finite = each.sigmas is not None and math.isfinite(each.sigmas)
     return {**asdict(each), "sigmas": each.sigmas if finite else None, "text": each.text}
-
-
-def _text(far: float | None) -> str:
-    if far is None:
-        return "-"
-    if math.isinf(far):
-        return "exact" if far > 0 else "crossed"
-    return f"{far:.1f}" if far < 100 else "> 99"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from faultlab.core import paths
+from faultlab.core import paths, text
 from faultlab.core.defaults import RELIABILITY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
@@ -81,18 +81,14 @@ def as_markdown(kept: Walks) -> str:
     lines = [_ABOUT, "## Where chance can decide", ""]
     told = sum(row.smallest is not None for row in found)
     none = f"In none of the {told} labs with more than one walk."
-    lines += [_NEEDS, "", *_table(_WEAK, map(_weak, weak))] if weak else [none]
-    lines += ["", "## Walks", "", *_table(_WALKS, map(_cells, found))]
+    lines += [_NEEDS, "", *text.markdown(_WEAK, map(_weak, weak))] if weak else [none]
+    lines += ["", "## Walks", "", *text.markdown(_WALKS, map(_cells, found))]
     lines += ["", *(f"- {line}" for line in _told(found, left))]
     lines += ["", "## The distance of each measure", ""]
     lines += ["The smallest over the phases in which it is well, ill, or after a cheat.", ""]
-    lines += _table(_DISTANCES, (cells for row in found for cells in _measures(row)))
+    lines += text.markdown(_DISTANCES, (cells for row in found for cells in _measures(row)))
     lines += ["", "## Where it was", "", *(f"- {place}" for place in _places(found))]
     return "\n".join(lines) + "\n"
-
-
-def _table(columns: Sequence[str], cells: Iterator[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(each)} |" for each in (columns, ["---"] * len(columns), *cells)]
 
 
 def _weak(row: Row) -> list[str]:

@@ -99,9 +99,8 @@ def junit(cases: Sequence[Case]) -> ET.Element:
             if test["verdict"] in kinds:
                 ET.SubElement(node, kinds[test["verdict"]], message=_printable(test["text"]))
         suite.set("tests", str(len(tests)))
-        suite.set("failures", str(sum(t["verdict"] == "fail" for t in tests)))
-        suite.set("errors", str(sum(t["verdict"] == "unknown" for t in tests)))
-        suite.set("skipped", str(sum(t["verdict"] == "skip" for t in tests)))
+        for verdict, of in (("fail", "failures"), ("unknown", "errors"), ("skip", "skipped")):
+            suite.set(of, str(sum(t["verdict"] == verdict for t in tests)))
     return top
 
 

@@ -80,11 +80,9 @@ def phases(lab: Lab) -> list[str]:
 
 def _reach(run: Run, phase: str) -> None:
     """Bring the run into its next phase, measured like in any other run."""
-    if phase == HEALTHY:
-        run.healthy()
-    elif phase == FAULTY:
-        run.inject()
-        run.gate()
+    if phase in (HEALTHY, FAULTY):
+        run.enter(phase)
+        run.prove(phase)
     else:
         stages = run.lab.stages
         stage = int(phase.removeprefix(FIXED) or len(stages))

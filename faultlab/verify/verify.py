@@ -45,7 +45,7 @@ def verify(
 
     `quick`: of each lab its fix, one cheat, and the remedies that are next at this commit.
     """
-    chosen = _chosen(lab_ids, everything)
+    chosen = labs.chosen(lab_ids, everything, "verify")
     if jobs < 1 or repeat < 1:
         raise BadInput("--jobs and --repeat take a number from 1 up.", "faultlab verify --help")
     for name in (json_file, junit_file):
@@ -67,12 +67,6 @@ def verify(
         _take_down(places)
         raise
     result.conclude()
-
-
-def _chosen(lab_ids: Sequence[str], everything: bool) -> list[Lab]:
-    if bool(lab_ids) == everything:
-        raise BadInput("Name some labs, or say --all.", "faultlab verify --help")
-    return [labs.load(lab_id) for lab_id in (labs.ids() if everything else dict.fromkeys(lab_ids))]
 
 
 def _take_down(places: Mapping[str, Engine]) -> None:

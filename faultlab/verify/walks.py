@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab.core import paths
+from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import check as checks
 from faultlab.lab import load as labs
@@ -27,12 +27,13 @@ from faultlab.run.contract import alternative, before, cheat, fixed_only
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.record import Record
 from faultlab.verify import campaign
-from faultlab.verify.case import Case
+from faultlab.verify.case import PLACE, Case, Made
 
 SCHEMA = 1
 BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them
 
 Kind = Literal["well", "ill", "cheat"]
+_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
 
 
 @dataclass(frozen=True)
@@ -60,24 +61,13 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Walk(Made):
     """One walk. `looks`: with those taken again; `again`: why; `most`: of each burden.
 
     `values`: of each measure, in the order of `phases`; none where its record is not here.
     """
 
-    lab: str
-    number: int
     verdict: Literal["pass", "fail", "unknown"]
-    seconds: float = 0.0
-    reason: str = ""
-    run: str = ""
-    began: str = ""
-    engine: str = ""
-    commit: str = ""
-    kernel: str = ""
-    cpus: int = 0
-    lab_digest: str = ""
     looks: int = 0
     again: list[str] = field(default_factory=list)
     most: dict[str, float] = field(default_factory=dict)
@@ -152,30 +142,21 @@ def together(files: Iterable[Path]) -> Walks:
     return found
 
 
+@dataclass(frozen=True)
+class _File:
+    walks: list[Walk]
+    limits: dict[str, list[_Row]]
+
+
 def read(file: Path) -> Walks:
     """The walks in a file, of either kind. Raises BadInput."""
-    try:
-        document = json.loads(file.read_text())
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no file {file}.", "faultlab reliability --help") from error
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{file} holds no walks: {error}.", f"less {file}") from error
-    if not isinstance(document, Mapping) or "walks" not in document:
+    missing = BadInput(f"There is no file {file}.", "faultlab reliability --help")
+    found = document.read(file, SCHEMA, missing, "holds no walks")
+    if "walks" not in found:
         return of_cases(campaign.read(file).cases)
-    if document.get("schema") != SCHEMA:
-        raise BadInput(f"{file} holds no walks that this faultlab reads.", f"less {file}")
-    try:
-        walks = TypeAdapter(list[Walk]).validate_python(document["walks"])
-        rows = TypeAdapter(dict[str, list[_Row]]).validate_python(document.get("limits"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
-    limits = {lab_id: [Limit(*row) for row in each] for lab_id, each in rows.items()}
-    return Walks(limits, {walk.key: walk for walk in walks})
-
-
-_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
+    its = document.shaped(_File, found, file)
+    limits = {lab_id: [Limit(*row) for row in each] for lab_id, each in its.limits.items()}
+    return Walks(limits, {walk.key: walk for walk in its.walks})
 
 
 def of_cases(cases: Iterable[Case]) -> Walks:
@@ -190,17 +171,12 @@ def of_cases(cases: Iterable[Case]) -> Walks:
 def _walk(case: Case) -> Walk | None:
     if case.interrupted or case.verdict not in ("pass", "fail", "unknown"):
         return None
-    whole = {
-        key: value
-        for key, value in asdict(case).items()
-        if key in ("lab", "number", "verdict", "seconds", "reason", "run", "began", "engine")
-        or key in ("commit", "kernel", "cpus", "lab_digest")
-    }
+    whole = {key: getattr(case, key) for key in Made.__dataclass_fields__}
     record = Record.open(case.run)
     if record is not None:
-        kept = {key: record.facts.get(key) for key in ("commit", "kernel", "cpus", "engine")}
-        whole |= {key: value for key, value in kept.items() if value}
-        whole["began"] = case.began or record.facts["started"]
+        facts = record.facts
+        whole |= {key: facts[key] for key in (*PLACE, "engine") if facts.get(key)}
+        whole["began"] = case.began or facts["started"]
         whole |= _looked(record) | _values(record)
     with suppress(ValidationError):
         return TypeAdapter(Walk).validate_python(whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,14 +19,14 @@ from faultlab.workshop.session import Session
 from faultlab.workshop.terminals import Terminals
 
 
+@dataclass
 class Actions:
     """The buttons of one class."""
 
-    def __init__(self, session: Session, keys: Keys, guard: Guard, terminals: Terminals) -> None:
-        self.session = session
-        self.keys = keys
-        self.guard = guard
-        self.terminals = terminals
+    session: Session
+    keys: Keys
+    guard: Guard
+    terminals: Terminals
 
     async def seat(self, request: Request) -> Response:
         """Do what a participant asks for. `turn`: of the page that the button is on."""
@@ -75,12 +76,12 @@ class Actions:
                 self.keys.replace(number, self.session.plan.hours)
                 self.session.note(Event.NEW_LINK, number)
                 self.terminals.end_stale()
-                return JSONResponse({"link": self._link(request, number)})
             case "link":
-                return JSONResponse({"link": self._link(request, number)})
+                pass
             case _:
                 raise HTTPException(404, "There is no such button.")
-        return JSONResponse({})
+        said = request.path_params["act"].endswith("link")
+        return JSONResponse({"link": self._link(request, number)} if said else {})
 
     async def everybody(self, request: Request) -> Response:
         """Do what the trainer asks for at all seats."""

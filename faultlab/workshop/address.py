@@ -7,10 +7,20 @@ import json
 import os
 import socket
 from collections.abc import Sequence
+from typing import TypedDict
 
 from faultlab.core import command
 from faultlab.core.defaults import CLASS_PORT, LOOPBACK
 from faultlab.core.errors import BadInput, CannotRun
+
+
+class At(TypedDict):
+    """Where the pages of a class are served; with a certificate and its key, or our own."""
+
+    listen: str
+    port: int
+    cert: str | None
+    key: str | None
 
 
 def loopback(address: str) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, select_autoescape
+from jinja2 import Environment, FileSystemLoader
 
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.roster import Roster
@@ -59,17 +58,11 @@ def text(roster: Roster, journal: Journal, kind: str, now: float) -> str:
         table.writeheader()
         table.writerows({key: _harmless(value) for key, value in row.items()} for row in found)
         return out.getvalue()
-    return str(_page().render(plan=plan, rows=found, columns=_COLUMNS, ended=roster.ended))
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=True)
+    facts = {"plan": plan, "rows": found, "columns": _COLUMNS, "ended": roster.ended}
+    return pages.get_template("export.html").render(facts)
 
 
 def _harmless(value: Any) -> Any:
     """A name that a spreadsheet would take for a formula is text."""
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" else value
-
-
-@cache
-def _page() -> Any:
-    folder = Path(__file__).parent / "pages"
-    return Environment(
-        loader=FileSystemLoader(folder), autoescape=select_autoescape()
-    ).get_template("export.html")

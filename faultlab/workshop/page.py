@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -17,13 +18,13 @@ from faultlab.workshop.session import Session, now
 TEMPLATES = Jinja2Templates(Path(__file__).parent / "pages")
 
 
+@dataclass
 class Pages:
     """The pages of one class."""
 
-    def __init__(self, session: Session, keys: Keys, guard: Guard) -> None:
-        self.session = session
-        self.keys = keys
-        self.guard = guard
+    session: Session
+    keys: Keys
+    guard: Guard
 
     async def start(self, request: Request) -> Response:
         """Send a visitor to their own page."""

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Unpack
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
+from faultlab.workshop.address import At
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Roster
@@ -21,25 +23,18 @@ from faultlab.workshop.site import Site
 
 
 def serve(
-    term: Terminal,
-    session: Session,
-    folder: Folder,
-    *,
-    listen: str,
-    port: int,
-    names: Sequence[str],
-    cert: str | None,
-    key: str | None,
+    term: Terminal, session: Session, folder: Folder, names: Sequence[str], **at: Unpack[At]
 ) -> None:
     """Serve the pages of a session, and say where they are. Raises BadInput, CannotRun."""
     plan, roster = session.plan, session.roster
+    listen, cert, key = at["listen"], at["cert"], at["key"]
     secure = bool(cert) or not address.loopback(listen)
     hosts = address.hosts(listen, names)
     if secure and not cert:
         cert, key = map(str, access.certificate(folder.path, hosts))
     keys = Keys(folder.keys)
     keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
-    with address.listening(listen, port) as line:
+    with address.listening(listen, at["port"]) as line:
         session.note(Event.OPENED, alive=round(folder.last_alive(), 3))
         url = address.url(listen, hosts, line.getsockname()[1], secure)
         site = Site(session, keys, hosts, secure, folder.alive)

@@ -201,9 +201,9 @@ class Session:
         """Stop what is under way; the same command goes on with it."""
         for task in self._tasks:
             task.cancel()
-        self.stacks.terminate()
+        self.stacks.processes.terminate()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.stacks.gone()
+        await self.stacks.processes.gone()
 
     def _must_be_free(self, seat: Seat) -> None:
         if self.roster.ended:
@@ -212,10 +212,8 @@ class Session:
             raise CannotRun(f"Wait a moment: {self.doing[seat.number]}.")
 
     def _must_be(self, seat: Seat, *states: str) -> None:
-        if self.roster.ended:
-            raise CannotRun("The class has ended.")
-        if self.roster.paused:
-            raise CannotRun("The class is paused.")
+        if self.roster.paused:  # as it is when it has ended
+            raise CannotRun(f"The class {'has ended' if self.roster.ended else 'is paused'}.")
         if seat.turn.state not in states:
             raise CannotRun(f"Not now: this lab is {seat.turn.state}.")
 

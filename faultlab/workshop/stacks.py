@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY
-from faultlab.engine.contract import Machine
+from faultlab.engine.contract import Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import services
 from faultlab.run import placement
@@ -34,7 +34,7 @@ class Stacks:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self._processes = Processes()
+        self.processes = Processes()
 
     def name(self, seat: Seat) -> str:
         """Return the name of the stack that a seat works at."""
@@ -74,8 +74,14 @@ class Stacks:
 
     async def act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
         """Do something to a daemon of a seat's stack."""
-        name = self.name(seat)
-        await asyncio.to_thread(lambda: act(Stack(placement.local(), name)[daemon]))
+        await asyncio.to_thread(lambda: act(self._machine(seat, daemon)))
+
+    def terminal(self, seat: Seat, machine: str) -> Shelled:
+        """Return a terminal in a machine or daemon of a seat's stack. It waits for the engine."""
+        return self._machine(seat, machine).terminal()
+
+    def _machine(self, seat: Seat, name: str) -> Machine:
+        return Stack(placement.local(), self.name(seat))[name]
 
     async def run(
         self,
@@ -86,15 +92,7 @@ class Stacks:
     ) -> Outcome:
         """Run one command in a seat's namespace; `hear` gets each line that it prints."""
         env = {"FAULTLAB_NAMESPACE": self._namespace(seat), services.LIMITS: self.plan.limits}
-        return await self._processes.run(words, env, seconds, hear)
-
-    def terminate(self) -> None:
-        """Tell every command to end."""
-        self._processes.terminate()
-
-    async def gone(self) -> None:
-        """Wait until every command has ended."""
-        await self._processes.gone()
+        return await self.processes.run(words, env, seconds, hear)
 
     async def _down(self, seat: Seat, lab: str) -> Outcome:
         return await self.run(seat, "down", lab, "--json")

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -14,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from faultlab.workshop import view
-from faultlab.workshop.access import Visitor
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.session import Session
 
@@ -23,34 +23,33 @@ _MOST = 4  # of a visitor, for each view
 _PAUSE = 0.1  # seconds between views of a stream: several changes at once are one
 
 
+@dataclass
 class Streams:
     """The event streams of one class."""
 
-    def __init__(self, session: Session, guard: Guard) -> None:
-        self.session = session
-        self.guard = guard
-        self._open: Counter[tuple[int, str]] = Counter()
+    session: Session
+    guard: Guard
+    _open: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     async def seat(self, request: Request) -> Response:
         """Stream the view of a seat."""
         number = request.path_params["seat"]
-        visitor = self.guard.admit(request, number)
-        seat = self.session.roster.seat(number)
-        return self._stream(request, visitor, lambda: view.seat(self.session, seat))
+        return self._stream(
+            request, number, lambda: view.seat(self.session, self.session.roster.seat(number))
+        )
 
     async def trainer(self, request: Request) -> Response:
         """Stream the view of the trainer."""
-        visitor = self.guard.admit(request, None)
-        return self._stream(request, visitor, lambda: view.roster(self.session))
+        return self._stream(request, None, lambda: view.roster(self.session))
 
     async def projector(self, request: Request) -> Response:
         """Stream the view that may hang on the wall."""
-        visitor = self.guard.admit(request, None)
-        return self._stream(request, visitor, lambda: view.projector(self.session))
+        return self._stream(request, None, lambda: view.projector(self.session))
 
     def _stream(
-        self, request: Request, visitor: Visitor, look: Callable[[], dict[str, Any]]
+        self, request: Request, seat: int | None, look: Callable[[], dict[str, Any]]
     ) -> Response:
+        visitor = self.guard.admit(request, seat)
         mine = (visitor.number, request.url.path)
         if self._open[mine] >= _MOST:
             raise HTTPException(429, "This page is open too many times.")

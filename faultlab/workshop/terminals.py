@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.websockets import WebSocket
@@ -29,15 +30,15 @@ class OpenTerminal:
     gone: asyncio.Event
 
 
+@dataclass
 class Terminals:
     """The terminals of one class that are open now."""
 
-    def __init__(self, session: Session, keys: Keys, guard: Guard) -> None:
-        self.session = session
-        self.keys = keys
-        self.guard = guard
-        self.open: list[OpenTerminal] = []
-        self.typing = asyncio.Event()  # set while what is typed counts
+    session: Session
+    keys: Keys
+    guard: Guard
+    open: list[OpenTerminal] = field(default_factory=list)
+    typing: asyncio.Event = field(default_factory=asyncio.Event)  # set while typing counts
 
     async def serve(self, page: WebSocket) -> None:
         """Give a page a shell on a machine of a seat."""
@@ -56,8 +57,8 @@ class Terminals:
         self.open.append(one)
         try:
             await page.accept()
-            container = f"{self.session.stacks.name(seat)}-{machine}"
-            await tty.serve(page, container, self.typing, one.gone)
+            found = partial(self.session.stacks.terminal, seat, machine)
+            await tty.serve(page, found, self.typing, one.gone)
         finally:
             self.open.remove(one)
 

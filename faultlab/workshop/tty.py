@@ -1,4 +1,4 @@
-"""Tty: a terminal in a container of a seat, for a browser, over a WebSocket.
+"""Tty: a terminal in a machine of a seat, for a browser, over a WebSocket.
 
 The browser sends JSON, `{"input": "ls\\r"}` or `{"columns": 80, "rows": 24}`; what the shell prints
 goes back as bytes. Anything else ends the connection. When the page goes, the shell is hung up, and
@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import attach
 from faultlab.engine.contract import Shelled
 from faultlab.workshop.access import Allowance
 
@@ -48,16 +48,21 @@ def understood(text: str) -> str | tuple[int, int]:
 
 
 async def serve(
-    page: WebSocket, container: str, allowed: asyncio.Event, gone: asyncio.Event
+    page: WebSocket,
+    found: Callable[[], Shelled],
+    allowed: asyncio.Event,
+    gone: asyncio.Event,
 ) -> None:
     """Connect a page that was accepted with a new shell until one of them ends, or `gone`.
 
-    What is typed while `allowed` is not set is dropped.
+    `found`: returns the terminal of a machine, not open yet. What is typed while `allowed` is not
+    set is dropped.
     """
-    shell = attach.DockerTerminal(container)
+    shell: Shelled | None = None
     loop = asyncio.get_running_loop()
     tasks: list[asyncio.Task[int]] = []
     try:
+        shell = await loop.run_in_executor(_hands, found)
         line = await loop.run_in_executor(_hands, shell.open)
         typed: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
         tasks = [
@@ -80,7 +85,8 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        _hands.submit(shell.close)
+        if shell is not None:
+            _hands.submit(shell.close)
 
 
 async def _close(page: WebSocket, code: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Unpack
 
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
@@ -12,6 +13,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.run.placement import engines_of
 from faultlab.workshop import export
 from faultlab.workshop import plan as plans
+from faultlab.workshop.address import At
 from faultlab.workshop.folder import Folder, begun
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
@@ -22,16 +24,7 @@ from faultlab.workshop.stacks import Stacks
 _PATIENCE = 600.0  # seconds for a server to end its class
 
 
-def start(
-    term: Terminal,
-    file: str,
-    *,
-    listen: str,
-    port: int,
-    names: Sequence[str],
-    cert: str | None,
-    key: str | None,
-) -> None:
+def start(term: Terminal, file: str, *, names: Sequence[str], **at: Unpack[At]) -> None:
     """Open a class, or go on where it was, and serve its pages until Ctrl-C or its end.
 
     Raises BadInput, CannotRun.
@@ -45,7 +38,7 @@ def start(
         ) from error
     plan = plans.read(file)
     folder = Folder(plan.id)
-    if bool(cert) != bool(key):
+    if bool(at["cert"]) != bool(at["key"]):
         raise BadInput("--cert and --key go together.", "faultlab class --help")
     with folder.hold(f"class start {file}"):
         journal = _opened(term, plan, file, folder)
@@ -56,9 +49,7 @@ def start(
                 f"This class has ended; its results are in {paths.show(folder.path)}.",
                 f"faultlab class export {file}; for another one: cp {file} next.toml",
             )
-        server.serve(
-            term, session, folder, listen=listen, port=port, names=names, cert=cert, key=key
-        )
+        server.serve(term, session, folder, names, **at)
         _say_what_is_next(term, session.roster, file)
 
 

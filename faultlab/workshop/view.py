@@ -77,24 +77,20 @@ def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
 
 def roster(session: Session) -> dict[str, Any]:
     """Return what the trainer sees: every seat with its lab."""
-    return {
-        "class": session.plan.title,
-        "paused": session.roster.paused,
-        "ended": session.roster.ended,
-        "seats": [
-            {
-                **_line(session, it),
-                "name": it.name,
-                "lab": it.turn.lab,
-                "doing": session.doing.get(it.number, ""),
-                "why": it.turn.why,
-                "refused": it.refused,
-                "answer": it.turn.answers[-1] if it.turn.answers else None,
-                "last": it.last,
-            }
-            for it in session.roster.seats
-        ],
-    }
+
+    def named(it: Seat) -> dict[str, Any]:
+        return {
+            **_line(session, it),
+            "name": it.name,
+            "lab": it.turn.lab,
+            "doing": session.doing.get(it.number, ""),
+            "why": it.turn.why,
+            "refused": it.refused,
+            "answer": it.turn.answers[-1] if it.turn.answers else None,
+            "last": it.last,
+        }
+
+    return {**projector(session), "seats": [named(it) for it in session.roster.seats]}
 
 
 def projector(session: Session) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def test_no_helper_with_more_rights_can_be_seen(stack: Stack) -> None:
     """Whoever sees a process can change the files that it runs, by way of /proc/PID/root."""
     seen: list[str] = []
     for mode in ("on", "off"):
-        recording = profiler.during(stack, lambda: seen.extend(beyond(stack)), mode)  # type: ignore[arg-type]
+        recording = profiler.during(stack, lambda: seen.extend(beyond(stack)), mode)
         assert set(recording.machines) == {"web"}
     assert seen == []
 
@@ -221,10 +221,10 @@ def test_a_machine_cannot_write_what_is_not_its_own(stack: Stack) -> None:
         "mount -t tmpfs none /mnt",
         "mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk",
         "dmesg",
-        "find /sys/fs/cgroup -name release_agent -writable -o -name cgroup.procs -writable | grep .",
+        "find /sys/fs/cgroup -writable -name release_agent | grep .",
         "find /sys -type f -writable | grep -v ^/sys/fs/cgroup | grep .",
         "unshare -m true",
-        "chroot /proc/1/root true && [ $(readlink /proc/1/ns/pid) != $(readlink /proc/self/ns/pid) ]",
+        "[ $(readlink /proc/1/ns/pid) != $(readlink /proc/self/ns/pid) ]",
     ]
     done = [
         f"{name}: {line}: {said.out[:80]}"

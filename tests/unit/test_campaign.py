@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,9 @@ def test_another_file_stays_as_it_is(
     done = again()
     assert (done.code, done.out) == (2, "")
     first, second = done.err.splitlines()
-    assert "r.json is no result of a verify" in first and second.startswith("  next: less ")
+    assert re.search(
+        "r.json (is no result of a verify|has the version 99)", first
+    ) and second.startswith("  next: less ")
     assert (tmp_path / "r.json").read_text() == text and not walks.made
 
 

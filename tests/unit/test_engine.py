@@ -62,7 +62,7 @@ def machine() -> Iterator[Machine]:
     try:
         local = LocalEngine(f"tcp://127.0.0.1:{server.server_port}")
         cache = Container({"Id": "cache", "Config": {"Labels": {}}}, local.client)
-        yield DockerMachine("cache", cache, local, local, 1.0)
+        yield DockerMachine("cache", cache, local)
         local.client.close()
     finally:
         server.shutdown()

@@ -347,7 +347,7 @@ def test_the_state_of_a_container(name: str, state: State) -> None:
     attrs = {"RestartCount": 2, "State": json.loads(recorded(f"container/{name}"))}
     inspected: Any = SimpleNamespace(attrs=attrs, labels={}, id="x", reload=lambda: None)
     docker: Any = SimpleNamespace(errors=nullcontext)
-    machine = DockerMachine("nginx", inspected, docker, docker, 1.0)
+    machine = DockerMachine("nginx", inspected, docker)
     assert dataclasses.replace(machine.state, started="") == state
 
 

@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(CannotRun) as stop:
         Record.create("mtu", "faultlab-mtu", {})
     assert stop.value.message.endswith("cannot be written: Not a directory.")
-    assert stop.value.hint == f"df -h {tmp_path}"
+    assert stop.value.hint == "df -h"
 
 
 @pytest.mark.parametrize(

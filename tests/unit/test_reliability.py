@@ -228,11 +228,11 @@ def test_what_is_no_walk(project: Project, faultlab: Run) -> None:
     ("text", "says"),
     [
         ("{", "holds no walks: "),
-        ("[]", "is no result of a verify"),
+        ("[]", "holds no walks: no object."),
         ('{"schema": 1, "trials": []}', "is no result of a verify"),
-        ('{"schema": 9, "walks": []}', "holds no walks that this faultlab reads."),
-        ('{"schema": 1, "walks": [{"lab": "mtu"}], "limits": {}}', "is damaged: 0.number: "),
-        ('{"schema": 1, "walks": [], "limits": {"mtu": [[1]]}}', "is damaged: mtu.0."),
+        ('{"schema": 9, "walks": []}', "has the version 9, and this faultlab reads 1."),
+        ('{"schema": 1, "walks": [{"lab": "mtu"}], "limits": {}}', "is damaged: walks.0.number: "),
+        ('{"schema": 1, "walks": [], "limits": {"mtu": [[1]]}}', "is damaged: limits.mtu.0."),
         ('{"schema": 1, "walks": []}', "is damaged: "),
     ],
 )

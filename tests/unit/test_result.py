@@ -23,7 +23,7 @@ def case(verdict: str, lab: str = "mtu", number: int = 1, reason: str = "") -> C
         {"test": "test_healthy", "verdict": "pass", "text": ""},
         {"test": "test_fix", "verdict": verdict, "text": why},
     ]
-    return Case(lab, number, verdict, 12.3, f"run-{lab}", why, tests)
+    return Case(lab, number, verdict, 12.3, f"run-{lab}", why, tests=tests)
 
 
 DEAD = Case("mtu", 3, "unknown", 0.4, reason="pytest: killed")
@@ -182,7 +182,7 @@ def test_what_is_kept_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_half_a_session_is_an_error_in_the_junit_file(tmp_path: Path) -> None:
     tests = [{"test": "test_healthy", "verdict": "pass", "text": ""}]
-    result(tmp_path).add(Case("mtu", 1, "unknown", 9.0, "r", "too long", tests))
+    result(tmp_path).add(Case("mtu", 1, "unknown", 9.0, "r", "too long", tests=tests))
     (suite,) = ET.parse(tmp_path / "r.xml").getroot()
     assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
     assert suite.find("testcase/error[@message='too long']") is not None

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import libvirt, ssh
+from faultlab.core.terminal import Terminal
+from faultlab.engine import boot, libvirt, ssh
 from faultlab.engine.shell import Done
+from faultlab.engine.vm import VmEngine
 
 Virsh = Callable[[str], None]
 
@@ -53,6 +55,19 @@ def test_without_a_domain_or_a_box_there_is_none(virsh: Virsh, tmp_path: Path) -
     assert libvirt.state() == "absent"
 
 
+def test_a_vm_whose_folder_was_removed_by_hand(
+    virsh: Virsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed all the same, and no lab is started in it."""
+    virsh(f'[ "$3" = desc ] && echo "Source: {tmp_path}/Vagrantfile" || echo running')
+    (tmp_path / ".vm").rmdir()
+    removed: list[str] = []
+    monkeypatch.setattr(boot, "_destroy", lambda _note: removed.append(libvirt.name()))
+    boot.down(Terminal())
+    assert removed == [libvirt.name()]
+    assert VmEngine.absent() == "the lab VM is absent"
+
+
 def test_address(virsh: Virsh) -> None:
     virsh(
         """cat <<'.'
@@ -65,7 +80,7 @@ def test_address(virsh: Virsh) -> None:
 
 
 def test_a_vm_without_an_address_says_what_helps(virsh: Virsh) -> None:
-    virsh("echo ' Name MAC address Protocol Address'")
+    virsh('[ "$3" = domstate ] && echo running || echo " Name MAC address Protocol Address"')
     with pytest.raises(CannotRun, match="no address") as caught:
         libvirt.address()
     assert caught.value.hint == "faultlab vm reset"

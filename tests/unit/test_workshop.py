@@ -29,7 +29,6 @@ from websockets.sync import client
 from websockets.typing import Origin
 
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.engine import attach
 from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab import services
@@ -377,6 +376,9 @@ class FakeStacks(Stacks):
     async def act(self, seat: Seat, daemon: str, act: Any) -> None:
         self.acted.append((seat.number, daemon))
 
+    def terminal(self, seat: Seat, machine: str) -> Mirror:
+        return Mirror(f"{self.name(seat)}-{machine}")
+
 
 class Fake(Session):
     """A session that knows what its journal says."""
@@ -601,7 +603,6 @@ def served(
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A class of three that has begun."""
-    monkeypatch.setattr(attach, "DockerTerminal", Mirror)
     monkeypatch.setattr(site, "_TICK", 0.1)
     Mirror.opened.clear()
     with served(tmp_path) as it:
@@ -999,7 +1000,6 @@ def test_who_looks_too_often(here: Served) -> None:
 
 def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cookie is for TLS only, terminals too; who says nothing is sent away."""
-    monkeypatch.setattr(attach, "DockerTerminal", Mirror)
     monkeypatch.setattr(connections, "_PATIENCE", 1.0)
     cert, key = access.certificate(tmp_path, ["127.0.0.1"])
     trust = ssl.create_default_context(cafile=str(cert))

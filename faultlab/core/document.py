@@ -1,0 +1,121 @@
+"""Document: JSON files that faultlab has written and TOML files that a person has, read strictly.
+
+A mistake is told in one line with the file, the key and what was expected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """A table of a TOML file: no other key, no other type, never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def read(
+    file: Path,
+    schema: int,
+    missing: BadInput,
+    wrong: str = "is damaged",
+    *,
+    name: str = "",
+    upgrade: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Read a JSON object of this version. Raises BadInput, `missing` where there is no file.
+
+    `name`: what the error calls the file; `wrong`: what it says of one that is none of ours.
+    `upgrade`: gives a document of the version before this one the keys of today.
+    """
+    name = name or str(file)
+    look = f"less {paths.show(file)}"
+    try:
+        document = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise missing from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{name} {wrong}: {error}.", look) from error
+    if not isinstance(document, dict):
+        raise BadInput(f"{name} {wrong}: no object.", look)
+    if upgrade and document.get("schema") == schema - 1:
+        with suppress(AttributeError, KeyError, TypeError):  # of another shape: the caller says so
+            upgrade(document)
+        document["schema"] = schema
+    if (found := document.get("schema")) != schema:
+        raise BadInput(f"{name} has the version {found!r}, and this faultlab reads {schema}.", look)
+    return document
+
+
+def shaped(
+    kind: type[T], document: Any, file: Path, wrong: str = "is damaged", name: str = ""
+) -> T:
+    """Return a document of `read` as a dataclass or model. Raises BadInput with the first key."""
+    try:
+        return TypeAdapter(kind).validate_python(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
+        raise BadInput(f"{name or file} {wrong}: {why}", f"less {paths.show(file)}") from error
+
+
+def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
+    """Read a TOML file as a model; `own`: the keys that its name gives. Raises BadInput.
+
+    `where`: the file as a user types it; `manual`: the document that lists its keys.
+    """
+    edit = _edit(where, manual)
+    try:
+        facts = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise BadInput(f"{where} cannot be read: {error.strerror}.", f"ls -l {where}") from error
+    except ValueError as error:
+        raise BadInput(f"{where}: not valid TOML: {error}", edit) from error
+    for key in own.keys() & facts.keys():
+        named = "folder" if "folder" in own else "file"
+        raise BadInput(f"{where}: {key}: unknown key (the {named}'s name is the id)", edit)
+    try:
+        return kind(**own, **facts)
+    except ValidationError as error:
+        raise BadInput(f"{where}: {_explain(error)}", edit) from error
+
+
+def all_known(named: Iterable[tuple[str, str, Collection[str]]], where: str, manual: str) -> None:
+    """Check words (each with its key and what is allowed there). Raises BadInput for another."""
+    for key, word, allowed in named:
+        if word not in allowed:
+            text = f"{key}: expected one of {', '.join(sorted(allowed))}, got {word!r}"
+            raise BadInput(f"{where}: {text}", _edit(where, manual))
+
+
+def _edit(where: str, manual: str) -> str:
+    return f"edit {where}; {manual} lists the keys"
+
+
+def _explain(error: ValidationError) -> str:
+    """Return the first mistake as `key: what was expected`."""
+    first = error.errors()[0]
+    key = re.sub(r"\.(\d+)", r"[\1]", ".".join(str(part) for part in first["loc"]))
+    match first["type"]:
+        case "extra_forbidden":
+            return f"{key}: unknown key"
+        case "missing":
+            return f"{key}: missing key"
+        case "value_error":
+            return f"{key + ': ' if key else ''}{first['ctx']['error']!s}"
+    expected = first["msg"].replace("Input should be", "expected")
+    return f"{key}: {expected}, got {first['input']!r}"
