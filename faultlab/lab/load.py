@@ -6,18 +6,16 @@ A mistake in a folder is told in one line with file, key and what was expected, 
 from __future__ import annotations
 
 import difflib
-import re
-import tomllib
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from faultlab.core import paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
+from faultlab.lab import facts
 from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.model import KERNEL, Lab, Truth
+
+_PAGE = "adding-a-lab.md"
 
 
 def ids() -> list[str]:
@@ -59,19 +57,7 @@ def load_folder(folder: Path) -> Lab:
                 " a lab has lab.toml, ticket.md, README.md",
                 "see docs/adding-a-lab.md",
             )
-    try:
-        facts: dict[str, Any] = tomllib.loads(file.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{paths.show(file)}: not valid TOML: {error}", _edit(file)) from error
-    for key in ("id", "folder"):
-        if key in facts:
-            raise BadInput(
-                f"{paths.show(file)}: {key}: unknown key (the folder's name is the id)", _edit(file)
-            )
-    try:
-        lab = Lab(id=folder.name, folder=folder, **facts)
-    except ValidationError as error:
-        raise BadInput(f"{paths.show(file)}: {explain(error)}", _edit(file)) from error
+    lab = facts.read(Lab, file, _PAGE, id=folder.name, folder=folder)
     _check_places(lab, file)
     return lab
 
@@ -81,35 +67,8 @@ def _check_places(lab: Lab, file: Path) -> None:
     stack = lab.services
     named = [(f"daemons[{i}]", name, [*stack.daemons]) for i, name in enumerate(lab.daemons)]
     named += [(f"requires[{i}]", name, [*ABILITIES]) for i, name in enumerate(lab.requires)]
-    _all_known(named, file)
+    facts.all_known(file, _PAGE, named)
     places = [*stack.needed(lab.daemons), *([KERNEL] if lab.scope == "kernel" else [])]
     steps = [(f"{key}.at", step) for key, step in lab.steps()]
-    _all_known(
-        [(key, s.at, places if s.run is not None else lab.daemons) for key, s in steps], file
-    )
-
-
-def _all_known(named: list[tuple[str, str, list[str]]], file: Path) -> None:
-    for key, name, known in named:
-        if name not in known:
-            text = f"{key}: expected one of {', '.join(sorted(known))}, got {name!r}"
-            raise BadInput(f"{paths.show(file)}: {text}", _edit(file))
-
-
-def explain(error: ValidationError) -> str:
-    """The first mistake as `key: what was expected`."""
-    first = error.errors()[0]
-    key = re.sub(r"\.(\d+)", r"[\1]", ".".join(str(part) for part in first["loc"]))
-    match first["type"]:
-        case "extra_forbidden":
-            return f"{key}: unknown key"
-        case "missing":
-            return f"{key}: missing key"
-        case "value_error":
-            return f"{key + ': ' if key else ''}{first['ctx']['error']!s}"
-    expected = first["msg"].replace("Input should be", "expected")
-    return f"{key}: {expected}, got {first['input']!r}"
-
-
-def _edit(file: Path) -> str:
-    return f"edit {paths.show(file)}; docs/adding-a-lab.md lists the keys"
+    named = [(key, s.at, places if s.run is not None else lab.daemons) for key, s in steps]
+    facts.all_known(file, _PAGE, named)

@@ -7,18 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import services as compose_files
+from faultlab.lab.facts import Facts
 
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
 NO_FAULT = "none"  # `truth.cause` of a control
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def bytes_of(memory: str) -> int:
@@ -26,7 +23,7 @@ def bytes_of(memory: str) -> int:
     return int(memory[:-1]) << {"k": 10, "m": 20, "g": 30}[memory[-1]]
 
 
-class Limit(_Strict):
+class Limit(Facts):
     """The limits that `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
 
     cpus: Annotated[float, Field(gt=0, strict=False)] | None = None
@@ -46,7 +43,7 @@ class Limit(_Strict):
         return " ".join(filter(None, (cpus, memory)))
 
 
-class Step(_Strict):
+class Step(Facts):
     """One thing that an engineer does: a command, a restart or a limit, on a machine or daemon."""
 
     at: str
@@ -67,7 +64,7 @@ class FixStep(Step):
     stage: Annotated[int, Field(gt=0)] | None = None
 
 
-class Truth(_Strict):
+class Truth(Facts):
     """The facts that a diagnosis must name."""
 
     component: str
@@ -75,21 +72,21 @@ class Truth(_Strict):
     cause: str
 
 
-class Remedy(_Strict):
+class Remedy(Facts):
     """An alternative or a cheat, with the reason why it works or does not."""
 
     why: str
     steps: Annotated[list[Step], Field(min_length=1)]
 
 
-class Hint(_Strict):
+class Hint(Facts):
     """One hint, a rung of the ladder; `cost` in points."""
 
     cost: Annotated[int, Field(ge=0)]
     text: str
 
 
-class Figure(_Strict):
+class Figure(Facts):
     """A figure of the document of origin, and the name of what measures the same here.
 
     `of`: a Measure or Sign of the check, or a field of its look (`visits.max`); two of them where
@@ -111,7 +108,7 @@ class Figure(_Strict):
         return self
 
 
-class Lab(_Strict):
+class Lab(Facts):
     """The facts of one lab, as `lab.toml` gives them."""
 
     id: str

@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from faultlab import probes
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import images, terms
+from faultlab.lab import facts, images, terms
 from faultlab.lab import load as labs
-from faultlab.lab.load import explain
+from faultlab.lab.facts import Facts
 from faultlab.observe import use
 
 SERVERS = "servers"  # `at`: every machine but client, an instance on each
 STACK = "stack"  # `at`: all of it, through the engine; only for what faultlab brings itself
 FILE = "tool.toml"
+_PAGE = "verifying-a-tool.md"
 
 _LONGEST = 120  # seconds
 _CAPABILITIES = ("NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYSLOG")  # beyond those of every container
@@ -35,18 +34,14 @@ _CAPABILITIES = ("NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYSLOG")  # beyond those
 Detects = Literal["must", "may", "miss"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Alerts(_Strict):
+class Alerts(Facts):
     """Where a running tool serves its alerts, and the jq program that makes a line of each."""
 
     url: Annotated[str, Field(pattern=r"^http://(127\.0\.0\.1|localhost)[:/]")]
     jq: str
 
 
-class Alarm(_Strict):
+class Alarm(Facts):
     """The meaning of a line of the tool: the causes that it names, and where.
 
     `match` is a regular expression; a group `(?P<component>…)` in it names where, else `component`
@@ -67,7 +62,7 @@ class Alarm(_Strict):
         return text
 
 
-class Expect(_Strict):
+class Expect(Facts):
     """The expected result of the tool in these labs ("*": all that no other entry names), and why.
 
     must: it alarms whenever the fault is there; may: now and then; miss: never. In a control there
@@ -79,7 +74,7 @@ class Expect(_Strict):
     why: str
 
 
-class Tool(_Strict):
+class Tool(Facts):
     """The facts of one tool, as `tool.toml` gives them.
 
     `output`: how it speaks. exit: by its exit code, 0 well, 1 and 2 not (the convention of the
@@ -161,37 +156,11 @@ def load(name: str) -> Tool:
             f"There is no tool called {name!r}; there are {', '.join(ids())}.",
             "faultlab score --help",
         )
-    where = paths.show(file)
-    try:
-        facts: dict[str, Any] = tomllib.loads(file.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where}: not valid TOML: {error}", f"edit {where}") from error
-    for key in ("id", "folder"):
-        if key in facts:
-            raise BadInput(f"{where}: {key}: unknown key", f"edit {where}")
-    try:
-        tool = Tool(id=folder.name, folder=folder, **facts)
-    except ValidationError as error:
-        raise BadInput(
-            f"{where}: {explain(error)}", f"edit {where}; docs/verifying-a-tool.md lists the keys"
-        ) from error
-    _all_known(tool, where)
-    return tool
-
-
-def _all_known(tool: Tool, where: str) -> None:
-    """Causes and labs must be ones that exist: a slip would count as a wrong diagnosis."""
-    named = [(f"alarm[{i}].causes", alarm.causes, causes()) for i, alarm in enumerate(tool.alarm)]
+    tool = facts.read(Tool, file, _PAGE, id=folder.name, folder=folder)
+    # A slip in a cause or a lab would count as a wrong diagnosis.
     known = frozenset({"*", *labs.ids()})
-    named += [(f"expect[{i}].labs", entry.labs, known) for i, entry in enumerate(tool.expect)]
-    for key, words, allowed in named:
-        for word in words:
-            if word not in allowed:
-                _unknown(where, key, word, allowed)
-
-
-def _unknown(where: str, key: str, word: str, allowed: Iterable[str]) -> None:
-    raise BadInput(
-        f"{where}: {key}: expected one of {', '.join(sorted(allowed))}, got {word!r}",
-        f"edit {where}",
-    )
+    named = [(f"alarm[{i}].causes", each.causes, causes()) for i, each in enumerate(tool.alarm)]
+    named += [(f"expect[{i}].labs", each.labs, known) for i, each in enumerate(tool.expect)]
+    words = [(key, word, allowed) for key, found, allowed in named for word in found]
+    facts.all_known(file, _PAGE, words)
+    return tool

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.errors import BadInput
+from faultlab.lab import facts, services
 from faultlab.lab import load as labs
-from faultlab.lab import services
-from faultlab.lab.load import explain
+from faultlab.lab.facts import Facts
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
 
@@ -25,11 +24,7 @@ MOST_SEATS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Draw(_Strict):
+class Draw(Facts):
     """So many labs for each seat, drawn as a mystery is, from a seed of its own."""
 
     count: Annotated[int, Field(gt=0)]
@@ -38,7 +33,7 @@ class Draw(_Strict):
     level: Annotated[int, Field(ge=1, le=5)] | None = None
 
 
-class Plan(_Strict):
+class Plan(Facts):
     """The facts of one class.
 
     `blind`: labs are not named, and a diagnosis is asked for. `minutes`: for each lab, no limit
@@ -101,30 +96,18 @@ class Plan(_Strict):
 def read(name: str) -> Plan:
     """Read and validate a class file. Raises BadInput with the file, the key and the mistake."""
     file = Path(name)
-    edit = f"edit {name}; docs/workshop.md lists the keys"
-    try:
-        text = file.read_text()
-    except FileNotFoundError as error:
-        raise BadInput(f"There is no {name}.", "see docs/workshop.md for an example") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{name} cannot be read: {error}", f"ls -l {name}") from error
-    try:
-        facts: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{name}: not valid TOML: {error}", edit) from error
-    if "id" in facts:
-        raise BadInput(f"{name}: id: unknown key (the file's name is the id)", edit)
+    if not file.exists():
+        raise BadInput(f"There is no {name}.", "see docs/workshop.md for an example")
     if not _NAME.fullmatch(file.stem):
         raise BadInput(
             f"The file's name becomes one of containers: a-z, 0-9 and -, got {file.stem!r}.",
             f"mv {name} class.toml",
         )
+    found = facts.read(Plan, file, "workshop.md", id=file.stem)
     try:
-        found = Plan(id=file.stem, **facts)
         services.limits(found.limits)
         found.wanted()
-    except ValidationError as error:
-        raise BadInput(f"{name}: {explain(error)}", edit) from error
     except BadInput as error:
-        raise BadInput(f"{name}: {error.message}", edit) from error
+        hint = f"edit {name}; docs/workshop.md lists the keys"
+        raise BadInput(f"{name}: {error.message}", hint) from error
     return found
