@@ -70,7 +70,7 @@ def _up(
     if not meter:
         place.make_ready()
         return place, None
-    timeline = Timeline(place, record)
+    timeline = Timeline(place, lab.services, record)
     with meanwhile(timeline.start):
         place.make_ready()
     return place, timeline
@@ -129,8 +129,9 @@ class Run(Looks):
         """Write the counters of the stack down from now on, or stop that."""
         if self.timeline is not None:
             self.timeline.stop()
-        self.timeline = Timeline(self.stack, self.record) if on else None
-        if self.timeline is not None:
+        self.timeline = None
+        if on:
+            self.timeline = Timeline(self.stack, self.lab.services, self.record)
             self.timeline.start()
 
     def healthy(self) -> None:

@@ -22,6 +22,7 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
+from faultlab.lab.services import Plan
 from faultlab.run.record import Record
 
 FILE = "timeline.jsonl"
@@ -38,8 +39,9 @@ Tell = Callable[[dict[str, Any]], None]
 class Timeline:
     """The writer of a stack's samples while it is up, until stopped; `tell` hears of each one."""
 
-    def __init__(self, place: Stack, record: Record, tell: Tell | None = None) -> None:
+    def __init__(self, place: Stack, plan: Plan, record: Record, tell: Tell | None = None) -> None:
         self._place = place
+        self._plan = plan
         self._tell = tell
         self._file = record.folder / FILE
         self._began = record.began
@@ -57,7 +59,8 @@ class Timeline:
         pause = _SECONDS_IN_VM if self._place.engine.owns_kernel else SECONDS
         script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
         daemons = [each for each in self._place.values() if each.joins == machine.name]
-        wanted = [f"{each.name}={each.mark}" for each in (machine, *daemons)]
+        wanted = [f"{machine.name}={machine.mark}="]
+        wanted += [f"{d.name}={d.mark}={self._plan.facts(d.name).probe}" for d in daemons]
         helper = self._place.engine.lines("machine", [*script, *wanted], machine, _RIGHTS)
         with suppress(CannotRun):
             lines = helper.__enter__()

@@ -51,8 +51,8 @@ HOST = {
     "host_disks": host.DISKS,
     "host_space": host.SPACE,
 }
-# What only daemons made from this image have.
-OF_IMAGE = {"php-fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
+# What only daemons have whose daemon.toml names this probe.
+OF_PROBE = {"fpm": {"pool": fpm.FASTCGI}, "mysql": {"database": mysql.COMMAND}}
 
 
 @dataclass(frozen=True)
@@ -104,18 +104,18 @@ def tables(lab: Lab, place: Stack, machines: list[str], seconds: float) -> list[
     """Read these machines with their daemons, and the kernel below them, at the same time."""
     plan = lab.services
     on = {name: m for name, m in plan.daemons.items() if name in place and m in machines}
-    image = {name: str(plan.services[name].get("image", "")) for name in on}
+    probe = {name: plan.facts(name).probe for name in on}
     stopped = {name: _stopped(place[name]) for name in on if not place[name].state.running}
     commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, MACHINE)
     for name in on:
         if name not in stopped:
-            commands[name] = {**CONTAINER, **OF_IMAGE.get(image[name], {})}
+            commands[name] = {**CONTAINER, **OF_PROBE.get(probe[name], {})}
     below = KERNEL if place.engine.owns_kernel else machines[0]
     commands[below] = {**commands.get(below, {}), **HOST}
     looks = _all(place, commands, seconds)
     found = []
     for machine in machines:
-        its = {name: image[name] for name in on if on[name] == machine}
+        its = {name: probe[name] for name in on if on[name] == machine}
         title = f"{machine}: {', '.join(its)}" if its else machine
         body = tuple(rows_of(machine, its, looks, stopped))
         found.append(Table(machine, title, body))
@@ -138,21 +138,21 @@ def _all(
 
 def rows_of(
     machine: str,
-    image: Mapping[str, str],
+    probe: Mapping[str, str],
     looks: Mapping[str, Looks],
     stopped: Mapping[str, Row],
 ) -> Iterator[Row]:
-    """The rows of one machine and its daemons; `image`: what each of these is made from."""
-    for name in (machine, *image):
+    """The rows of one machine and its daemons; `probe`: what reads the figures of each."""
+    for name in (machine, *probe):
         if name in stopped:
             yield stopped[name]
         else:
             yield from rows.container(name, looks[name])
     yield from namespace.rows(machine, looks[machine])
-    for name in image:
-        if name not in stopped and image[name] == "php-fpm":
+    for name in probe:
+        if name not in stopped and probe[name] == "fpm":
             yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse_fastcgi))
-        if name not in stopped and image[name] == "mysql":
+        if name not in stopped and probe[name] == "mysql":
             yield from rows.database(name, looks[name])
 
 
