@@ -87,8 +87,7 @@ vm-down: ready ## remove the lab VM
 lint unit: export FAULTLAB_TESTS = 1
 lint: ready ## ruff, mypy, shellcheck
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@shellcheck $$(git ls-files "*.sh" "tools/*/look") .ci/run images/memcached/health images/mysql/fill \
-	  images/machine/java-tool images/php-fpm/health images/tomcat/warm
+	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
 unit: ready ## unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
 test: export FAULTLAB_QUICK = 1

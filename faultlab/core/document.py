@@ -81,6 +81,8 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
     edit = _edit(where, manual)
     try:
         facts = tomllib.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise BadInput(f"{where}: missing file", f"see {manual}") from error
     except OSError as error:
         raise BadInput(f"{where} cannot be read: {error.strerror}.", f"ls -l {where}") from error
     except ValueError as error:

@@ -19,7 +19,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker import Docker
-from faultlab.lab.images import BASE, LABEL, folder, mode, names, short, tag
+from faultlab.lab.images import BASE, FACTS, LABEL, folder, mode, names, short, tag
 
 if TYPE_CHECKING:
     import docker
@@ -122,8 +122,10 @@ def _build_base(on: Docker, say: Say) -> None:
         )
 
 
-def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Return a file's tar header, with the same mode and owner in every checkout."""
+def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return a file's tar header, alike in every checkout; None for facts, which no image has."""
+    if Path(found.name).name in FACTS:
+        return None
     found.mode = mode(found.mode)
     found.uid = found.gid = 0
     found.uname = found.gname = "root"

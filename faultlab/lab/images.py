@@ -16,7 +16,8 @@ from faultlab.core import paths
 
 BASE = "base"
 LABEL = "faultlab.image"
-_FACTS = "tool.toml"  # of a tool: its image does not change with them
+# Of a daemon or a tool: its image does not change with them.
+FACTS = ("daemon.toml", "tool.toml")
 
 
 def names() -> list[str]:
@@ -44,10 +45,9 @@ def tag(name: str) -> str:
         digest.update(tag(BASE).encode())
     sources = folder(name)
     for file in sorted(path for path in sources.rglob("*") if path.is_file()):
-        if file.name == _FACTS:
-            continue
-        digest.update(f"{file.relative_to(sources)} {mode(file.stat().st_mode) & 0o111}\n".encode())
-        digest.update(file.read_bytes())
+        if file.name not in FACTS:
+            bits = mode(file.stat().st_mode) & 0o111
+            digest.update(f"{file.relative_to(sources)} {bits}\n".encode() + file.read_bytes())
     return f"faultlab/{short(name)}:{digest.hexdigest()[:12]}"
 
 

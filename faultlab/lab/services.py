@@ -19,7 +19,7 @@ import yaml
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import images, rules
+from faultlab.lab import daemon, images, rules
 
 CLIENT = "client"
 LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share
@@ -56,6 +56,10 @@ class Plan:
             for name, service in self.services.items()
             if str(service.get("network_mode", "")).startswith(_JOIN)
         }
+
+    def facts(self, name: str) -> daemon.Daemon:
+        """The facts of a daemon, from the folder of its image. Raises BadInput."""
+        return daemon.read(images.folder(str(self.services[name]["image"])))
 
     @property
     def added(self) -> list[str]:
@@ -122,41 +126,39 @@ def read(overlay: Path | None) -> Plan:
     """Read stack.yaml and an overlay. Raises BadInput for what would break the safety rules."""
     files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
     plan = Plan(tuple(_read(file) for file in files))
+    machines = plan.services.keys() - plan.daemons.keys()
     for name, machine in plan.daemons.items():
-        if machine not in plan.services or machine in plan.daemons:
-            where = paths.show(files[-1])
-            raise BadInput(
-                f"{where}: services.{name}.network_mode: expected service:MACHINE of this stack,"
-                f" got {_JOIN + machine!r}",
-                f"edit {where}",
-            )
-    for name in plan.added:
-        if "image" not in plan.services[name]:
-            where = paths.show(files[-1])
-            raise BadInput(f"{where}: services.{name}.image: missing key", f"edit {where}")
+        if machine not in machines:
+            wanted = f"expected service:MACHINE of this stack, got {_JOIN + machine!r}"
+            raise _mistake(files[-1], f"services.{name}.network_mode: {wanted}")
+    for name, service in plan.services.items():
+        if "image" not in service:
+            raise _mistake(files[-1], f"services.{name}.image: missing key")
+        if name in plan.daemons:
+            plan.facts(name)
     return plan
 
 
 @cache
 def _read(file: Path) -> dict[str, Any]:
-    where = paths.show(file)
     try:
-        document = _parse(file.read_text())
+        document: dict[str, Any] = _parse(file.read_text())
+        rules.obey(document)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise BadInput(
-            f"{where}: not valid YAML: {line}{error.problem}", f"edit {where}"
-        ) from error
+        raise _mistake(file, f"not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where}: no text that YAML allows", f"edit {where}") from error
+        raise _mistake(file, "no text that YAML allows") from error
     except FileNotFoundError as error:
-        raise BadInput(f"{where}: missing file", "git status") from error
-    try:
-        rules.obey(document)
+        raise BadInput(f"{paths.show(file)}: missing file", "git status") from error
     except rules.Broken as problem:
-        raise BadInput(f"{where}: {problem}", f"edit {where}") from problem
-    checked: dict[str, Any] = document
-    return checked
+        raise _mistake(file, str(problem)) from problem
+    return document
+
+
+def _mistake(file: Path, text: str) -> BadInput:
+    where = paths.show(file)
+    return BadInput(f"{where}: {text}", f"edit {where}")
 
 
 def _parse(text: str) -> Any:

@@ -68,7 +68,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
     chosen = telling(run.record)
     samples = _Live()
     end = time.monotonic() + (seconds if seconds is not None else math.inf)
-    timeline = Timeline(run.stack, run.record, samples.hear)
+    timeline = Timeline(run.stack, lab.services, run.record, samples.hear)
     timeline.start()
     try:
         made = traffic(lambda: run.check.look(run.stack), end) if load else nullcontext()

@@ -3,15 +3,18 @@
 # It runs in a helper container that has joined the machine's network and PID namespaces, so that
 # neither its work nor its memory counts as theirs. Raw counters: the reader makes rates of them.
 #
-# perl -e SCRIPT SECONDS_BETWEEN SECONDS_IN_ALL ROLE=CONTAINER_ID...
+# perl -e SCRIPT SECONDS_BETWEEN SECONDS_IN_ALL ROLE=CONTAINER_ID=PROBE...
 use strict;
 use warnings;
 use IO::Socket::UNIX;
 use Time::HiRes qw(time sleep);
 
 my ($pause, $life, @wanted) = @ARGV;
-my %id = map { split /=/, $_, 2 } @wanted;
-my (%pid, %dbh);
+my (%id, %probe, %pid, %dbh);
+for (@wanted) {
+    my ($role, $id, $probe) = split /=/, $_, 3;
+    ($id{$role}, $probe{$role}) = ($id, $probe);
+}
 my $v2 = -e '/sys/fs/cgroup/cgroup.controllers';
 $0 = 'meter';    # a profiler leaves it out by this name
 $| = 1;
@@ -152,6 +155,7 @@ sub object {
     return '{' . join(',', map { sprintf '"%s":%s', $_, $of{$_} =~ /^\{/ ? $of{$_} : $of{$_} + 0 } sort keys %of) . '}';
 }
 
+my %figures = (fpm => \&pool, mysql => \&database);    # by the probe that daemon.toml names
 my $end = time + $life;
 my $next = time;
 while (time < $end) {
@@ -163,8 +167,8 @@ while (time < $end) {
             delete $pid{$role};    # it has ended; its container may come back
             next;
         }
-        %read = (%read, pool($role)) if $role =~ /^php-fpm/;
-        %read = (%read, database($role)) if $role eq 'mysql';
+        my $figures = $figures{ $probe{$role} };
+        %read = (%read, $figures->($role)) if $figures;
         $of{$role} = object(%read);
     }
     print object(t => time, network => object(network()), host => object(processors()), containers => object(%of)), "\n";

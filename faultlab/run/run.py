@@ -71,7 +71,7 @@ def _up(
     if not meter:
         stack.make_ready()
         return stack, None
-    timeline = Timeline(stack, record)
+    timeline = Timeline(stack, lab.services, record)
     with meanwhile(timeline.start):
         stack.make_ready()
     return stack, timeline
@@ -94,17 +94,17 @@ class Run(Looks):
             _own_kernel(engine, lab, name)
             record = Record.create(lab.alias, name, _context(engine, lab))
             try:
-                place, timeline = _up(engine, lab, name, record, meter)
+                stack, timeline = _up(engine, lab, name, record, meter)
             except BaseException:
                 engine.down(name)
                 raise
-            run = cls(engine, lab, check, place, record)
+            run = cls(engine, lab, check, stack, record)
             run.record.facts["machines"] = run.machines_started()
             run.timeline = timeline
         if lab.load:
             with lock.turn(alone=True):
-                place.pace = pace.measure(place[services.CLIENT])
-        run.record.facts["pace"] = place.pace.share
+                stack.pace = pace.measure(stack[services.CLIENT])
+        run.record.facts["pace"] = stack.pace.share
         record.event("up")
         return run
 
@@ -132,8 +132,9 @@ class Run(Looks):
         """Write the counters of the stack down from now on, or stop that."""
         if self.timeline is not None:
             self.timeline.stop()
-        self.timeline = Timeline(self.stack, self.record) if on else None
-        if self.timeline is not None:
+        self.timeline = None
+        if on:
+            self.timeline = Timeline(self.stack, self.lab.services, self.record)
             self.timeline.start()
 
     def healthy(self) -> None:

@@ -22,6 +22,7 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
+from faultlab.lab.services import Plan
 from faultlab.run.record import Record
 
 FILE = "timeline.jsonl"
@@ -38,8 +39,9 @@ Tell = Callable[[dict[str, Any]], None]
 class Timeline:
     """The writer of a stack's samples while it is up, until stopped; `tell` hears of each one."""
 
-    def __init__(self, stack: Stack, record: Record, tell: Tell | None = None) -> None:
-        self._place = stack
+    def __init__(self, stack: Stack, plan: Plan, record: Record, tell: Tell | None = None) -> None:
+        self._stack = stack
+        self._plan = plan
         self._tell = tell
         self._file = record.folder / FILE
         self._began = record.began
@@ -49,16 +51,17 @@ class Timeline:
 
     def start(self) -> None:
         """Begin to write. A machine without a meter is left out, for it is no part of the proof."""
-        machines = self._place.machines
+        machines = self._stack.machines
         with ThreadPoolExecutor(max_workers=len(machines) or 1) as pool:
             list(pool.map(self._listen, machines))
 
     def _listen(self, machine: Machine) -> None:
-        pause = _SECONDS_IN_VM if self._place.engine.owns_kernel else SECONDS
+        pause = _SECONDS_IN_VM if self._stack.engine.owns_kernel else SECONDS
         script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
-        daemons = [each for each in self._place.values() if each.joins == machine.name]
-        wanted = [f"{each.name}={each.mark}" for each in (machine, *daemons)]
-        helper = self._place.engine.lines("machine", [*script, *wanted], machine, _RIGHTS)
+        daemons = [each for each in self._stack.values() if each.joins == machine.name]
+        wanted = [f"{machine.name}={machine.mark}="]
+        wanted += [f"{d.name}={d.mark}={self._plan.facts(d.name).probe}" for d in daemons]
+        helper = self._stack.engine.lines("machine", [*script, *wanted], machine, _RIGHTS)
         with suppress(CannotRun):
             lines = helper.__enter__()
             self._helpers.append(helper)

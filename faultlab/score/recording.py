@@ -13,18 +13,20 @@ import json
 import tarfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from faultlab.core import lock, paths
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
+from faultlab.lab.daemon import Daemon
 from faultlab.run import placement
 from faultlab.run.readings import PHASES
 from faultlab.run.run import Run
@@ -46,13 +48,6 @@ tc -s qdisc > qdisc; iptables -w 5 -nvxL > rules; sysctl net > sysctl 2>/dev/nul
 cat /proc/stat > proc-stat; cat /proc/meminfo > meminfo; cat /proc/vmstat > vmstat
 ps -eo pid,ppid,stat,pcpu,rss,comm > processes
 { conntrack -C; sysctl -n net.netfilter.nf_conntrack_max; } > conntrack 2>/dev/null
-if [ -S /run/mysqld/mysqld.sock ]; then
-  mysql -Ne 'SHOW GLOBAL STATUS' > status.tsv
-  mysql -Ne 'SHOW GLOBAL VARIABLES' > variables.tsv
-  mysql -e 'SELECT SCHEMA_NAME, DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT, SUM_ROWS_EXAMINED,
-    SUM_ROWS_SENT, SUM_CREATED_TMP_DISK_TABLES, SUM_NO_INDEX_USED
-    FROM performance_schema.events_statements_summary_by_digest' > statements.tsv
-fi
 true
 """
 _CAPTURE = f"""
@@ -64,8 +59,8 @@ for _ in $(seq 50); do [ -s capture.pcap ] && break; sleep 0.1; done
 """
 _COLLECT = """
 kill "$(cat /tmp/bundle.pid)" 2>/dev/null; rm -f /tmp/bundle.pid
-for log in nginx php tomcat10 mysql; do
-  [ -d /var/log/$log ] && mkdir -p /tmp/bundle/log && cp -r /var/log/$log /tmp/bundle/log/
+for log in %s; do
+  [ -d $log ] && mkdir -p /tmp/bundle/log && cp -r $log /tmp/bundle/log/
 done
 cd /tmp/bundle && tar cz . | base64 -w 0; rm -rf /tmp/bundle
 """
@@ -123,28 +118,36 @@ def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:
 
 def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
     """All that the machines of a stack can be asked, before, while and after somebody looks."""
-    machines = run.stack.machines
+    machines, facts = run.stack.machines, run.lab.services.facts
+    daemons = {daemon: facts(daemon.name) for daemon in run.stack.values() if daemon.joins}
+    logs = " ".join(sorted({its.log for its in daemons.values()}))
     log = _kernel_log(run.stack)
+    found = _figures(daemons, "before")
     _on_all(machines, _READ.replace("$1", "before") + _CAPTURE)
     look()
     _on_all(machines, _READ.replace("$1", "after"))
-    found: dict[str, bytes] = {}
-    with ThreadPoolExecutor(max_workers=len(machines)) as pool:
-        for machine, said in zip(machines, pool.map(_collected, machines), strict=True):
-            found |= {f"{machine.name}/{path}": content for path, content in said}
+    found |= _figures(daemons, "after")
+    for machine, packed in zip(machines, _on_all(machines, _COLLECT % logs), strict=True):
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed)), mode="r:gz") as tar:
+            said = {path.removeprefix("./"): content for path, content in _contents(tar)}
+        found |= {f"{machine.name}/{path}": content for path, content in said.items()}
     new = _kernel_log(run.stack)[len(log) :]
     return found | ({"kernel/log": new.encode()} if run.engine.owns_kernel else {})
 
 
-def _on_all(machines: list[Machine], script: str) -> None:
+def _figures(daemons: dict[Machine, Daemon], when: str) -> dict[str, bytes]:
+    """Return what each daemon says of itself, without those that do not answer."""
+    found = {}
+    for daemon, facts in daemons.items():
+        for file, command in facts.status.items():
+            with suppress(CannotRun):
+                found[f"{daemon.joins}/{when}/{file}"] = daemon.must(command).encode()
+    return found
+
+
+def _on_all(machines: list[Machine], script: str) -> list[str]:
     with ThreadPoolExecutor(max_workers=len(machines)) as pool:
-        list(pool.map(lambda machine: machine.must(script, timeout=60), machines))
-
-
-def _collected(machine: Machine) -> list[tuple[str, bytes]]:
-    packed = base64.b64decode(machine.must(_COLLECT, timeout=120))
-    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
-        return [(path.removeprefix("./"), content) for path, content in _contents(tar)]
+        return list(pool.map(lambda machine: machine.must(script, timeout=120), machines))
 
 
 def _kernel_log(stack: Stack) -> str:

@@ -10,7 +10,7 @@ stack=faultlab-${FAULTLAB_NAMESPACE:+$FAULTLAB_NAMESPACE-}healthy
 page=http://web/index.php
 # use NAME: both looks of `faultlab use` at web and at php-fpm, two seconds apart
 use() {
-    for at in "web:{**use.MACHINE, **use.HOST}" "php-fpm:{**use.CONTAINER, **use.OF_IMAGE['php-fpm']}"; do
+    for at in "web:{**use.MACHINE, **use.HOST}" "php-fpm:{**use.CONTAINER, **use.OF_PROBE['fpm']}"; do
         keep "use/$1-${at%%:*}" "${at%%:*}" "$(../../.venv/bin/python -c "from faultlab.observe.use import sections, table as use; print(
             sections.script(${at#*:}, 2))")" &
     done

@@ -80,6 +80,14 @@ def test_the_umask_of_a_checkout_does_not_count(folder: Path, umask: int) -> Non
     assert context == {".": 0o755, "etc": 0o755, **modes}
 
 
+def test_facts_count_in_no_image(folder: Path) -> None:
+    """Neither in the tag nor in what Docker gets."""
+    before, context = tags(), packed(folder / "web")
+    (folder / "web/daemon.toml").write_text("log = '/var/log/web'\n")
+    assert changed(before) == []
+    assert packed(folder / "web") == context
+
+
 def test_the_name_counts(folder: Path) -> None:
     before = tags()
     (folder / "web/etc/start.sh").rename(folder / "web/etc/begin.sh")

@@ -26,7 +26,7 @@ from faultlab.run import placement
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Result, Run, recorded
 
-IMAGES = {"php-fpm": "php-fpm"}
+PROBES = {"php-fpm": "fpm"}
 
 
 def looks(lab: str) -> dict[str, Looks]:
@@ -34,7 +34,7 @@ def looks(lab: str) -> dict[str, Looks]:
 
 
 def web(lab: str) -> dict[str, Row]:
-    found = use.rows_of("web", IMAGES, looks(lab), {})
+    found = use.rows_of("web", PROBES, looks(lab), {})
     return {row.resource.partition(" nginx")[0].removesuffix(" php-fpm8.2"): row for row in found}
 
 
@@ -57,7 +57,7 @@ def test_what_is_marked(lab: str, wrong: set[str]) -> None:
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     """The whole of what a person sees, within 80 columns but for commands."""
-    body = tuple(use.rows_of("web", IMAGES, looks("somaxconn"), {}))
+    body = tuple(use.rows_of("web", PROBES, looks("somaxconn"), {}))
     use.print_table(Terminal(), use.Table("web", "web: php-fpm", body))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert "\n".join(lines) + "\n" == recorded("use/somaxconn-table")
@@ -133,7 +133,7 @@ def test_a_value_that_cannot_be_read_is_never_0(name: str) -> None:
         if broken is None:
             del here[name]
         found["web"] = replace(found["web"], before=here)
-        body = list(use.rows_of("web", IMAGES, found, {}))
+        body = list(use.rows_of("web", PROBES, found, {}))
         for row in body:
             for _, value in row.values:
                 assert (value.text == "-") <= bool(value.reason), row

@@ -53,8 +53,8 @@ HOST = {
     "host_disks": host.DISKS,
     "host_space": host.SPACE,
 }
-# What only daemons made from this image have.
-OF_IMAGE = {"php-fpm": {"pool": fpm.COMMAND}, "mysql": {"database": mysql.COMMAND}}
+# What only daemons have whose daemon.toml names this probe.
+OF_PROBE = {"fpm": {"pool": fpm.COMMAND}, "mysql": {"database": mysql.COMMAND}}
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,18 @@ def tables(lab: Lab, stack: Stack, machines: list[str], seconds: float) -> list[
     """Read these machines with their daemons, and the kernel below them, at the same time."""
     plan = lab.services
     on = {name: m for name, m in plan.daemons.items() if name in stack and m in machines}
-    image = {name: str(plan.services[name].get("image", "")) for name in on}
+    probe = {name: plan.facts(name).probe for name in on}
     stopped = {name: _stopped(stack[name]) for name in on if not stack[name].state.running}
     commands: dict[str, Mapping[str, str]] = dict.fromkeys(machines, MACHINE)
     for name in on:
         if name not in stopped:
-            commands[name] = {**CONTAINER, **OF_IMAGE.get(image[name], {})}
+            commands[name] = {**CONTAINER, **OF_PROBE.get(probe[name], {})}
     below = KERNEL if stack.engine.owns_kernel else machines[0]
     commands[below] = {**commands.get(below, {}), **HOST}
     looks = _all(stack, commands, seconds)
     found = []
     for machine in machines:
-        its = {name: image[name] for name in on if on[name] == machine}
+        its = {name: probe[name] for name in on if on[name] == machine}
         title = f"{machine}: {', '.join(its)}" if its else machine
         body = tuple(rows_of(machine, its, looks, stopped))
         found.append(Table(machine, title, body))
@@ -129,7 +129,7 @@ def tables(lab: Lab, stack: Stack, machines: list[str], seconds: float) -> list[
 def _all(
     stack: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
 ) -> dict[str, Looks]:
-    """Enter every place once, all at the same time."""
+    """Enter every stack once, all at the same time."""
     shells: dict[str, Shell] = {name: stack.shell(name) for name in commands}
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
         waiting = {
@@ -140,21 +140,21 @@ def _all(
 
 def rows_of(
     machine: str,
-    image: Mapping[str, str],
+    probe: Mapping[str, str],
     looks: Mapping[str, Looks],
     stopped: Mapping[str, Row],
 ) -> Iterator[Row]:
-    """The rows of one machine and its daemons; `image`: what each of these is made from."""
-    for name in (machine, *image):
+    """The rows of one machine and its daemons; `probe`: what reads the figures of each."""
+    for name in (machine, *probe):
         if name in stopped:
             yield stopped[name]
         else:
             yield from rows.container(name, looks[name])
     yield from namespace.rows(machine, looks[machine])
-    for name in image:
-        if name not in stopped and image[name] == "php-fpm":
+    for name in probe:
+        if name not in stopped and probe[name] == "fpm":
             yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse))
-        if name not in stopped and image[name] == "mysql":
+        if name not in stopped and probe[name] == "mysql":
             yield from rows.database(name, looks[name])
 
 
