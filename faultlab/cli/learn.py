@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from click import argument, option
 
-from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.cli.verb import ENGINE, EVENTS, LAB, many, verb
 from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
@@ -13,6 +13,7 @@ from faultlab.core.terminal import Terminal
 @many("labs", "a lab of `faultlab list`, or several", required=True)
 @option("--blind", is_flag=True, help="as a mystery, for somebody else")
 @ENGINE
+@EVENTS
 def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> None:
     """Bring a lab up, prove its symptom, print the ticket; or several side by side."""
     if len(set(labs)) > 1:
@@ -46,6 +47,7 @@ def hint(term: Terminal, lab: str) -> None:
 
 @verb("mtu", "mtu --json")
 @LAB
+@EVENTS
 def check(term: Terminal, lab: str) -> None:
     """Measure the symptom as it is now: is it fixed?"""
     from faultlab.learn import learner
@@ -56,6 +58,7 @@ def check(term: Terminal, lab: str) -> None:
 @verb("mtu", "packet-loss 2")
 @LAB
 @argument("stage", required=False, type=int, help="only this of several faults (all)")
+@EVENTS
 def fix(term: Terminal, lab: str, stage: int | None) -> None:
     """Apply the documented fix."""
     from faultlab.learn import learner
@@ -107,6 +110,7 @@ def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
 @verb("mtu")
 @LAB
 @ENGINE
+@EVENTS
 def reset(term: Terminal, lab: str, wanted: str) -> None:
     """Go back to the injected state."""
     from faultlab.learn import learner
@@ -116,6 +120,7 @@ def reset(term: Terminal, lab: str, wanted: str) -> None:
 
 @verb("mtu")
 @LAB
+@EVENTS
 def down(term: Terminal, lab: str) -> None:
     """Remove a lab."""
     from faultlab.learn import learner

@@ -37,6 +37,10 @@ ENGINE = click.option(
     help="where it runs: local, vm, or auto: here if it can (auto)",
 )
 
+EVENTS = click.option(
+    "--events", is_flag=True, expose_value=False, help="print a JSON object for each step instead"
+)
+
 
 def many(name: str, text: str, required: bool = False) -> Callable[[Any], Any]:
     """Return an argument for any number of words; its name is a plural."""
@@ -60,6 +64,7 @@ class Verb(click.Command):
     def __init__(self, *, examples: tuple[str, ...], **facts: Any) -> None:
         super().__init__(epilog=ending(examples), context_settings=SETTINGS, **facts)
         self.examples = examples
+        self.has_events = any("--events" in param.opts for param in self.params)
         self.has_own_json = any("--json" in param.opts for param in self.params)
         if not self.has_own_json:
             text = "print one JSON object instead"

@@ -6,7 +6,7 @@ from typing import Any
 
 from click import option
 
-from faultlab.cli.verb import ENGINE, many, verb
+from faultlab.cli.verb import ENGINE, EVENTS, many, verb
 from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
@@ -27,6 +27,7 @@ from faultlab.core.terminal import Terminal
 )
 @option("--junit", "junit_file", metavar="FILE", help="write the result as JUnit XML")
 @ENGINE
+@EVENTS
 def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> None:
     """Run the whole contract of labs, judged by pytest."""
     from faultlab.verify import verify

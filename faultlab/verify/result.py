@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from faultlab.core import events
 from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.events import Kind
 from faultlab.core.terminal import Terminal
 from faultlab.run.record import VERDICTS, worst
 from faultlab.verify.campaign import Campaign
@@ -54,6 +56,8 @@ class Result:
         self.term.say(f"{case.verdict:<9} {case.lab + count:<24} {case.seconds:6.1f} s{more}")
         if case.verdict != "pass":
             self.term.say(f"          {case.reason}")
+        text = f"{case.verdict}: {case.reason}".removesuffix(": ")
+        self.term.event(events.Step(Kind.STEP, case.lab + count, text, case.seconds))
 
     def _write(self) -> None:
         if self.json_file:
