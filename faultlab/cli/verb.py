@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import click
 
 from faultlab.core import defaults
+from faultlab.core.terminal import Terminal
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}  # of click, for the program and each verb
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -99,16 +101,21 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-" and not _NUMBER.fullmatch(word)
 
 
-def verb(*examples: str) -> Callable[[Callable[..., None]], Verb]:
+def verb(*examples: str) -> Callable[[Callable[..., object]], Verb]:
     """Make a verb of a function: its name, its docstring as help, and words to type as examples.
 
-    The function is called with the terminal, its arguments and its options.
+    The function is called with the terminal, its arguments and its options. It prints words for
+    people; the document that it returns is for programs.
     """
 
-    def made(act: Callable[..., None]) -> Verb:
+    def made(act: Callable[..., object]) -> Verb:
+        @wraps(act)
+        def shown(term: Terminal, *words: Any, **options: Any) -> None:
+            term.json(act(term, *words, **options))
+
         name = act.__name__.removesuffix("_")
         lines = tuple(f"faultlab {name} {words}".rstrip() for words in examples)
         command = click.command(name, Verb, examples=lines, short_help=act.__doc__)
-        return command(click.pass_obj(act))
+        return command(click.pass_obj(shown))
 
     return made

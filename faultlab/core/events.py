@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+MAY_LACK = {"may lack": True}  # the metadata of a field that is left out where it is None
+
 
 class Kind(StrEnum):
     """The kinds of events."""
@@ -69,11 +71,16 @@ def read(line: str) -> Event | None:
 
 
 def text(document: Any, indent: int | None = None) -> str:
-    """Return a document as JSON: its dataclasses are objects, also those inside it."""
+    """Return a document as JSON: dataclasses and models in it are objects."""
     return json.dumps(document, indent=indent, default=_plain)
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {each.name.removesuffix("_"): getattr(value, each.name) for each in fields(value)}
-    raise TypeError(f"{value!r} has no form in JSON")
+    if not is_dataclass(value):
+        return value.model_dump(mode="json")
+    found = [(each, getattr(value, each.name)) for each in fields(value)]
+    return {
+        each.name.removesuffix("_"): its
+        for each, its in found
+        if its is not None or not each.metadata.get("may lack")
+    }

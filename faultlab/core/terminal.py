@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from faultlab.core import events
 from faultlab.core.errors import Problem
@@ -95,8 +95,10 @@ class Terminal:
         else:
             self.console.file.write(text.rstrip() + "\n")
 
-    def json(self, value: Any) -> None:
+    def json(self, value: object) -> None:
         """Print the one JSON object of `--json`; what comes after the first is dropped."""
+        if value is None:
+            return
         self.event(events.Result(value))
         if self.as_json and not self._said_json:
             self._said_json = True
@@ -200,6 +202,7 @@ class Terminal:
 
     def problem(self, problem: Problem) -> None:
         """Print one line on what happened and one on what to type next, on standard error."""
+        self.json(problem.result)
         facts = problem.message, problem.hint, problem.exit_code
         if self.as_events:
             self.event(events.Error(*facts))

@@ -115,7 +115,7 @@ class Lab(_Strict):
     """The facts of one lab, as `lab.toml` gives them."""
 
     id: str
-    folder: Path
+    folder: Annotated[Path, Field(exclude=True)]
     title: str
     origin: str
     tier: Literal["web", "app", "data", "control"]

@@ -53,7 +53,8 @@ class Command:
                 self.own = event.data
             case events.Error():
                 self.error = event
-                self.own = self.own or {"error": event.error, "next": event.next}
+                failure = {"error": event.error, "next": event.next, "exit_code": event.exit_code}
+                self.own = self.own or failure
 
     @property
     def problem(self) -> tuple[str, str]:
@@ -70,10 +71,18 @@ class Command:
         return {**self.own, "lab": self.lab, **ending}
 
 
+@dataclass(frozen=True)
+class Several:
+    """Of each lab, what its `start` prints or its error, with `lab`, `exit_code` and `seconds`."""
+
+    labs: list[dict[str, Any]]
+    seconds: float
+
+
 _Said = queue.Queue[tuple[Command, str | None]]  # a line; None after the last
 
 
-def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> None:
+def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> Several:
     """Start these labs side by side and report how each ended. Raises the worst of their errors."""
     if blind or MYSTERY in lab_ids:
         raise BadInput("A mystery is started alone.", "faultlab start --help")
@@ -85,7 +94,7 @@ def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> N
     with _shown(term, commands) as show:
         _run(commands, wanted, show)
     commands.sort(key=lambda command: names.index(command.lab))
-    _tell(term, commands, time.monotonic() - began)
+    return _tell(term, commands, time.monotonic() - began)
 
 
 def _run(commands: list[Command], wanted: str, show: Any) -> None:
@@ -190,7 +199,7 @@ def _picture(commands: list[Command], width: int) -> str:
     return escape("\n".join(lines))
 
 
-def _tell(term: Terminal, commands: list[Command], seconds: float) -> None:
+def _tell(term: Terminal, commands: list[Command], seconds: float) -> Several:
     for command in commands:
         what, after = command.problem
         if not command.code:
@@ -200,13 +209,14 @@ def _tell(term: Terminal, commands: list[Command], seconds: float) -> None:
         term.say(f"{command.lab:<15} not up  {command.seconds:5.1f} s   {what}")
         if after:
             term.command(f"{'':<29}next: {after}")
-    term.json({"labs": [c.facts() for c in commands], "seconds": round(seconds, 1)})
+    told = Several([command.facts() for command in commands], round(seconds, 1))
     failed = [command for command in commands if command.code]
     for kind in _WORST_FIRST:
         if any(command.code == kind.exit_code for command in failed):
-            raise kind(_count(failed, commands), _again(failed))
+            raise kind(_count(failed, commands), _again(failed), told)
     if failed:
-        raise CannotRun(_count(failed, commands), _again(failed))
+        raise CannotRun(_count(failed, commands), _again(failed), told)
+    return told
 
 
 def _count(failed: list[Command], commands: list[Command]) -> str:

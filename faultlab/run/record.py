@@ -45,7 +45,7 @@ class _Event(BaseModel):
     what: str
 
 
-class _Facts(BaseModel):
+class Facts(BaseModel):
     """The facts that every reader counts on; the rest of them is for people."""
 
     model_config = ConfigDict(extra="allow")
@@ -113,14 +113,14 @@ class Record:
             raise BadInput(f"The record of the run {run_id} is damaged: {error}.", look) from error
         if not isinstance(facts, dict):
             raise BadInput(f"The record of the run {run_id} is damaged: no object.", look)
-        if facts.get("schema") != SCHEMA:
+        if facts.get("schema", 1) != SCHEMA:
             raise BadInput(
-                f"The record of the run {run_id} has the version {facts.get('schema')!r},"
+                f"The record of the run {run_id} has the version {facts['schema']!r},"
                 f" and this faultlab reads {SCHEMA}.",
                 "see docs/run-record.md",
             )
         try:
-            _Facts.model_validate(facts)
+            Facts.model_validate(facts)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -53,6 +53,17 @@ class Trial:
         return self.verdict is not None and self.verdict.alarm
 
 
+@dataclass(frozen=True)
+class Document:
+    """The file: the tools, by name, and each trial; and where they were made."""
+
+    tools: dict[str, dict[str, str]]
+    trials: list[Trial]
+    schema: int = SCHEMA
+    seed: int | None = None
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class Results:
     """The trials, and what a reader needs to know about where they were made."""
@@ -97,14 +108,13 @@ def read(file: Path) -> Results:
         raise BadInput(f"There is no file {file}.", "faultlab score --help") from error
     except (OSError, ValueError) as error:
         raise BadInput(f"{file} is no result of a score: {error}.", f"less {file}") from error
-    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+    if not isinstance(document, Mapping) or document.get("schema", 1) != SCHEMA:
         raise BadInput(f"{file} is no result of a score that this faultlab reads.", f"less {file}")
     try:
-        trials = TypeAdapter(list[Trial]).validate_python(document.get("trials"))
-        tools = TypeAdapter(dict[str, dict[str, str]]).validate_python(document.get("tools"))
+        found = TypeAdapter(Document).validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
     facts = {k: v for k, v in document.items() if k not in ("schema", "tools", "trials")}
-    return Results(file, facts, tools, {trial.key: trial for trial in trials})
+    return Results(file, facts, found.tools, {trial.key: trial for trial in found.trials})

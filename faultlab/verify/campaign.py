@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab.core import paths
+from faultlab.core import events, paths
 from faultlab.core.errors import BadInput
 from faultlab.run.record import VERDICTS
 from faultlab.verify.case import Case, digests
@@ -48,28 +48,38 @@ class Campaign:
 
     def write(self, file: Path) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun."""
+        paths.write_whole(file, events.text(self.document, indent=1) + "\n")
+
+    @property
+    def document(self) -> Document:
+        """Return what is in the file."""
         counts = Counter(case.verdict for case in self.cases)
-        document = {
-            "schema": SCHEMA,
-            "campaign": {
-                "labs": self.labs,
-                "repeat": self.repeat,
-                "quick": self.quick,
-                "finished": not self.missing,
-            },
-            "counts": {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
-            "cases": [asdict(case) for case in self.cases],
-        }
-        paths.write_whole(file, json.dumps(document, indent=1) + "\n")
+        return Document(
+            SCHEMA,
+            Asked(self.labs, self.repeat, self.quick, not self.missing),
+            {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
+            self.cases,
+        )
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """The part `campaign` of the file, for a verify that goes on with it."""
 
     labs: list[str]
     repeat: int
     quick: bool = False
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """The file: what was asked for, how many cases of each verdict, and the cases so far."""
+
+    schema: int
+    campaign: Asked
+    counts: dict[str, int]
+    cases: list[Case]
 
 
 def read(file: Path) -> Campaign:
@@ -83,12 +93,12 @@ def read(file: Path) -> Campaign:
         raise BadInput(f"There is no file {file}.", "faultlab verify --help") from error
     except (OSError, ValueError) as error:
         raise _foreign(file, f": {error}") from error
-    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
+    if not isinstance(document, Mapping) or document.get("schema", 1) != SCHEMA:
         raise _foreign(file, " that this faultlab reads")
     try:
         cases = TypeAdapter(list[Case]).validate_python(document.get("cases"))
         old = {"labs": list(dict.fromkeys(case.lab for case in cases)), "repeat": 0}
-        asked = TypeAdapter(_Asked).validate_python(document.get("campaign", old))
+        asked = TypeAdapter(Asked).validate_python(document.get("campaign", old))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "cases"

@@ -96,6 +96,18 @@ class Walk:
         return self.values[measure][self.phases.index(phase)]
 
 
+_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The compact file: the limits of each lab, as rows without their names, and the walks."""
+
+    limits: dict[str, list[_Row]]
+    walks: list[Walk]
+    schema: int = SCHEMA
+
+
 @dataclass
 class Walks:
     """Walks of some labs, and the limits of these labs."""
@@ -162,20 +174,16 @@ def read(file: Path) -> Walks:
         raise BadInput(f"{file} holds no walks: {error}.", f"less {file}") from error
     if not isinstance(document, Mapping) or "walks" not in document:
         return of_cases(campaign.read(file).cases)
-    if document.get("schema") != SCHEMA:
+    if document.get("schema", 1) != SCHEMA:
         raise BadInput(f"{file} holds no walks that this faultlab reads.", f"less {file}")
     try:
-        walks = TypeAdapter(list[Walk]).validate_python(document["walks"])
-        rows = TypeAdapter(dict[str, list[_Row]]).validate_python(document.get("limits"))
+        found = TypeAdapter(Document).validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{file} is damaged: {where}: {first['msg']}.", f"less {file}") from error
-    limits = {lab_id: [Limit(*row) for row in each] for lab_id, each in rows.items()}
-    return Walks(limits, {walk.key: walk for walk in walks})
-
-
-_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
+    limits = {lab_id: [Limit(*row) for row in each] for lab_id, each in found.limits.items()}
+    return Walks(limits, {walk.key: walk for walk in found.walks})
 
 
 def of_cases(cases: Iterable[Case]) -> Walks:

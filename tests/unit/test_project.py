@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from faultlab import __version__
-from faultlab.cli import author
+from faultlab.cli import author, documents
 from faultlab.cli import main as cli
+from faultlab.cli.main import VERBS
 from faultlab.lab import check, terms
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
@@ -109,12 +110,12 @@ def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
     """Neither the fault nor the lab: it may be shown as a mystery, beside its ticket."""
     lab, measures = labs.load(lab_id), check.load(lab_id).symptom
     said = "\n".join(f"{measure.when_good}\n{measure.when_bad}" for measure in measures)
-    words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS["causes"]}
+    words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS.causes}
     if not lab.control:
         words |= set(lab.truth.cause.split("-"))
     assert said_in(said, words) == []
     known = "\n".join([lab.title, lab.ticket, *(measure.name for measure in measures)])
-    parts = {*TERMS["components"], *TERMS["resources"]}
+    parts = {*TERMS.components, *TERMS.resources}
     assert said_in(said, parts - {*said_in(known, parts)}) == []
 
 
@@ -162,6 +163,16 @@ def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     """Otherwise: make docs."""
     text = (REPO / name).read_text()
     assert "<!-- made by `faultlab " in text and author.made(text) == text
+
+
+def test_each_document_for_a_program_has_its_schema() -> None:
+    """Otherwise: make docs."""
+    made = documents.schemas()
+    assert {
+        file for file, text in made.items() if not file.exists() or file.read_text() != text
+    } == set()
+    assert {*(REPO / "docs/json").iterdir()} == {*made}
+    assert {*VERBS} - {*documents.VERBS} == {"shell", "score", "transcript", "docs"}
 
 
 def test_the_readme_links_to_files_that_exist() -> None:

@@ -231,8 +231,8 @@ def test_what_is_no_walk(project: Project, faultlab: Run) -> None:
         ("[]", "is no result of a verify"),
         ('{"schema": 1, "trials": []}', "is no result of a verify"),
         ('{"schema": 9, "walks": []}', "holds no walks that this faultlab reads."),
-        ('{"schema": 1, "walks": [{"lab": "mtu"}], "limits": {}}', "is damaged: 0.number: "),
-        ('{"schema": 1, "walks": [], "limits": {"mtu": [[1]]}}', "is damaged: mtu.0."),
+        ('{"schema": 1, "walks": [{"lab": "mtu"}], "limits": {}}', "is damaged: walks.0.number: "),
+        ('{"schema": 1, "walks": [], "limits": {"mtu": [[1]]}}', "is damaged: limits.mtu.0."),
         ('{"schema": 1, "walks": []}', "is damaged: "),
     ],
 )
