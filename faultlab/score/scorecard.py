@@ -174,7 +174,8 @@ def facts(kept: Results) -> Scorecard:
     """Return shares with their intervals, cells, disagreements; the trials are in the file."""
     return Scorecard(
         file=str(kept.file),
-        **kept.facts,
+        seed=kept.facts.get("seed"),
+        machine=kept.facts.get("machine"),
         tools=kept.tools,
         rows=[_row_facts(row) for row in figures.rows(kept)],
         cells=[cell for each in figures.cells(kept).values() for cell in each.values()],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -173,6 +174,20 @@ def test_each_document_for_a_program_has_its_schema() -> None:
     } == set()
     assert {*(REPO / "docs/json").iterdir()} == {*made}
     assert {*VERBS} - {*documents.VERBS} == {"shell", "score", "transcript", "docs"}
+
+
+@pytest.mark.parametrize(
+    "line", ["terms", "runs", "reliability", "scorecard docs/score.json", "debrief mtu", "nope"]
+)
+def test_a_document_has_the_keys_of_its_schema(
+    line: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPO)
+    told = json.loads(faultlab(*line.split(), "--json").out)
+    name = line.split(maxsplit=1)[0] if line != "nope" else "error"
+    schema = json.loads((REPO / f"docs/json/{name}.json").read_text())
+    kinds = [schema, *schema.get("$defs", {}).values()]
+    assert [*told] in [[*kind.get("properties", {})] for kind in kinds]
 
 
 def test_the_readme_links_to_files_that_exist() -> None:
