@@ -15,7 +15,9 @@ import sys
 import tarfile
 import tempfile
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from faultlab import __version__
 from faultlab.core import paths
@@ -38,7 +40,20 @@ _BOX = (
 )
 
 
-def bundle(term: Terminal, out: str, *, vm: bool) -> None:
+@dataclass(frozen=True)
+class Bundle:
+    """The archive, and what is in it."""
+
+    file: str
+    bytes: int
+    faultlab: str
+    python: str
+    machine: str
+    images: list[str]
+    vm: bool
+
+
+def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
     """Write the archive. Raises BadInput, or CannotRun when a part of it cannot be had."""
     file = paths.in_a_folder(out)
     engine = placement.local()
@@ -63,7 +78,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
                     shutil.copy2(box / each, folder / "vm" / each)
             why = "no box is here (make vm)" if vm else "not asked for"
             step.done(_size(folder / "vm/faultlab.box") if with_vm else f"without: {why}")
-        facts = {
+        facts: dict[str, Any] = {
             "faultlab": __version__,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
             "machine": platform.machine(),
@@ -76,7 +91,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> None:
             step.done(f"{file} ({_size(file)})")
     term.say("On the other machine, in a checkout of this version:")
     term.say(f"  make setup BUNDLE={file.name}")
-    term.json({"file": str(file), "bytes": file.stat().st_size, **facts})
+    return Bundle(str(file), file.stat().st_size, **facts)
 
 
 def _wheels(folder: Path, note: Say) -> int:

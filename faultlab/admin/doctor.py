@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
@@ -27,7 +27,24 @@ def _vm() -> list[Fact]:
     return [*facts, Fact("acceleration", True, f"{how}: {why}")]
 
 
-def show(term: Terminal, lab_ids: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class Examined:
+    """All that was tried. `lacking`: why, for each that labs can require."""
+
+    facts: list[Fact]
+    lacking: dict[str, str]
+    labs: list[Outlook]
+
+
+@dataclass(frozen=True)
+class Built:
+    """The images that were built, and the tag of each image."""
+
+    built: list[str]
+    images: dict[str, str]
+
+
+def show(term: Terminal, lab_ids: Sequence[str]) -> Examined:
     """Print the facts and, per lab, RUN, VM or SKIP. Raises CannotRun when something is amiss."""
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     for lab in chosen:
@@ -49,22 +66,17 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> None:
     ]
     term.say()
     term.table(("lab", "", "reason"), [(o.lab, o.verdict, o.reason) for o in found])
-    term.json(
-        {
-            "facts": [asdict(fact) for fact in facts],
-            "lacking": lacking,
-            "labs": [asdict(o) for o in found],
-        }
-    )
+    examined = Examined(facts, lacking, found)
     if amiss:
-        raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", amiss[0].hint)
+        raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", amiss[0].hint, examined)
+    return examined
 
 
-def images(term: Terminal) -> None:
+def images(term: Terminal) -> Built:
     """Build what is missing."""
     engine = placement.local()
     lacking = engine.images.missing()
     with term.step("images", "looking for what has to be built") as step:
         engine.images.ensure(step.note)
         step.done(f"built: {', '.join(lacking)}" if lacking else "ready")
-    term.json({"built": lacking, "images": {n: image_files.tag(n) for n in image_files.names()}})
+    return Built(lacking, {name: image_files.tag(name) for name in image_files.names()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from typing import TypeVar
 
 from faultlab.core import lock, naming, paths
 from faultlab.core.errors import CannotRun
@@ -19,6 +20,9 @@ from faultlab.run import placement
 _PER_INTERFACE = (".conf.eth0.", ".conf.lo.", ".neigh.eth0.", ".neigh.lo.")
 
 
+_T = TypeVar("_T")
+
+
 @dataclass(frozen=True)
 class Row:
     """One stack: its engine, its lab, how much of it runs, and since when."""
@@ -28,6 +32,22 @@ class Row:
     lab: str
     state: str
     since: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """The stacks that are there, and by machine what is not as it was when new."""
+
+    stacks: list[Row]
+    changes: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The things that were removed, and why others were not."""
+
+    removed: list[str]
+    held: list[str]
 
 
 def rows(engine: Engine) -> list[Row]:
@@ -47,7 +67,7 @@ def rows(engine: Engine) -> list[Row]:
     return found
 
 
-def show(term: Terminal, spoil: bool) -> None:
+def show(term: Terminal, spoil: bool) -> Status:
     """Print the stacks; with `spoil` also what differs from a new machine."""
     found_engines, unreached = placement.everywhere()
     reached = {engine.name: engine for engine in found_engines}
@@ -67,9 +87,7 @@ def show(term: Terminal, spoil: bool) -> None:
         term.say()
         for where, what in changes.items():
             term.say(f"{where}: {'; '.join(what) or 'as new'}")
-    term.json({"stacks": [vars(row) for row in found], "changes": changes})
-    if unreached is not None:
-        raise unreached
+    return _unless(unreached, Status(found, changes))
 
 
 def _fresh_sysctls(engine: Engine) -> dict[str, str]:
@@ -95,7 +113,7 @@ def _changes(machine: Machine, baseline: dict[str, str]) -> list[str]:
     return found
 
 
-def sweep(term: Terminal, images_too: bool) -> None:
+def sweep(term: Terminal, images_too: bool) -> Swept:
     """Remove every stack of ours that no command holds, and the images when asked.
 
     Raises CannotRun when a stack is held or something could not be removed.
@@ -122,13 +140,20 @@ def sweep(term: Terminal, images_too: bool) -> None:
         step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")
     for thing in removed:
         term.say(f"  {thing}")
-    term.json({"removed": removed, "held": sorted(set(held))})
+    swept = Swept(removed, sorted(set(held)))
     if failed:
-        raise CannotRun(failed[-1], "docker ps -a")
-    if unreached is not None:
-        raise unreached
-    if held:
-        raise CannotRun(sorted(set(held))[0], "faultlab status")
+        raise CannotRun(failed[-1], "docker ps -a", swept)
+    if swept.held and unreached is None:
+        unreached = CannotRun(swept.held[0], "faultlab status")
+    return _unless(unreached, swept)
+
+
+def _unless(problem: CannotRun | None, result: _T) -> _T:
+    """Return the result, or raise the problem with it."""
+    if problem is None:
+        return result
+    problem.result = result
+    raise problem
 
 
 def _sweep_images(engine: Engine) -> list[str]:

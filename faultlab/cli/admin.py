@@ -11,53 +11,53 @@ from faultlab.core.terminal import Terminal
 
 @verb("", "mtu")
 @many("labs", "only these labs")
-def doctor(term: Terminal, labs: tuple[str, ...]) -> None:
+def doctor(term: Terminal, labs: tuple[str, ...]) -> object:
     """Find out what runs here, by trying."""
     from faultlab.admin import doctor
 
-    doctor.show(term, labs)
+    return doctor.show(term, labs)
 
 
 @verb("", "--spoil")
 @option("--spoil", is_flag=True, help="also what differs from a new machine")
-def status(term: Terminal, spoil: bool) -> None:
+def status(term: Terminal, spoil: bool) -> object:
     """Say what of ours is up, read from Docker and the kernel."""
     from faultlab.admin import status
 
-    status.show(term, spoil=spoil)
+    return status.show(term, spoil=spoil)
 
 
 @verb("", "--images")
 @option("--images", "images_too", is_flag=True, help="the images and the box as well")
-def sweep(term: Terminal, images_too: bool) -> None:
+def sweep(term: Terminal, images_too: bool) -> object:
     """Remove everything of ours."""
     from faultlab.admin import status
 
-    status.sweep(term, images_too)
+    return status.sweep(term, images_too)
 
 
 @verb("", "--out /media/usb/faultlab.bundle.tar --no-vm")
 @option("--out", metavar="FILE", default=defaults.BUNDLE, help=f"({defaults.BUNDLE})")
 @option("--no-vm", is_flag=True, help="without the lab VM: 1 GB less")
-def bundle(term: Terminal, out: str, no_vm: bool) -> None:
+def bundle(term: Terminal, out: str, no_vm: bool) -> object:
     """Write all that a machine without a network needs into one file."""
     from faultlab.admin import bundle
 
-    bundle.bundle(term, out, vm=not no_vm)
+    return bundle.bundle(term, out, vm=not no_vm)
 
 
 @verb("")
-def images(term: Terminal) -> None:
+def images(term: Terminal) -> object:
     """Build the images that are missing."""
     from faultlab.admin import doctor
 
-    doctor.images(term)
+    return doctor.images(term)
 
 
 @verb("up", "status", "ssh", "down")
 @argument("action", type=Choice(("up", "down", "ssh", "status", "reset")))
-def vm(term: Terminal, action: str) -> None:
+def vm(term: Terminal, action: str) -> object:
     """Manage the lab VM, for faults of a whole kernel."""
     from faultlab.engine import boot
 
-    getattr(boot, action)(term)
+    return getattr(boot, action)(term)

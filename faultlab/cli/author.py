@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from faultlab.cli.verb import LAB, verb
@@ -21,23 +22,25 @@ _BLOCK = re.compile(
 
 
 @verb("")
-def docs(term: Terminal) -> None:
+def docs(term: Terminal) -> object:
     """Write the parts of the documents that a command makes (for authors)."""
+    from faultlab.cli import documents
+
     written = []
-    for file in documents():
-        with term.alive("docs", paths.show(file)):
-            old = file.read_text()
-            new = made(old)
-        if new != old:
-            file.write_text(new)
-            written.append(paths.show(file))
+    with term.alive("docs", "schemas") as step:
+        for file, text in (documents.schemas() | dict(pages(step.note))).items():
+            if not file.exists() or file.read_text() != text:
+                file.write_text(text)
+                written.append(paths.show(file))
     term.say(f"Written anew: {', '.join(written)}." if written else "Nothing has changed.")
-    term.json({"written": written})
+    return documents.Written(written)
 
 
-def documents() -> list[Path]:
-    """Return the documents that may hold parts made by a command."""
-    return [paths.root() / "README.md", *sorted((paths.root() / "docs").glob("*.md"))]
+def pages(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    """Return the documents that may hold parts made by a command, as they are made now."""
+    for file in [paths.root() / "README.md", *sorted((paths.root() / "docs").glob("*.md"))]:
+        note(paths.show(file))
+        yield file, made(file.read_text())
 
 
 def made(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from click import argument, option
 
-from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.cli.verb import ENGINE, EVENTS, LAB, many, verb
 from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
@@ -13,16 +13,17 @@ from faultlab.core.terminal import Terminal
 @many("labs", "a lab of `faultlab list`, or several", required=True)
 @option("--blind", is_flag=True, help="as a mystery, for somebody else")
 @ENGINE
-def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> None:
+@EVENTS
+def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> object:
     """Bring a lab up, prove its symptom, print the ticket; or several side by side."""
     if len(set(labs)) > 1:
         from faultlab.learn import several
 
-        several.start(term, labs, wanted, blind)
+        return several.start(term, labs, wanted, blind)
     else:
         from faultlab.learn import learner
 
-        learner.start(term, labs[0], wanted, blind)
+        return learner.start(term, labs[0], wanted, blind)
 
 
 @verb("mtu", "mtu web")
@@ -37,43 +38,45 @@ def shell(_term: Terminal, lab: str, machine: str) -> None:
 
 @verb("mtu")
 @LAB
-def hint(term: Terminal, lab: str) -> None:
+def hint(term: Terminal, lab: str) -> object:
     """Give the next rung of the hint ladder."""
     from faultlab.learn import hints
 
-    hints.hint(term, lab)
+    return hints.hint(term, lab)
 
 
 @verb("mtu", "mtu --json")
 @LAB
-def check(term: Terminal, lab: str) -> None:
+@EVENTS
+def check(term: Terminal, lab: str) -> object:
     """Measure the symptom as it is now: is it fixed?"""
     from faultlab.learn import learner
 
-    learner.check(term, lab)
+    return learner.check(term, lab)
 
 
 @verb("mtu", "packet-loss 2")
 @LAB
 @argument("stage", required=False, type=int, help="only this of several faults (all)")
-def fix(term: Terminal, lab: str, stage: int | None) -> None:
+@EVENTS
+def fix(term: Terminal, lab: str, stage: int | None) -> object:
     """Apply the documented fix."""
     from faultlab.learn import learner
 
-    learner.fix(term, lab, stage)
+    return learner.fix(term, lab, stage)
 
 
 @verb("mtu", "mystery --give-up")
 @LAB
 @option("--give-up", is_flag=True, help="a mystery: say what it was")
-def debrief(term: Terminal, lab: str, give_up: bool) -> None:
+def debrief(term: Terminal, lab: str, give_up: bool) -> object:
     """Show the lesson; of a mystery, what it was and what your answer is worth."""
     from faultlab.learn import learner, mystery
 
     if lab == defaults.MYSTERY:
-        mystery.debrief(term, give_up)
+        return mystery.debrief(term, give_up)
     else:
-        learner.debrief(term, lab)
+        return learner.debrief(term, lab)
 
 
 @verb("", "--tier web --level 3", "--seed 7")
@@ -83,11 +86,11 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> None:
 @ENGINE
 def mystery(
     term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
-) -> None:
+) -> object:
     """Start a lab that is drawn, and does not say which it is."""
     from faultlab.learn import mystery
 
-    mystery.start(term, seed, tier, level, wanted)
+    return mystery.start(term, seed, tier, level, wanted)
 
 
 @verb(
@@ -97,27 +100,29 @@ def mystery(
 @option("--component", required=True, metavar="WORD", help="component, or none")
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
-def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
+def diagnose(term: Terminal, component: str, resource: str, cause: str) -> object:
     """Say what is wrong in the mystery that is up, in the words of `terms`."""
     from faultlab.learn import mystery
 
-    mystery.diagnose(term, component, resource, cause)
+    return mystery.diagnose(term, component, resource, cause)
 
 
 @verb("mtu")
 @LAB
 @ENGINE
-def reset(term: Terminal, lab: str, wanted: str) -> None:
+@EVENTS
+def reset(term: Terminal, lab: str, wanted: str) -> object:
     """Go back to the injected state."""
     from faultlab.learn import learner
 
-    learner.reset(term, lab, wanted)
+    return learner.reset(term, lab, wanted)
 
 
 @verb("mtu")
 @LAB
-def down(term: Terminal, lab: str) -> None:
+@EVENTS
+def down(term: Terminal, lab: str) -> object:
     """Remove a lab."""
     from faultlab.learn import learner
 
-    learner.down(term, lab)
+    return learner.down(term, lab)

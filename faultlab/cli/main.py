@@ -49,7 +49,10 @@ def main(argv: list[str]) -> int:
     """Run one command line and return its exit code; no traceback for what a user can cause."""
     _reach_us_when_told_to_stop()
     verb = VERBS.get(argv[0]) if argv else None
-    term = Terminal("--json" in argv and not (verb and verb.has_own_json))
+    term = Terminal(
+        "--json" in argv and not (verb and verb.has_own_json),
+        "--events" in argv and bool(verb and verb.has_events),
+    )
     try:
         _run(argv, term, f"faultlab {verb.name} --help" if verb else "faultlab --help")
     except BrokenPipeError:

@@ -13,77 +13,77 @@ RUN = argument("run", help="a run of `faultlab runs`")
 @verb("", "mtu --last 5", "--json")
 @argument("lab", required=False, help="only of this lab (all)")
 @option("--last", default=20, metavar="N", help="how many (20)")
-def runs(term: Terminal, lab: str | None, last: int) -> None:
+def runs(term: Terminal, lab: str | None, last: int) -> object:
     """List the runs that are recorded, the newest first."""
     from faultlab.report import history
 
-    history.runs(term, lab, last)
+    return history.runs(term, lab, last)
 
 
 @verb("20261121-205240-temp-tables-ccfd")
 @RUN
-def show(term: Terminal, run: str) -> None:
+def show(term: Terminal, run: str) -> object:
     """Tell the story of a recorded run: what happened, what was measured (a spoiler)."""
     from faultlab.report import history
 
-    history.show(term, run)
+    return history.show(term, run)
 
 
 @verb("20261121-205240-temp-tables-ccfd")
 @RUN
-def judge(term: Terminal, run: str) -> None:
+def judge(term: Terminal, run: str) -> object:
     """Judge a recorded run by today's limits, without Docker."""
     from faultlab.report import judge
 
-    judge.judge(term, run)
+    return judge.judge(term, run)
 
 
 @verb("", "--all")
 @argument("run", required=False, help="a run of `faultlab runs` (the newest)")
 @option("--all", "everything", is_flag=True, help="the catalogue with every lab's runs")
-def report(term: Terminal, run: str | None, everything: bool) -> None:
+def report(term: Terminal, run: str | None, everything: bool) -> object:
     """Make a page about a run, or about all of them, for a browser (a spoiler)."""
     from faultlab.report import index, page
 
     if everything:
-        index.show(term)
+        return index.show(term)
     else:
-        page.show(term, run)
+        return page.show(term, run)
 
 
 @verb("bandwidth", "bandwidth --to picture.svg")
 @argument("run", metavar="RUN|LAB", help="a run, or a lab: its newest with a sweep")
 @option("--to", metavar="FILE", help="where to (runs/RUN/sweep.svg)")
-def plot(term: Terminal, run: str, to: str | None) -> None:
+def plot(term: Terminal, run: str, to: str | None) -> object:
     """Draw what a run measured under a growing load, as SVG (a spoiler)."""
     from faultlab.report import plot
 
-    plot.draw(term, run, to)
+    return plot.draw(term, run, to)
 
 
 @verb("", "--json")
 @option("--markdown", is_flag=True, help="as the table of the README")
-def list_(term: Terminal, markdown: bool) -> None:
+def list_(term: Terminal, markdown: bool) -> object:
     """Show the catalogue."""
     from faultlab.report import catalogue
 
-    catalogue.show(term, markdown=markdown)
+    return catalogue.show(term, markdown=markdown)
 
 
 @verb("", "--json")
-def terms(term: Terminal) -> None:
+def terms(term: Terminal) -> object:
     """List the causes, components and resources that a diagnosis can name."""
     from faultlab.report import catalogue
 
-    catalogue.terms(term)
+    return catalogue.terms(term)
 
 
 @verb("", "conntrack", "--markdown")
 @many("labs", "only these labs")
 @option("--markdown", is_flag=True, help="as it stands in docs/origins.md")
 @option("--picture", metavar="FILE", help="draw cases that follow each other, as SVG")
-def origins(term: Terminal, labs: tuple[str, ...], markdown: bool, picture: str | None) -> None:
+def origins(term: Terminal, labs: tuple[str, ...], markdown: bool, picture: str | None) -> object:
     """Show measured figures beside those of the documents of origin, and beside the limits."""
     from faultlab.report import references_page
 
-    references_page.show(term, labs, markdown=markdown, picture=picture)
+    return references_page.show(term, labs, markdown=markdown, picture=picture)

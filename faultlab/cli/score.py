@@ -50,22 +50,22 @@ def score(
 @LAB
 @option("--out", metavar="FILE", help="where to (LAB.bundle.tar.gz)")
 @ENGINE
-def record(term: Terminal, lab: str, out: str | None, wanted: str) -> None:
+def record(term: Terminal, lab: str, out: str | None, wanted: str) -> object:
     """Write what a lab leaves in counters, logs and captures into one file."""
     from faultlab.score import recording
 
-    recording.record(term, lab, out, wanted)
+    return recording.record(term, lab, out, wanted)
 
 
 @verb("runs/score.json", "docs/score.json --page runs/scorecard.html")
 @many("files", "what `faultlab score --json` wrote", required=True)
 @option("--markdown", is_flag=True, help="as it stands in docs/scorecard.md")
 @option("--page", "to", metavar="HTML", help="write it as a page for a browser")
-def scorecard(term: Terminal, files: tuple[str, ...], markdown: bool, to: str | None) -> None:
+def scorecard(term: Terminal, files: tuple[str, ...], markdown: bool, to: str | None) -> object:
     """Show the figures of a score that was made, of several together."""
     from faultlab.score import page, scorecard
 
     if to:
-        page.write(term, scorecard.together(files), to)
+        return page.write(term, scorecard.together(files), to)
     else:
-        scorecard.scorecard(term, files, markdown)
+        return scorecard.scorecard(term, files, markdown)

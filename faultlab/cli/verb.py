@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
 
 import click
 
 from faultlab.core import defaults
+from faultlab.core.terminal import Terminal
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}  # of click, for the program and each verb
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -37,6 +39,10 @@ ENGINE = click.option(
     help="where it runs: local, vm, or auto: here if it can (auto)",
 )
 
+EVENTS = click.option(
+    "--events", is_flag=True, expose_value=False, help="print a JSON object for each step instead"
+)
+
 
 def many(name: str, text: str, required: bool = False) -> Callable[[Any], Any]:
     """Return an argument for any number of words; its name is a plural."""
@@ -60,6 +66,7 @@ class Verb(click.Command):
     def __init__(self, *, examples: tuple[str, ...], **facts: Any) -> None:
         super().__init__(epilog=ending(examples), context_settings=SETTINGS, **facts)
         self.examples = examples
+        self.has_events = any("--events" in param.opts for param in self.params)
         self.has_own_json = any("--json" in param.opts for param in self.params)
         if not self.has_own_json:
             text = "print one JSON object instead"
@@ -94,16 +101,21 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-" and not _NUMBER.fullmatch(word)
 
 
-def verb(*examples: str) -> Callable[[Callable[..., None]], Verb]:
+def verb(*examples: str) -> Callable[[Callable[..., object]], Verb]:
     """Make a verb of a function: its name, its docstring as help, and words to type as examples.
 
-    The function is called with the terminal, its arguments and its options.
+    The function is called with the terminal, its arguments and its options. It prints words for
+    people; the document that it returns is for programs.
     """
 
-    def made(act: Callable[..., None]) -> Verb:
+    def made(act: Callable[..., object]) -> Verb:
+        @wraps(act)
+        def shown(term: Terminal, *words: Any, **options: Any) -> None:
+            term.json(act(term, *words, **options))
+
         name = act.__name__.removesuffix("_")
         lines = tuple(f"faultlab {name} {words}".rstrip() for words in examples)
         command = click.command(name, Verb, examples=lines, short_help=act.__doc__)
-        return command(click.pass_obj(act))
+        return command(click.pass_obj(shown))
 
     return made

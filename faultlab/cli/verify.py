@@ -6,7 +6,7 @@ from typing import Any
 
 from click import option
 
-from faultlab.cli.verb import ENGINE, many, verb
+from faultlab.cli.verb import ENGINE, EVENTS, many, verb
 from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
@@ -27,11 +27,12 @@ from faultlab.core.terminal import Terminal
 )
 @option("--junit", "junit_file", metavar="FILE", help="write the result as JUnit XML")
 @ENGINE
-def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> None:
+@EVENTS
+def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
     """Run the whole contract of labs, judged by pytest."""
     from faultlab.verify import verify
 
-    verify.verify(term, labs, **how)
+    return verify.verify(term, labs, **how)
 
 
 @verb("mtu iptables-drop", "--all --json", "--recorded")
@@ -41,14 +42,14 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> None:
 @ENGINE
 def matrix(
     term: Terminal, labs: tuple[str, ...], everything: bool, recorded: bool, wanted: str
-) -> None:
+) -> object:
     """Look for the evidence of every lab in every other one."""
     from faultlab.verify import matrix
 
     if recorded:
-        matrix.again(term)
+        return matrix.again(term)
     else:
-        matrix.show(term, labs, everything, wanted)
+        return matrix.show(term, labs, everything, wanted)
 
 
 @verb(
@@ -62,8 +63,8 @@ def matrix(
 @option("--collect", metavar="INTO", help="add their walks to this file")
 def reliability(
     term: Terminal, files: tuple[str, ...], markdown: bool, collect: str | None
-) -> None:
+) -> object:
     """Say how often each lab passes, and how far its measures keep from their limits."""
     from faultlab.verify import reliability_page
 
-    reliability_page.show(term, files, markdown=markdown, collect=collect)
+    return reliability_page.show(term, files, markdown=markdown, collect=collect)

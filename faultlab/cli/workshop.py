@@ -26,16 +26,16 @@ from faultlab.core.terminal import Terminal
 @option("--cert", metavar="FILE", help="certificate (one of its own)")
 @option("--key", metavar="FILE", help="and its key")
 @option("--to", metavar="FILE", help="export: .csv, .json or .html (all three)")
-def class_(term: Terminal, action: str, file: str, to: str | None, **server: Any) -> None:
+def class_(term: Terminal, action: str, file: str, to: str | None, **server: Any) -> object:
     """Run a workshop: seats with labs of their own, and a page for everybody."""
     from faultlab.workshop import verbs
 
     match action:
-        case "start":
-            verbs.start(term, file, **server)
         case "status":
-            verbs.status(term, file)
+            return verbs.status(term, file)
         case "end":
-            verbs.end(term, file)
+            return verbs.end(term, file)
         case "export":
-            verbs.write(term, file, to)
+            return verbs.write(term, file, to)
+    verbs.start(term, file, **server)
+    return None

@@ -52,11 +52,12 @@ def read(
         raise BadInput(f"{name} {wrong}: {error}.", look) from error
     if not isinstance(document, dict):
         raise BadInput(f"{name} {wrong}: no object.", look)
-    if upgrade and document.get("schema") == schema - 1:
+    found = document.get("schema", 1)
+    if upgrade and found == schema - 1:
         with suppress(AttributeError, KeyError, TypeError):  # of another shape: the caller says so
             upgrade(document)
-        document["schema"] = schema
-    if (found := document.get("schema")) != schema:
+        found = document["schema"] = schema
+    if found != schema:
         raise BadInput(f"{name} has the version {found!r}, and this faultlab reads {schema}.", look)
     return document
 

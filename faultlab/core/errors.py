@@ -8,14 +8,18 @@ from __future__ import annotations
 
 
 class Problem(Exception):
-    """Something the user must know. `message`: what happened; `hint`: the next command to type."""
+    """Something the user must know. `message`: what happened; `hint`: the next command to type.
+
+    `result`: what the verb returns all the same.
+    """
 
     exit_code = 3
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", result: object = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.result = result
 
 
 class SaidNo(Problem):

@@ -1,19 +1,20 @@
-"""Terminal: what a person sees. 80 columns, readable without colour; silent with `--json`."""
+"""Terminal: what a person sees: 80 columns, readable without colour; or JSON for a program."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from faultlab.core import events
 from faultlab.core.errors import Problem
+from faultlab.core.events import Kind, Moment
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,12 +28,16 @@ _BEAT = 5.0  # seconds between signs of life where no spinner can turn
 class Step:
     """A wait in progress; `note` says what it is doing now."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str, hear: Callable[[Moment, str], None]) -> None:
         self.text = ""
         self.result = ""
+        self._hear = hear
+        self.note(doing)
 
     def note(self, text: str) -> None:
         """Show what is going on now."""
+        if text != self.text:
+            self._hear(Kind.DOING if self.text else Kind.BEGIN, text)
         self.text = text
 
     def done(self, text: str) -> None:
@@ -41,10 +46,12 @@ class Step:
 
 
 class Terminal:
-    """Lines, steps, tables and markdown for a person, or one JSON object for a program."""
+    """Lines, steps, tables and markdown for a person; for a program one JSON object, or events."""
 
-    def __init__(self, as_json: bool = False) -> None:
+    def __init__(self, as_json: bool = False, as_events: bool = False) -> None:
         self.as_json = as_json
+        self.as_events = as_events
+        self.quiet = as_json or as_events  # for people
         self._said_json = False
 
     @cached_property
@@ -58,14 +65,14 @@ class Terminal:
             def on_broken_pipe(self) -> None:
                 raise BrokenPipeError
 
-        made = Plain(quiet=self.as_json, highlight=False, emoji=False)
+        made = Plain(quiet=self.quiet, highlight=False, emoji=False)
         if not made.is_terminal or made.width > _WIDTH:
             made.width = _WIDTH
         return made
 
     def say(self, text: str = "") -> None:
         """Print a line."""
-        if self.as_json:
+        if self.quiet:
             return
         self.console.print(text, markup=False)
 
@@ -79,7 +86,7 @@ class Terminal:
 
     def markdown(self, text: str) -> None:
         """Print a document: rendered for a person, as it is for a pipe."""
-        if self.as_json:
+        if self.quiet:
             return
         if self.console.is_terminal:
             from rich.markdown import Markdown
@@ -88,12 +95,19 @@ class Terminal:
         else:
             self.console.file.write(text.rstrip() + "\n")
 
-    def json(self, value: Any) -> None:
+    def json(self, value: object) -> None:
         """Print the one JSON object of `--json`; what comes after the first is dropped."""
+        if value is None:
+            return
+        self.event(events.Result(value))
         if self.as_json and not self._said_json:
             self._said_json = True
-            sys.stdout.write(json.dumps(value, indent=1) + "\n")
-            sys.stdout.flush()
+            _write(events.text(value, indent=1))
+
+    def event(self, event: events.Event) -> None:
+        """Print a line of `--events`."""
+        if self.as_events:
+            _write(events.text(event))
 
     @contextmanager
     def step(self, label: str, doing: str) -> Iterator[Step]:
@@ -108,14 +122,19 @@ class Terminal:
     @contextmanager
     def alive(self, label: str, doing: str) -> Iterator[Step]:
         """Show a sign of life if the body takes longer than two seconds, and no line at its end."""
-        step = Step()
-        step.note(doing)
+        started = time.monotonic()
+
+        def hear(kind: Moment, text: str) -> None:
+            self.event(events.Step(kind, label, text, round(time.monotonic() - started, 3)))
+
+        step = Step(doing, hear)
         with self._beating(label, step):
             yield step
+        hear(Kind.STEP, step.result or doing)
 
     @contextmanager
     def _beating(self, label: str, step: Step) -> Iterator[None]:
-        if self.as_json:
+        if self.quiet:
             yield
             return
         ended = threading.Event()
@@ -183,14 +202,24 @@ class Terminal:
 
     def problem(self, problem: Problem) -> None:
         """Print one line on what happened and one on what to type next, on standard error."""
-        self.json({"error": problem.message, "next": problem.hint, "exit_code": problem.exit_code})
+        self.json(problem.result)
+        facts = problem.message, problem.hint, problem.exit_code
+        if self.as_events:
+            self.event(events.Error(*facts))
+        else:
+            self.json(events.Failure(*facts))
         sys.stderr.write(f"faultlab: {' '.join(problem.message.split())}\n")
         if problem.hint:
-            sys.stderr.write(f"  next: {_typable(problem.hint)}\n")
+            sys.stderr.write(f"  next: {typable(problem.hint)}\n")
         sys.stderr.flush()
 
 
-def _typable(hint: str) -> str:
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def typable(hint: str) -> str:
     """The hint as it can be typed from the project's folder, also without the venv in PATH."""
     if hint.startswith("faultlab ") and shutil.which("faultlab") is None:
         return f".venv/bin/{hint}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 
 from faultlab.core import lock, paths
 from faultlab.core.command import stream
@@ -19,10 +20,24 @@ _BOOT = "boot"  # the name of the snapshot
 _BOX_ID = "/etc/faultlab-box"  # in the VM: the digest of what it was built from
 
 
-def up(term: Terminal) -> None:
+@dataclass(frozen=True)
+class Removed:
+    """The state of the VM, in libvirt's words."""
+
+    state: str
+
+
+@dataclass(frozen=True)
+class Vm(Removed):
+    """The same, and its address where it runs."""
+
+    address: str
+
+
+def up(term: Terminal) -> Vm:
     """Bring the VM up, and say where."""
     bring_up(term)
-    term.json({"state": libvirt.state(), "address": libvirt.address()})
+    return Vm(libvirt.state(), libvirt.address())
 
 
 def bring_up(term: Terminal) -> None:
@@ -105,7 +120,7 @@ def _keep_boot_state(note: Say) -> None:
         raise CannotRun(f"The boot state of the lab VM could not be kept: {text}", "make vm-down")
 
 
-def reset(term: Terminal) -> None:
+def reset(term: Terminal) -> Vm:
     """Back to the boot state of disk, memory and kernel. Raises CannotRun."""
     with lock.hold("vm", "vm reset"), term.step("vm", "going back to its boot state") as step:
         libvirt.refuse_what_is_not_ours()
@@ -118,7 +133,7 @@ def reset(term: Terminal) -> None:
             _destroy(step.note)
             _boot(step.note)
         step.done(f"as it was after boot, at {libvirt.address()}")
-    term.json({"state": libvirt.state(), "address": libvirt.address()})
+    return Vm(libvirt.state(), libvirt.address())
 
 
 def _revert(note: Say) -> None:
@@ -130,7 +145,7 @@ def _revert(note: Say) -> None:
     kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
 
 
-def down(term: Terminal) -> None:
+def down(term: Terminal) -> Removed:
     """Remove the VM; its box stays."""
     with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
         libvirt.refuse_what_is_not_ours()
@@ -138,7 +153,7 @@ def down(term: Terminal) -> None:
         if was != "absent":
             _destroy(step.note)
         step.done("removed" if was != "absent" else "there was none")
-    term.json({"state": libvirt.state()})
+    return Removed(libvirt.state())
 
 
 def ssh(_term: Terminal) -> None:
@@ -149,9 +164,9 @@ def ssh(_term: Terminal) -> None:
     os.execvp(command[0], command)
 
 
-def status(term: Terminal) -> None:
+def status(term: Terminal) -> Vm:
     """Say what libvirt says of the VM."""
     found = libvirt.state()
     where = libvirt.address() if found == "running" else ""
     term.say(f"The lab VM is {found}{' at ' + where if where else ''}.")
-    term.json({"state": found, "address": where})
+    return Vm(found, where)

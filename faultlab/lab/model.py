@@ -115,8 +115,8 @@ class Lab(Strict):
     """
 
     id: str
-    alias: str
-    folder: Path
+    alias: Annotated[str, Field(exclude=True)]
+    folder: Annotated[Path, Field(exclude=True)]
     title: str
     origin: str
     tier: Literal["web", "app", "data", "control"]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from faultlab.lab import load as labs
 
 
-def words() -> dict[str, list[str]]:
-    """The words of a diagnosis: causes, components, resources."""
+@dataclass(frozen=True)
+class Terms:
+    """The words of a diagnosis."""
+
+    causes: list[str]
+    components: list[str]
+    resources: list[str]
+
+
+def words() -> Terms:
+    """Return the words of the labs that are here."""
     truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
-    return {
-        "causes": sorted({truth.cause for truth in truths}),
-        "components": sorted({truth.component for truth in truths}),
-        "resources": sorted({truth.resource for truth in truths}),
-    }
+    return Terms(
+        sorted({truth.cause for truth in truths}),
+        sorted({truth.component for truth in truths}),
+        sorted({truth.resource for truth in truths}),
+    )

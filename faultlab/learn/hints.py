@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
@@ -15,7 +16,18 @@ from faultlab.lab.model import Lab
 from faultlab.run.record import READY, Record
 
 
-def hint(term: Terminal, lab_id: str) -> None:
+@dataclass(frozen=True)
+class Hinted:
+    """The hints that were given so far, and what they cost."""
+
+    lab: str
+    given: int
+    of: int
+    cost: int
+    hints: list[str]
+
+
+def hint(term: Terminal, lab_id: str) -> Hinted:
     """Give the next rung of the ladder; at its end, all of them again. Raises CannotRun."""
     with _record(lab_id) as (lab, record):
         ladder = lab.hint
@@ -24,20 +36,13 @@ def hint(term: Terminal, lab_id: str) -> None:
             given += 1
             record.facts["hints"] = given
             record.event("hint", number=given)
-    for i, rung in enumerate(ladder[:given], 1):
+    hints = [told(lab, rung.text) for rung in ladder[:given]]
+    for i, (rung, text) in enumerate(zip(ladder, hints, strict=False), 1):
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
-        term.say(f"Hint {i} of {len(ladder)} ({points}): {told(lab, rung.text)}")
+        term.say(f"Hint {i} of {len(ladder)} ({points}): {text}")
     if given == len(ladder):
         term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
-    term.json(
-        {
-            "lab": lab_id,
-            "given": given,
-            "of": len(ladder),
-            "cost": sum(rung.cost for rung in ladder[:given]),
-            "hints": [told(lab, rung.text) for rung in ladder[:given]],
-        }
-    )
+    return Hinted(lab_id, given, len(ladder), sum(rung.cost for rung in ladder[:given]), hints)
 
 
 def told(lab: Lab, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
@@ -16,7 +17,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
-from faultlab.lab.model import Lab
+from faultlab.lab.model import Lab, Truth
 from faultlab.run import inject, placement
 from faultlab.run.readings import sentences
 from faultlab.run.record import READY, Record
@@ -25,7 +26,66 @@ from faultlab.run.run import Run
 GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
 
 
-def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> None:
+@dataclass(frozen=True)
+class Found:
+    """A finding, as a learner may see it."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: str
+    holds: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class Started:
+    """A lab that is up: its run, where to log in, its ticket, and the proof of its symptom."""
+
+    lab: str
+    verdict: str
+    run: str
+    machines: list[str]
+    ticket: str
+    findings: list[Found]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The symptom as it is now."""
+
+    lab: str
+    verdict: str
+    run: str
+    findings: list[Found]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The steps of the fix, as they are typed."""
+
+    lab: str
+    steps: list[str]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The lesson of a lab, and the diagnosis that is right."""
+
+    lab: str
+    lesson: str
+    truth: Truth
+
+
+@dataclass(frozen=True)
+class Removed:
+    """The things of a lab that were there and are removed."""
+
+    lab: str
+    removed: list[str]
+
+
+def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> Started:
     """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
 
     `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
@@ -34,15 +94,14 @@ def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> None
     lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"start {lab.alias}"):
         with term.alive("start", "looking whether it is up"):
-            place = placement.find(lab, wanted)
-        if not _up_already(term, lab, wanted, place):
-            begin(term, lab, wanted)
+            stack = placement.find(lab, wanted)
+        return _up_already(term, lab, wanted, stack) or begin(term, lab, wanted)
 
 
-def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> bool:
-    """Hand over a lab that is up as a whole; False where it is not. Raises CannotRun."""
+def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started | None:
+    """Hand over a lab that is up as a whole; None where it is not. Raises CannotRun."""
     if not _ready(lab, stack):
-        return False
+        return None
     record = Record.read(stack.run_id)
     if record.facts["lab"] != lab.id:
         raise CannotRun(f"Another {lab.alias} is up already.", f"make down-{lab.alias}")
@@ -52,8 +111,7 @@ def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> bool:
             f"make down-{lab.alias}",
         )
     term.say(f"{lab.alias} is up already; `make reset-{lab.alias}` starts it over.")
-    _hand_over(term, lab, stack, record.id, [])
-    return True
+    return _hand_over(term, lab, stack, record.id, [])
 
 
 def _ready(lab: Lab, stack: Stack) -> bool:
@@ -62,7 +120,7 @@ def _ready(lab: Lab, stack: Stack) -> bool:
     return bool(record and record.happened(READY) and whole and not stack.stopped())
 
 
-def reset(term: Terminal, lab_id: str, wanted: str) -> None:
+def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
     lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"reset {lab.alias}"):
@@ -70,10 +128,10 @@ def reset(term: Terminal, lab_id: str, wanted: str) -> None:
         if wanted == AUTO and Stack(old, stack_name(lab.alias)):
             wanted = old.name
         old.down(stack_name(lab.alias))
-        begin(term, lab, wanted)
+        return begin(term, lab, wanted)
 
 
-def begin(term: Terminal, lab: Lab, wanted: str) -> None:
+def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
     """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
 
     The caller holds its stack.
@@ -102,10 +160,10 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> None:
         raise
     run.record.event(READY)
     with meanwhile(partial(run.meter, on=False)):
-        _hand_over(term, lab, run.stack, run.record.id, found)
+        return _hand_over(term, lab, run.stack, run.record.id, found)
 
 
-def _hand_over(term: Terminal, lab: Lab, stack: Stack, run_id: str, found: list[Finding]) -> None:
+def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Finding]) -> Started:
     if found:
         term.say()
         term.findings([finding.cells for finding in found])
@@ -127,22 +185,11 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run_id: str, found: list[
             term.say(f"  {f'make {command}-{lab.alias}':<36} {what}")
     if hidden:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
-    term.json(
-        {
-            "lab": lab.alias,
-            "verdict": "pass",
-            "run": run_id,
-            "machines": machines,
-            "ticket": lab.ticket,
-            "findings": rows(found),
-        }
-    )
+    return Started(lab.alias, "pass", run, machines, lab.ticket, _rows(found))
 
 
-def rows(found: Iterable[Finding]) -> list[dict[str, object]]:
-    """Findings as JSON."""
-    keys = ("name", "value", "unit", "wanted", "holds", "says")
-    return [{key: getattr(finding, key) for key in keys} for finding in found]
+def _rows(found: Iterable[Finding]) -> list[Found]:
+    return [Found(f.name, f.value, f.unit, f.wanted, f.holds, f.says) for f in found]
 
 
 def shell(lab_id: str, machine: str) -> None:
@@ -163,7 +210,7 @@ def shell(lab_id: str, machine: str) -> None:
     target.log_in()
 
 
-def check(term: Terminal, lab_id: str) -> None:
+def check(term: Terminal, lab_id: str) -> Checked:
     """Measure the symptom as it is now and judge it. Raises SaidNo while it is not gone."""
     with attached(lab_id, "check") as run:
         with term.step("check", "measuring what its users meet now") as step:
@@ -178,13 +225,13 @@ def check(term: Terminal, lab_id: str) -> None:
     if said := sentences(found):
         term.points(said)
         term.say()
-    verdict = "pass" if fixed else "fail"
-    term.json({"lab": lab_id, "verdict": verdict, "run": run.record.id, "findings": rows(found)})
+    checked = Checked(lab_id, "pass" if fixed else "fail", run.record.id, _rows(found))
     if not fixed:
         raise SaidNo(
-            f"{lab_id} is not fixed yet{_progress(run.lab, found)}.", f"make hint-{lab_id}"
+            f"{lab_id} is not fixed yet{_progress(run.lab, found)}.", f"make hint-{lab_id}", checked
         )
     term.say(f"{lab_id}: yes, it is well. Next: make debrief-{lab_id}")
+    return checked
 
 
 def _progress(lab: Lab, found: Iterable[Finding]) -> str:
@@ -201,7 +248,7 @@ def _progress(lab: Lab, found: Iterable[Finding]) -> str:
     return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
 
 
-def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
+def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
     """Apply the documented fix, or one stage of it, and show each step as an engineer types it."""
     with attached(lab_id, "fix") as run:
         if run.lab.alias != run.lab.id and not run.record.happened(GAVE_UP):
@@ -223,17 +270,17 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> None:
     for line in typed or ["(nothing to fix: nothing is wrong)"]:
         term.command(line)
     term.say(f"Applied. Next: make check-{lab_id}")
-    term.json({"lab": lab_id, "steps": typed})
+    return Fixed(lab_id, typed)
 
 
-def debrief(term: Terminal, lab_id: str) -> None:
+def debrief(term: Terminal, lab_id: str) -> Lesson:
     """Show the lesson."""
     lab = placement.named(lab_id)
     term.markdown(lab.lesson)
-    term.json({"lab": lab.alias, "lesson": lab.lesson, "truth": lab.truth.model_dump()})
+    return Lesson(lab.alias, lab.lesson, lab.truth)
 
 
-def down(term: Terminal, lab_id: str) -> None:
+def down(term: Terminal, lab_id: str) -> Removed:
     """Remove a lab and read back that nothing is left."""
     labs.known(lab_id)  # not loaded: a mistake in its folder must not keep it up
     name = stack_name(lab_id)
@@ -243,7 +290,7 @@ def down(term: Terminal, lab_id: str) -> None:
         with term.step("down", "removing its containers, network and volumes") as step:
             engine.down(name)
             step.done("removed, nothing is left" if was else "nothing was up")
-    term.json({"lab": lab_id, "removed": was})
+    return Removed(lab_id, was)
 
 
 @contextmanager

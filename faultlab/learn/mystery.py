@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from faultlab.core import defaults, lock
@@ -58,6 +58,31 @@ class Score:
         return max(0, earned - self.hints - _AGAIN * max(0, self.answers - 1))
 
 
+@dataclass(frozen=True)
+class Answered:
+    """An answer, and how many there are with it."""
+
+    answers: int
+    answer: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """The lab that it was, the score of the diagnosis, and the lesson."""
+
+    lab: str
+    truth: dict[str, str]
+    points: int
+    answer: dict[str, str] | None
+    right: dict[str, bool]
+    repaired: bool
+    gave_up: bool
+    hints: int
+    answers: int
+    minutes: float
+    lesson: str
+
+
 def candidates(tier: str | None, level: int | None) -> list[Lab]:
     """The labs to draw from. Controls are of every tier and level. Raises BadInput for none."""
     every = [labs.load(lab_id) for lab_id in labs.ids()]
@@ -92,7 +117,7 @@ def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
 
 def start(
     term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
-) -> None:
+) -> learner.Started:
     """Draw a lab and start it under no name. Raises what `start` raises."""
     found = candidates(tier, level)
     if seed is None:
@@ -104,7 +129,7 @@ def start(
         with term.step("draw", "looking what runs here") as step:
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
-        learner.begin(term, drawn.called(NAME), wanted)
+        return learner.begin(term, drawn.called(NAME), wanted)
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
@@ -119,7 +144,7 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
     raise CannotRun("None of these labs runs here.", f"faultlab {NAME} --engine vm")
 
 
-def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
+def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answered:
     """Note an answer; it is scored in the debrief. Raises BadInput for a word that is no term."""
     answer = answered(component, resource, cause)
     with learner.attached(NAME, "diagnose") as run:
@@ -128,10 +153,10 @@ def diagnose(term: Terminal, component: str, resource: str, cause: str) -> None:
     term.say(f"Answer {given} noted; the debrief says what it is worth.")
     if given > 1:
         term.say(f"The last one counts, and each after the first costs {_AGAIN} points.")
-    term.json({"answers": given, "answer": answer})
+    return Answered(given, answer)
 
 
-def debrief(term: Terminal, give_up: bool) -> None:
+def debrief(term: Terminal, give_up: bool) -> Told:
     """Tell what it was and what the answer is worth; then show the lesson.
 
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
@@ -164,9 +189,7 @@ def debrief(term: Terminal, give_up: bool) -> None:
     )
     term.say()
     term.markdown(lesson)
-    term.json(
-        {"lab": real, "truth": truth, "points": found.points, **asdict(found), "lesson": lesson}
-    )
+    return Told(real, truth, found.points, **vars(found), lesson=lesson)
 
 
 def _must_be_done(found: Score) -> None:
@@ -200,8 +223,12 @@ def answered(component: str, resource: str, cause: str) -> dict[str, str]:
     """Return an answer in the words of `faultlab terms`. Raises BadInput for any other word."""
     answer = Truth(component=component, resource=resource, cause=cause).model_dump()
     words = terms.words()
-    for part in answer:
-        if answer[part] not in (*words[f"{part}s"], NO_FAULT):
+    for part, known in (
+        ("component", words.components),
+        ("resource", words.resources),
+        ("cause", words.causes),
+    ):
+        if answer[part] not in (*known, NO_FAULT):
             raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
     return answer
 

@@ -5,7 +5,6 @@ Each lab is a command of its own, `faultlab start LAB`; what makes load takes tu
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import subprocess
@@ -17,28 +16,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from faultlab.core import events
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
-from faultlab.core.terminal import Terminal
+from faultlab.core.events import Event
+from faultlab.core.terminal import Terminal, typable
 from faultlab.lab import load as labs
 
 # On SIGTERM each removes what it has begun, also when we are killed.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 _SIDE_BY_SIDE = 2  # for each processor
 _POLL = 0.2  # seconds between two pictures of the progress
-# A step's line comes when it has ended; one with "…" while it goes on.
-_NEXT = {
-    "images": "stack",
-    "engine": "vm",
-    "libvirt": "vm",
-    "box": "vm",
-    "vm": "stack",
-    "stack": "healthy",
-    "healthy": "inject",
-    "inject": "symptom",
-    "symptom": "ticket",
-}
 _WORST_FIRST: tuple[type[Problem], ...] = (SaidNo, CannotRun, BadInput)
 
 
@@ -52,29 +41,48 @@ class Command:
     began: float = 0.0
     seconds: float = 0.0
     code: int | None = None
-    out: list[str] = field(default_factory=list)
-    err: list[str] = field(default_factory=list)
+    own: dict[str, Any] = field(default_factory=dict)  # the JSON object of its `start`
+    error: events.Error | None = None
+
+    def hear(self, event: Event) -> None:
+        """Take note of what it says."""
+        match event:
+            case events.Step():
+                self.doing = f"{event.name:<9} {event.text}"
+            case events.Result():
+                self.own = event.data
+            case events.Error():
+                self.error = event
+                failure = {"error": event.error, "next": event.next, "exit_code": event.exit_code}
+                self.own = self.own or failure
 
     @property
     def problem(self) -> tuple[str, str]:
         """The problem, and what to type next; both are empty where all went well."""
         if not self.code:
             return "", ""
-        said = [line for line in self.err if line.startswith("faultlab: ")]
-        after = [line for line in self.err if line.startswith("  next: ")]
-        what = said[-1].removeprefix("faultlab: ") if said else f"it ended with {self.code}"
-        return what, after[-1].removeprefix("  next: ") if after else ""
+        if not self.error:
+            return f"it ended with {self.code}", ""
+        return " ".join(self.error.error.split()), typable(self.error.next)
 
     def facts(self) -> dict[str, Any]:
         """Return the JSON object of its `start`, with the lab's name, exit code and seconds."""
-        try:
-            own = json.loads("\n".join(self.out))
-        except ValueError:
-            own = {}
-        return {**own, "lab": self.lab, "exit_code": self.code, "seconds": round(self.seconds, 1)}
+        ending = {"exit_code": self.code, "seconds": round(self.seconds, 1)}
+        return {**self.own, "lab": self.lab, **ending}
 
 
-def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> None:
+@dataclass(frozen=True)
+class Several:
+    """Of each lab, what its `start` prints or its error, with `lab`, `exit_code` and `seconds`."""
+
+    labs: list[dict[str, Any]]
+    seconds: float
+
+
+_Said = queue.Queue[tuple[Command, str | None]]  # a line; None after the last
+
+
+def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> Several:
     """Start these labs side by side and report how each ended. Raises the worst of their errors."""
     if blind or MYSTERY in lab_ids:
         raise BadInput("A mystery is started alone.", "faultlab start --help")
@@ -84,27 +92,28 @@ def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> N
     commands = [Command(name) for name in sorted(names, key=lambda name: not loads[name])]
     began = time.monotonic()
     with _shown(term, commands) as show:
-        _run(commands, wanted, term.as_json, show)
+        _run(commands, wanted, show)
     commands.sort(key=lambda command: names.index(command.lab))
-    _tell(term, commands, time.monotonic() - began)
+    return _tell(term, commands, time.monotonic() - began)
 
 
-def _run(commands: list[Command], wanted: str, as_json: bool, show: Any) -> None:
+def _run(commands: list[Command], wanted: str, show: Any) -> None:
     most = _SIDE_BY_SIDE * (os.cpu_count() or 1)
-    said: queue.Queue[tuple[Command, str | None]] = queue.Queue()
+    said: _Said = queue.Queue()
     waiting, running = list(commands), list[Command]()
     try:
         while waiting or running:
             while waiting and len(running) < most:
                 running.append(waiting.pop(0))
-                _launch(running[-1], wanted, as_json, said)
+                _launch(running[-1], wanted, said)
             show()
             try:
                 command, line = said.get(timeout=_POLL)
             except queue.Empty:
                 continue
             if line is not None:
-                command.doing = _doing(line) or command.doing
+                if event := events.read(line):
+                    command.hear(event)
                 continue
             _ended(command)
             running.remove(command)
@@ -118,18 +127,8 @@ def _run(commands: list[Command], wanted: str, as_json: bool, show: Any) -> None
         raise
 
 
-def _doing(line: str) -> str:
-    """Return the step that `start` is at after this line; empty where the line does not say."""
-    step = line.partition(" ")[0]
-    if "…" in line and step in _NEXT:
-        return line.strip()
-    return _NEXT.get(step, "")
-
-
-def _launch(
-    command: Command, wanted: str, as_json: bool, said: queue.Queue[tuple[Command, str | None]]
-) -> None:
-    words = ["start", command.lab, "--engine", wanted, *(["--json"] if as_json else [])]
+def _launch(command: Command, wanted: str, said: _Said) -> None:
+    words = ["start", command.lab, "--engine", wanted, "--events"]
     command.began = time.monotonic()
     command.doing = "beginning"
     # In a process group of its own: Ctrl-C reaches it once, by way of us.
@@ -137,33 +136,19 @@ def _launch(
         [*_STOP_WITH_US, sys.executable, "-m", "faultlab", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         errors="replace",
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "80"},
         process_group=0,
     )
-    out, err = command.process.stdout, command.process.stderr
-    assert out is not None and err is not None
-    complaints = threading.Thread(target=_keep, args=(err, command.err), daemon=True)
-    complaints.start()
-    threading.Thread(target=_hear, args=(command, out, complaints, said), daemon=True).start()
+    assert command.process.stdout is not None
+    hearing = (command, command.process.stdout, said)
+    threading.Thread(target=_hear, args=hearing, daemon=True).start()
 
 
-def _keep(stream: IO[str], lines: list[str]) -> None:
-    lines.extend(line.rstrip() for line in stream)
-
-
-def _hear(
-    command: Command,
-    out: IO[str],
-    complaints: threading.Thread,
-    said: queue.Queue[tuple[Command, str | None]],
-) -> None:
+def _hear(command: Command, out: IO[str], said: _Said) -> None:
     for line in out:
-        command.out.append(line.rstrip())
         said.put((command, line))
-    complaints.join()
     said.put((command, None))
 
 
@@ -182,10 +167,7 @@ def _state(command: Command) -> str:
 @contextmanager
 def _shown(term: Terminal, commands: list[Command]) -> Iterator[Any]:
     """Show a line for each lab where lines can be overwritten; elsewhere one line for all."""
-    if term.as_json:
-        yield lambda: None
-        return
-    if not term.console.is_terminal:
+    if term.quiet or not term.console.is_terminal:
         with term.step("labs", "beginning") as step:
             yield lambda: step.note(_summary(commands))
             step.done(_summary(commands))
@@ -217,7 +199,7 @@ def _picture(commands: list[Command], width: int) -> str:
     return escape("\n".join(lines))
 
 
-def _tell(term: Terminal, commands: list[Command], seconds: float) -> None:
+def _tell(term: Terminal, commands: list[Command], seconds: float) -> Several:
     for command in commands:
         what, after = command.problem
         if not command.code:
@@ -227,13 +209,14 @@ def _tell(term: Terminal, commands: list[Command], seconds: float) -> None:
         term.say(f"{command.lab:<15} not up  {command.seconds:5.1f} s   {what}")
         if after:
             term.command(f"{'':<29}next: {after}")
-    term.json({"labs": [c.facts() for c in commands], "seconds": round(seconds, 1)})
+    told = Several([command.facts() for command in commands], round(seconds, 1))
     failed = [command for command in commands if command.code]
     for kind in _WORST_FIRST:
         if any(command.code == kind.exit_code for command in failed):
-            raise kind(_count(failed, commands), _again(failed))
+            raise kind(_count(failed, commands), _again(failed), told)
     if failed:
-        raise CannotRun(_count(failed, commands), _again(failed))
+        raise CannotRun(_count(failed, commands), _again(failed), told)
+    return told
 
 
 def _count(failed: list[Command], commands: list[Command]) -> str:

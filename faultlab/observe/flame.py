@@ -12,12 +12,13 @@ import shlex
 import tarfile
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.events import MAY_LACK
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.observe import profiler
@@ -41,7 +42,37 @@ _DRAW = (
 )
 
 
-def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mode) -> None:
+@dataclass(frozen=True)
+class Function:
+    """A function: how much of all it is itself, and with its callees."""
+
+    function: str
+    own: int
+    total: int
+    own_share: float
+    total_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flame:
+    """A recording and its picture: the functions with the most of it, and what is missing."""
+
+    lab: str
+    run: str
+    engine: str
+    file: str
+    folded: str
+    seconds: float
+    machines: list[str]
+    samples: int | None = field(default=None, metadata=MAY_LACK)
+    microseconds: int | None = field(default=None, metadata=MAY_LACK)
+    lost: int
+    kernel_share: float
+    functions: list[Function]
+    missing: list[str]
+
+
+def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mode) -> Flame:
     """Record the machines of a lab that is up while its own load runs, and draw what was found.
 
     Raises CannotRun when the lab is not up, perf may not record, or nothing ran.
@@ -67,7 +98,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
             file.with_suffix(".folded").write_text(recording.stacks.folded())
             step.done(paths.show(file))
         run.record.event("flame", file=file.name, **{_UNITS[mode]: recording.stacks.total})
-    _show(term, run, recording, file)
+    return _show(term, run, recording, file)
 
 
 def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mode) -> Recording:
@@ -93,7 +124,7 @@ def _amount(recording: Recording) -> str:
     return f"{total} samples" if recording.mode == "on" else f"{total / 1e6:.3g} s of waiting"
 
 
-def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
+def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> Flame:
     stacks = recording.stacks
     rows = [row for row in stacks.functions() if row.own][:_TOP]
     lacking = missing(recording, local=not run.engine.owns_kernel)
@@ -115,40 +146,26 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> None:
     if recording.mode == "on" and stacks.total < _FEW:
         term.say(f"{stacks.total} samples are few; more: --seconds {_longer(recording.seconds)}")
     term.say("Open it in a browser; click a frame to zoom, Search is at the top right.")
-    term.json(
-        {**_facts(run, recording, file), "functions": _functions(stacks, rows), "missing": lacking}
+    return Flame(
+        lab=run.lab.alias,
+        run=run.record.id,
+        engine=run.engine.name,
+        file=str(file),
+        folded=str(file.with_suffix(".folded")),
+        seconds=round(recording.seconds, 1),
+        machines=list(recording.machines),
+        **{_UNITS[recording.mode]: stacks.total},
+        lost=stacks.lost,
+        kernel_share=round(stacks.kernel_share, 4),
+        functions=[_function(row, stacks.total) for row in rows],
+        missing=lacking,
     )
 
 
-def _facts(run: Run, recording: Recording, file: Path) -> dict[str, Any]:
-    """Return the recording for a program, without its functions."""
-    stacks = recording.stacks
-    return {
-        "lab": run.lab.alias,
-        "run": run.record.id,
-        "engine": run.engine.name,
-        "file": str(file),
-        "folded": str(file.with_suffix(".folded")),
-        "seconds": round(recording.seconds, 1),
-        "machines": list(recording.machines),
-        _UNITS[recording.mode]: stacks.total,
-        "lost": stacks.lost,
-        "kernel_share": round(stacks.kernel_share, 4),
-    }
-
-
-def _functions(stacks: Stacks, rows: Iterable[Share]) -> list[dict[str, Any]]:
-    """Return the functions of these rows for a program, with their shares of all samples."""
-    return [
-        {
-            "function": row.function,
-            "own": row.own,
-            "total": row.total,
-            "own_share": round(row.own / stacks.total, 4),
-            "total_share": round(row.total / stacks.total, 4),
-        }
-        for row in rows
-    ]
+def _function(row: Share, of: int) -> Function:
+    return Function(
+        row.function, row.own, row.total, round(row.own / of, 4), round(row.total / of, 4)
+    )
 
 
 def _percent(count: int, stacks: Stacks) -> str:

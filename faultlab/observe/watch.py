@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from rich.live import Live
@@ -59,7 +59,15 @@ class Number:
         return "-" if self.value is None else number(float(f"{self.value:.3g}"), self.unit)
 
 
-def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> None:
+@dataclass(frozen=True)
+class Watched:
+    """The numbers of a lab when it was watched last."""
+
+    lab: str
+    numbers: list[Number]
+
+
+def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Watched:
     """Show them until Ctrl-C, or for so many seconds. Raises CannotRun when the lab goes away."""
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
@@ -83,7 +91,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Non
         pass  # the usual way to end it
     finally:
         timeline.stop()
-    term.json({"lab": lab.alias, "numbers": [asdict(n) for n in numbers(samples.now(), chosen)]})
+    return Watched(lab.alias, list(numbers(samples.now(), chosen)))
 
 
 class _Live:

@@ -8,6 +8,8 @@ from faultlab.core import paths, text
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import terms as lab_terms
+from faultlab.lab.model import Lab
+from faultlab.lab.terms import Terms
 
 
 def table() -> str:
@@ -21,27 +23,27 @@ def table() -> str:
     return "\n".join(text.markdown(columns, rows)) + "\n"
 
 
-def show(term: Terminal, markdown: bool) -> None:
+def show(term: Terminal, markdown: bool) -> list[Lab]:
     """Print the catalogue. No spoiler: the cause is in `--json` only."""
+    found = [labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()]
     if markdown:
         term.console.width = 200
         term.say(table().rstrip())
-        return
-    found = [labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()]
-    term.json([lab.model_dump(mode="json", exclude={"folder", "alias"}) for lab in found])
+        return found
     term.table(
         ("lab", "what its users report", "tier", "min", "level"),
         [(lab.id, lab.title, lab.tier, str(lab.minutes), str(lab.difficulty)) for lab in found],
     )
     term.say()
     term.say("Start one: make lab-ID")
+    return found
 
 
-def terms(term: Terminal) -> None:
+def terms(term: Terminal) -> Terms:
     """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
     found = lab_terms.words()
-    for kind, its in found.items():
+    for kind, its in vars(found).items():
         term.heading(kind)
         for line in textwrap.wrap(", ".join(its), 76, break_on_hyphens=False):
             term.say(f"  {line}")
-    term.json(found)
+    return found

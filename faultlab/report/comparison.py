@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _HALF = 0.5  # of the ratio of origin, at least: machines and versions differ
 _TWICE = 2.0  # the distance between the phases, in gaps between the limits, at least
@@ -30,6 +30,14 @@ class Compared(_Figure):
 
     origin: tuple[float | None, float | None]
     ours: tuple[float, float]
+    holds: bool = field(init=False)  # the direction is the same, the ratio at least half of theirs
+
+    def __post_init__(self) -> None:
+        ours = self.our_ratio if self.rises else _ratio(*reversed(self.ours))
+        least = 1.0
+        if self.origin_ratio is not None:
+            least = _HALF * (self.origin_ratio if self.rises else 1 / self.origin_ratio)
+        object.__setattr__(self, "holds", ours > 1 and ours >= least)
 
     @property
     def rises(self) -> bool:
@@ -48,19 +56,14 @@ class Compared(_Figure):
         """Fixed to faulty, as measured."""
         return _ratio(*self.ours)
 
-    @property
-    def holds(self) -> bool:
-        """True when the direction is the same and the ratio at least half of the document's."""
-        ours = self.our_ratio if self.rises else _ratio(*reversed(self.ours))
-        if self.origin_ratio is None:
-            return ours > 1
-        wanted = self.origin_ratio if self.rises else 1 / self.origin_ratio
-        return ours > 1 and ours >= _HALF * wanted
-
 
 @dataclass(frozen=True)
 class Limited(_Figure):
-    """A measure of a check: its values in three phases beside its two limits."""
+    """A measure of a check: its values in three phases beside its two limits.
+
+    `distance`: between the phases, in gaps; infinite where the limits leave none. `holds`: they are
+    far enough apart for chance not to decide.
+    """
 
     healthy: float
     faulty: float
@@ -68,17 +71,13 @@ class Limited(_Figure):
     good: str
     bad: str
     gap: float
+    distance: float = field(init=False)
+    holds: bool = field(init=False)
 
-    @property
-    def distance(self) -> float:
-        """The distance between the phases, in gaps; infinite where the limits leave none."""
+    def __post_init__(self) -> None:
         apart = min(abs(self.faulty - self.healthy), abs(self.faulty - self.fixed))
-        return apart / self.gap if self.gap else math.inf
-
-    @property
-    def holds(self) -> bool:
-        """True when the phases are far enough apart for chance not to decide."""
-        return self.distance >= _TWICE
+        object.__setattr__(self, "distance", apart / self.gap if self.gap else math.inf)
+        object.__setattr__(self, "holds", self.distance >= _TWICE)
 
 
 def _ratio(faulty: float, fixed: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +43,37 @@ class Line:
     ill: str
 
 
-def runs(term: Terminal, lab_id: str | None, most: int) -> None:
+@dataclass(frozen=True)
+class Summary:
+    """A recorded run in one line."""
+
+    run: str
+    engine: str
+    came_to: str
+    seconds: str
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The newest runs, and how many there are."""
+
+    runs: list[Summary]
+    recorded: int
+
+
+@dataclass(frozen=True)
+class Story:
+    """A run: its moments, its measures, and its tests."""
+
+    run: str
+    lab: str
+    came_to: str
+    moments: list[Moment]
+    lines: list[Line]
+    tests: list[dict[str, str]]
+
+
+def runs(term: Terminal, lab_id: str | None, most: int) -> Runs:
     """List the recorded runs, the newest first."""
     if lab_id is not None:
         labs.known(lab_id)
@@ -54,24 +84,21 @@ def runs(term: Terminal, lab_id: str | None, most: int) -> None:
     if not rows:
         term.say("No run is recorded yet.")
     else:
-        cells = [[row["run"], row["engine"], row["came_to"], row["seconds"]] for row in rows]
+        cells = [(row.run, row.engine, row.came_to, row.seconds) for row in rows]
         term.table(("run", "engine", "came to", "seconds"), cells)
         if len(found) > most:
             term.say(f"{len(found) - most} older ones: --last {len(found)}")
-    term.json({"runs": rows, "recorded": len(found)})
+    return Runs(rows, len(found))
 
 
-def _summary(run_id: str) -> dict[str, str]:
+def _summary(run_id: str) -> Summary:
     try:
         record = Record.read(run_id)
     except BadInput as problem:
-        return {"run": run_id, "engine": "", "came_to": problem.message, "seconds": ""}
-    return {
-        "run": run_id,
-        "engine": str(record.facts.get("engine", "")),
-        "came_to": came_to(record),
-        "seconds": number(record.facts["events"][-1]["t"]) if record.facts["events"] else "",
-    }
+        return Summary(run_id, "", problem.message, "")
+    events = record.facts["events"]
+    seconds = number(events[-1]["t"]) if events else ""
+    return Summary(run_id, str(record.facts.get("engine", "")), came_to(record), seconds)
 
 
 def came_to(record: Record) -> str:
@@ -84,7 +111,7 @@ def came_to(record: Record) -> str:
     return f"{phases[-1]}, not judged" if phases else "nothing measured"
 
 
-def show(term: Terminal, run_id: str) -> None:
+def show(term: Terminal, run_id: str) -> Story:
     """Tell the story of a run. Raises BadInput when it is lost, damaged, or its lab is gone."""
     ran = judge.measured(run_id)
     facts = ran.record.facts
@@ -106,16 +133,7 @@ def show(term: Terminal, run_id: str) -> None:
     for test in facts["tests"]:
         if test["verdict"] != "pass":
             term.say(f"{test['verdict']}: {test['test']}: {test['text']}")
-    term.json(
-        {
-            "run": run_id,
-            "lab": ran.lab.id,
-            "came_to": came_to(ran.record),
-            "moments": [asdict(moment) for moment in told],
-            "lines": [asdict(line) for line in table],
-            "tests": facts["tests"],
-        }
-    )
+    return Story(run_id, ran.lab.id, came_to(ran.record), told, table, facts["tests"])
 
 
 def _cells(line: Line, phases: Sequence[str]) -> list[str]:

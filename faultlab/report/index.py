@@ -65,7 +65,27 @@ class Row:
     spark: Spark | None
 
 
-def show(term: Terminal) -> None:
+@dataclass(frozen=True)
+class Verified:
+    """A lab with its last verdict. `interval`: in which the true share of passes lies."""
+
+    lab: str
+    verdict: str
+    run: str
+    verified: int
+    failed: int
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Written:
+    """The page about all labs."""
+
+    file: str
+    labs: list[Verified]
+
+
+def show(term: Terminal) -> Written:
     """Write `runs/index.html`. Raises CannotRun when nothing is recorded."""
     if not Record.ids():
         raise CannotRun("No run is recorded yet.", "make lab-mtu")
@@ -79,21 +99,9 @@ def show(term: Terminal) -> None:
         file.write_text(html(rows))
         step.done(f"{paths.show(file)}, {sum(row.verified for row in rows)} verified runs")
     term.say("Open it in a browser; it needs no network.")
-    term.json(
-        {
-            "file": str(file),
-            "labs": [
-                {
-                    "lab": row.lab.id,
-                    "verdict": row.verdict,
-                    "run": row.run,
-                    "verified": row.verified,
-                    "failed": row.failed,
-                    "interval": [row.low, row.high],
-                }
-                for row in rows
-            ],
-        }
+    return Written(
+        str(file),
+        [Verified(r.lab.id, r.verdict, r.run, r.verified, r.failed, (r.low, r.high)) for r in rows],
     )
 
 

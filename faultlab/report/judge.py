@@ -40,7 +40,18 @@ class Changed:
     holds: bool | None
 
 
-def judge(term: Terminal, run_id: str) -> None:
+@dataclass(frozen=True)
+class Judged:
+    """The verdict of then and the one of now, with all tests, and the findings that changed."""
+
+    run: str
+    then: str
+    verdict: str
+    tests: list[TestOutcome]
+    changed: list[Changed]
+
+
+def judge(term: Terminal, run_id: str) -> Judged:
     """Judge a run and say what has changed. Raises SaidNo for a fail, CannotRun for an unknown."""
     ran = measured(run_id)
     tests = list(verdicts(ran))
@@ -57,19 +68,12 @@ def judge(term: Terminal, run_id: str) -> None:
         term.say("No limit has changed since.")
     else:
         term.say("What its check said when it was recorded was not kept.")
-    term.json(
-        {
-            "run": run_id,
-            "then": then,
-            "verdict": now,
-            "tests": [asdict(test) for test in tests],
-            "changed": [asdict(change) for change in changed],
-        }
-    )
+    judged = Judged(run_id, then, now, tests, changed)
     amiss = next((t for t in tests if t.verdict == now), None)
     if amiss is not None and now != "pass":
         kind = SaidNo if now == "fail" else CannotRun
-        raise kind(f"{amiss.test}: {amiss.text}", f"faultlab show {run_id}")
+        raise kind(f"{amiss.test}: {amiss.text}", f"faultlab show {run_id}", judged)
+    return judged
 
 
 def measured(run_id: str) -> Measured:

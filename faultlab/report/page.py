@@ -47,7 +47,24 @@ class Mark:
     text: str
 
 
-def show(term: Terminal, run_id: str | None) -> None:
+@dataclass(frozen=True)
+class Picture:
+    """An SVG of the run's folder: its text for those who cannot see it, and its data."""
+
+    title: str
+    data: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """The page of a run."""
+
+    run: str
+    file: str
+    bytes: int
+
+
+def show(term: Terminal, run_id: str | None) -> Written:
     """Write the report of a run, or of the newest one. Raises BadInput when it cannot be read."""
     if run_id is None:
         newest = [i for lab_id in labs.ids() for i in Record.ids(lab_id)[:1]]
@@ -60,7 +77,7 @@ def show(term: Terminal, run_id: str | None) -> None:
         file.write_text(html(ran))
         step.done(f"{paths.show(file)} ({file.stat().st_size / 1000:.0f} kB)")
     term.say("Open it in a browser; it needs no network.")
-    term.json({"run": run_id, "file": str(file), "bytes": file.stat().st_size})
+    return Written(run_id, str(file), file.stat().st_size)
 
 
 def html(ran: Measured) -> str:

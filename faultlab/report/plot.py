@@ -69,7 +69,16 @@ class Sweep:
         return next(iter(self.phases.values()))[0]
 
 
-def draw(term: Terminal, what: str, to: str | None) -> None:
+@dataclass(frozen=True)
+class Drawn:
+    """The picture of a sweep."""
+
+    run: str
+    file: str
+    phases: list[str]
+
+
+def draw(term: Terminal, what: str, to: str | None) -> Drawn:
     """Draw the sweep of a run, or of the newest run of a lab that has one.
 
     Raises BadInput when there is no such run or lab, when it holds no sweep, or is damaged.
@@ -79,7 +88,7 @@ def draw(term: Terminal, what: str, to: str | None) -> None:
     with term.step("plot", f"drawing {sweep.run}") as step:
         file.write_text(svg(sweep))
         step.done(paths.show(file))
-    term.json({"run": sweep.run, "file": str(file), "phases": list(sweep.phases)})
+    return Drawn(sweep.run, str(file), list(sweep.phases))
 
 
 def find(what: str) -> Sweep:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 from faultlab.core import paths, text
 from faultlab.core.errors import CannotRun
@@ -49,7 +48,27 @@ _LADDERS = ("figure", "step", "origin", "gain", "measured", "ratio", "gain")
 _LIMITS = ("lab", "measure", "healthy", "faulty", "fixed", "good", "bad", "gaps", "holds")
 
 
-def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | None) -> None:
+@dataclass(frozen=True)
+class Climbed:
+    """A ladder: the gain of each step against the first value, in the document and here."""
+
+    figure: str
+    labs: list[str]
+    document: list[float]
+    measured: list[float]
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The tables, and the labs without a whole run."""
+
+    figures: list[Compared]
+    limits: list[Limited]
+    ladders: list[Climbed]
+    without: list[str]
+
+
+def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | None) -> Origins:
     """Print the tables, and draw the ladders to a file if asked.
 
     Raises CannotRun when no lab has a whole run, and for a picture without a ladder.
@@ -77,30 +96,11 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | 
     if without:
         term.say()
         term.say(f"No whole run yet: {', '.join(without)}")
-    term.json(_facts(figures, limits, found, without))
-
-
-def _facts(
-    figures: Sequence[Compared],
-    limits: Sequence[Limited],
-    found: Sequence[Ladder],
-    without: Sequence[str],
-) -> dict[str, Any]:
-    """Return the tables for a program."""
-    return {
-        "figures": [{**asdict(row), "holds": row.holds} for row in figures],
-        "limits": [{**asdict(row), "distance": row.distance, "holds": row.holds} for row in limits],
-        "ladders": [
-            {
-                "figure": ladder.name,
-                "labs": [step.lab for step in ladder.steps],
-                "document": ladder.documents_gain,
-                "measured": ladder.our_gain,
-            }
-            for ladder in found
-        ],
-        "without": list(without),
-    }
+    climbed = [
+        Climbed(each.name, [step.lab for step in each.steps], each.documents_gain, each.our_gain)
+        for each in found
+    ]
+    return Origins(figures, limits, climbed, without)
 
 
 def _draw(found: Sequence[Ladder], picture: str) -> None:

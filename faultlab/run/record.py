@@ -54,7 +54,7 @@ class _Event(BaseModel):
     event: str
 
 
-class _Facts(BaseModel):
+class Facts(BaseModel):
     """The facts that every reader counts on; the rest of them is for people."""
 
     model_config = ConfigDict(extra="allow")
@@ -116,7 +116,7 @@ class Record:
         file, name = folder / _FILE, f"The record of the run {run_id}"
         missing = BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}")
         facts = document.read(file, SCHEMA, missing, name=name, upgrade=_rename)
-        document.shaped(_Facts, facts, file, name=name)
+        document.shaped(Facts, facts, file, name=name)
         facts.setdefault("judged", {})
         facts.setdefault("tests", [])
         return cls(folder, facts)

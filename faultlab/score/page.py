@@ -38,12 +38,20 @@ class Told:
     evidence: list[str]
 
 
-def write(term: Terminal, kept: Results, name: str) -> None:
+@dataclass(frozen=True)
+class Written:
+    """The page of a score."""
+
+    file: str
+    bytes: int
+
+
+def write(term: Terminal, kept: Results, name: str) -> Written:
     """Write the page to a file. Raises BadInput when its folder is not there."""
     file = paths.in_a_folder(name)
     file.write_text(html(kept, file.parent))
     term.say(f"{file}: open it in a browser; it needs no network.")
-    term.json({"file": str(file), "bytes": file.stat().st_size})
+    return Written(str(file), file.stat().st_size)
 
 
 def html(kept: Results, folder: Path) -> str:

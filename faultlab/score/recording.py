@@ -82,7 +82,16 @@ class Bundle:
         return made.getvalue()
 
 
-def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> None:
+@dataclass(frozen=True)
+class Recorded:
+    """The file with the bundle of a lab."""
+
+    file: str
+    bytes: int
+    lab: str
+
+
+def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> Recorded:
     """Walk through a lab and write its bundle. Raises SaidNo, CannotRun, BadInput."""
     lab = labs.load(lab_id)
     file = paths.in_a_folder(out or f"{lab.id}.bundle.tar.gz")
@@ -103,7 +112,7 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> None:
         size = _write(file, Bundle(manifest, files))
         step.done(f"{file}, {size / 1e6:.1f} MB")
     term.say(f"A tool that reads files: faultlab score TOOL --from {file}")
-    term.json({"file": str(file), "bytes": size, "lab": lab.id})
+    return Recorded(str(file), size, lab.id)
 
 
 def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:

@@ -51,6 +51,17 @@ class Trial:
         return self.diagnosis is not None and self.diagnosis.alarm
 
 
+@dataclass(frozen=True)
+class Document:
+    """The file: the tools, by name, and each trial; and where they were made."""
+
+    tools: dict[str, dict[str, str]]
+    trials: list[Trial]
+    schema: int = SCHEMA
+    seed: int | None = None
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class Results:
     """The trials, and what a reader needs to know about where they were made."""
@@ -87,12 +98,6 @@ class Results:
         paths.write_whole(self.file, text)
 
 
-@dataclass(frozen=True)
-class _File:
-    trials: list[Trial]
-    tools: dict[str, dict[str, str]]
-
-
 def _rename(found: dict[str, Any]) -> None:
     """Rename what version 1 called a verdict."""
     for trial in found["trials"]:
@@ -104,6 +109,6 @@ def read(file: Path) -> Results:
     """The results in a file. Raises BadInput: not there, damaged, or of another version."""
     missing = BadInput(f"There is no file {file}.", "faultlab score --help")
     found = document.read(file, SCHEMA, missing, "is no result of a score", upgrade=_rename)
-    its = document.shaped(_File, found, file)
+    its = document.shaped(Document, found, file)
     facts = {k: v for k, v in found.items() if k not in ("schema", "tools", "trials")}
     return Results(file, facts, its.tools, {trial.key: trial for trial in its.trials})

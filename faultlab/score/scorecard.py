@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from faultlab.core import text
+from faultlab.core.events import MAY_LACK
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.score import figures, results
-from faultlab.score.figures import Cell, Row
+from faultlab.score.figures import Cell, Disagreement, Row
 from faultlab.score.results import Results
 
 HEADINGS = (
     *("tool", "catches", "false alarms", "less false", "cause named", "component named"),
     *("seconds", "no diagnosis"),
 )
+
+
+@dataclass(frozen=True)
+class ShareFacts:
+    """So many of so many, with the interval of 95% in percent."""
+
+    of: int
+    happened: int
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """One tool over all trials; `informed`: detection less false alarms, in percent."""
+
+    tool: str
+    detects: ShareFacts
+    cause: ShareFacts
+    component: ShareFacts
+    false: ShareFacts
+    seconds: float | None
+    unknown: int
+    absent: int
+    informed: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scorecard:
+    """The figures of a score; `seed`, `machine`: where it was made."""
+
+    file: str
+    seed: int | None = field(default=None, metadata=MAY_LACK)
+    machine: dict[str, Any] | None = field(default=None, metadata=MAY_LACK)
+    tools: dict[str, dict[str, str]]
+    rows: list[RowFacts]
+    cells: list[Cell]
+    disagreements: list[Disagreement]
 
 
 def together(files: Sequence[str]) -> Results:
@@ -30,7 +68,7 @@ def together(files: Sequence[str]) -> Results:
     return kept
 
 
-def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> None:
+def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> Scorecard:
     """Print the figures of one or several files together. Raises BadInput."""
     kept = together(files)
     if markdown:
@@ -38,6 +76,7 @@ def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> None:
         term.say(as_markdown(kept).rstrip())
     else:
         show(term, kept)
+    return facts(kept)
 
 
 def show(term: Terminal, kept: Results) -> None:
@@ -67,7 +106,6 @@ def show(term: Terminal, kept: Results) -> None:
     for line in figures.LEGEND:
         term.say(line)
     _amiss(term, kept)
-    term.json(as_json(kept))
 
 
 def _amiss(term: Terminal, kept: Results) -> None:
@@ -130,22 +168,20 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def as_json(kept: Results) -> dict[str, Any]:
-    """For a program: shares with their intervals, cells, disagreements; the trials by file."""
-    return {
-        "file": str(kept.file),
-        **kept.facts,
-        "tools": kept.tools,
-        "rows": [_row_json(row) for row in figures.rows(kept)],
-        "cells": [asdict(c) for each in figures.cells(kept).values() for c in each.values()],
-        "disagreements": [asdict(each) for each in figures.disagreements(kept)],
-    }
+def facts(kept: Results) -> Scorecard:
+    """Return shares with their intervals, cells, disagreements; the trials are in the file."""
+    return Scorecard(
+        file=str(kept.file),
+        seed=kept.facts.get("seed"),
+        machine=kept.facts.get("machine"),
+        tools=kept.tools,
+        rows=[_row_facts(row) for row in figures.rows(kept)],
+        cells=[cell for each in figures.cells(kept).values() for cell in each.values()],
+        disagreements=figures.disagreements(kept),
+    )
 
 
-def _row_json(row: Row) -> dict[str, Any]:
-    shares = {
-        name: {**asdict(share), "interval": list(share.interval)}
-        for name in ("detects", "cause", "component", "false")
-        if isinstance(share := getattr(row, name), Share)
-    }
-    return {**asdict(row), **shares, "informed": row.informed}
+def _row_facts(row: Row) -> RowFacts:
+    named = {name: getattr(row, name) for name in ("detects", "cause", "component", "false")}
+    shares = {n: ShareFacts(s.of, s.happened, s.interval) for n, s in named.items()}
+    return RowFacts(**{**vars(row), **shares}, informed=row.informed)

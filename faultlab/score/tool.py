@@ -142,7 +142,7 @@ def ids() -> list[str]:
 @cache
 def causes() -> frozenset[str]:
     """The published terms: every cause that a lab has."""
-    return frozenset(terms.words()["causes"])
+    return frozenset(terms.words().causes)
 
 
 def load(name: str) -> Tool:

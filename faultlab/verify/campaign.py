@@ -7,13 +7,12 @@ for today's; only more walks of it can be asked for.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from faultlab.core import document, paths
+from faultlab.core import document, events, paths
 from faultlab.core.errors import BadInput
 from faultlab.run.record import VERDICTS
 from faultlab.verify.case import Case, digests
@@ -47,30 +46,44 @@ class Campaign:
 
     def write(self, file: Path) -> None:
         """Write the file whole, or leave the old one. Raises CannotRun."""
+        paths.write_whole(file, events.text(self.document, indent=1) + "\n")
+
+    @property
+    def document(self) -> Document:
+        """Return what is in the file."""
         counts = Counter(case.verdict for case in self.cases)
-        asked = _Asked(self.labs, self.repeat, self.quick)
-        whole = {
-            "schema": SCHEMA,
-            "campaign": {**asdict(asked), "finished": not self.missing},
-            "counts": {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
-            "cases": [asdict(case) for case in self.cases],
-        }
-        paths.write_whole(file, json.dumps(whole, indent=1) + "\n")
+        return Document(
+            SCHEMA,
+            Asked(self.labs, self.repeat, self.quick, not self.missing),
+            {verdict: counts[verdict] for verdict in reversed(VERDICTS)},
+            self.cases,
+        )
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """The part `campaign` of the file, for a verify that goes on with it."""
 
     labs: list[str]
     repeat: int
     quick: bool = False
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """The file: what was asked for, how many cases of each verdict, and the cases so far."""
+
+    schema: int
+    campaign: Asked
+    counts: dict[str, int]
+    cases: list[Case]
 
 
 @dataclass(frozen=True)
 class _File:
     cases: list[Case]
-    campaign: _Asked | None = None
+    campaign: Asked | None = None
 
 
 def read(file: Path) -> Campaign:
@@ -83,7 +96,7 @@ def read(file: Path) -> Campaign:
     its = document.shaped(_File, found, file, _FOREIGN)
     if odd := [case.verdict for case in its.cases if case.verdict not in VERDICTS]:
         raise BadInput(f"{file} {_FOREIGN}: {odd[0]!r} is no verdict.", f"less {file}")
-    asked = its.campaign or _Asked(list(dict.fromkeys(case.lab for case in its.cases)), 0)
+    asked = its.campaign or Asked(list(dict.fromkeys(case.lab for case in its.cases)), 0)
     return Campaign(asked.labs, asked.repeat, its.cases, asked.quick)
 
 

@@ -51,7 +51,14 @@ class Cell:
     evidence: list[Finding]
 
 
-def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> None:
+@dataclass(frozen=True)
+class Matrix:
+    """The cells, row by row."""
+
+    cells: list[Cell]
+
+
+def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> Matrix:
     """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
     chosen = labs.chosen(lab_ids, everything, "matrix")
     check_of = {lab.id: checks.load(lab.id) for lab in chosen}
@@ -65,10 +72,10 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
                 continue
             rows[lab.id] = _row(places[lab.id], lab, columns, check_of)
             step.done(f"{lab.id}: {', '.join(_loud(rows[lab.id])) or 'silent'}")
-    _conclude(term, rows, [lab.id for lab in columns])
+    return _conclude(term, rows, [lab.id for lab in columns])
 
 
-def again(term: Terminal) -> None:
+def again(term: Terminal) -> Matrix:
     """Print the newest recorded row of each lab, marked as `twins` says today. Runs nothing.
 
     Raises CannotRun when no row is recorded, and SaidNo for a wrong cell.
@@ -79,7 +86,7 @@ def again(term: Terminal) -> None:
     for lab_id, (run, row) in rows.items():
         term.say(f"{lab_id}: {', '.join(_loud(row)) or 'silent'} ({run})")
     cells = {lab_id: row for lab_id, (_, row) in rows.items()}
-    _conclude(term, cells, sorted({cell.of for row in cells.values() for cell in row}))
+    return _conclude(term, cells, sorted({cell.of for row in cells.values() for cell in row}))
 
 
 def recorded() -> dict[str, tuple[str, list[Cell]]]:
@@ -108,13 +115,14 @@ def _loud(row: Sequence[Cell]) -> list[str]:
     return [cell.of for cell in row if cell.mark in ("own", "twin", "alarm")]
 
 
-def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> None:
+def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> Matrix:
     _print(term, rows, columns)
-    term.json({"cells": [asdict(cell) for row in rows.values() for cell in row]})
-    wrong = [cell for row in rows.values() for cell in row if cell.mark in ("alarm", "missing")]
+    matrix = Matrix([cell for row in rows.values() for cell in row])
+    wrong = [cell for cell in matrix.cells if cell.mark in ("alarm", "missing")]
     if wrong:
         words = ", ".join(f"{cell.of} in {cell.running}" for cell in wrong)
-        raise SaidNo(f"Not as declared: {words}.", "see twins in docs/adding-a-lab.md")
+        raise SaidNo(f"Not as declared: {words}.", "see twins in docs/adding-a-lab.md", matrix)
+    return matrix
 
 
 def _row(

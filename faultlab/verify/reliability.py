@@ -10,10 +10,12 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from faultlab.core.statistics import Share
 from faultlab.verify.margin import sigmas
@@ -106,6 +108,66 @@ class Row:
         return self.smallest is not None and _far(self.smallest) < ENOUGH
 
 
+@dataclass(frozen=True)
+class DistanceFacts:
+    """A distance for a program: no number is infinite."""
+
+    phase: str
+    kind: Kind
+    measure: str
+    values: int
+    sigmas: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long walks took."""
+
+    median: float
+    shortest: float
+    longest: float
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """The walks of one lab on one engine, for a program."""
+
+    lab: str
+    engine: str
+    walks: int
+    pass_: Annotated[int, Field(alias="pass")]
+    fail: int
+    unknown: int
+    interval: list[float]
+    unknown_share: float
+    seconds: Seconds
+    looks: int
+    again: int
+    why_again: dict[str, int]
+    weak: bool
+    smallest: DistanceFacts | None
+    distances: list[DistanceFacts]
+
+
+@dataclass(frozen=True)
+class Burden:
+    """The work of the machine beside us, in the median walk and at most."""
+
+    median: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """All labs. `left_out`: walks of labs that have changed since."""
+
+    labs: list[RowFacts]
+    left_out: int
+    again: dict[str, int]
+    burdens: dict[str, Burden]
+
+
 def rows(kept: Walks) -> tuple[list[Row], int]:
     """A row for each lab and engine; and how many walks are of a lab that has changed since."""
     found, left = [], 0
@@ -158,40 +220,42 @@ def burdens(walks: Sequence[Walk]) -> dict[str, tuple[float, float]]:
     return {name: (statistics.median(each), max(each)) for name, each in found.items() if each}
 
 
-def as_json(kept: Walks) -> dict[str, Any]:
-    """For a program: a row each, with all distances."""
+def facts(kept: Walks) -> Reliability:
+    """Return a row each, with all distances."""
     found, left = rows(kept)
-    walks = [walk for row in found for walk in row.walks]
-    return {
-        "labs": [_row_json(row) for row in found],
-        "left_out": left,
-        "again": dict(reasons(walks).most_common()),
-        "burdens": {
-            name: {"median": m, "most": most} for name, (m, most) in burdens(walks).items()
-        },
-    }
+    again = reasons(walk for row in found for walk in row.walks)
+    burden = burdens([walk for row in found for walk in row.walks])
+    return Reliability(
+        [_row_facts(row) for row in found],
+        left,
+        dict(again.most_common()),
+        {name: Burden(*each) for name, each in burden.items()},
+    )
 
 
-def _row_json(row: Row) -> dict[str, Any]:
-    median, shortest, longest = row.seconds
+def _row_facts(row: Row) -> RowFacts:
     least = row.smallest
-    return {
-        "lab": row.lab,
-        "engine": row.engine,
-        "walks": len(row.walks),
-        **{verdict: row.count(verdict) for verdict in ("pass", "fail", "unknown")},
-        "interval": [round(end / 100, 4) for end in row.passes.interval],
-        "unknown_share": row.unknown.happened / row.unknown.of,
-        "seconds": {"median": median, "shortest": shortest, "longest": longest},
-        "looks": row.again.of,
-        "again": row.again.happened,
-        "why_again": dict(reasons(row.walks).most_common()),
-        "weak": row.weak,
-        "smallest": None if least is None else _distance_json(least),
-        "distances": [_distance_json(each) for each in row.distances],
-    }
+    return RowFacts(
+        lab=row.lab,
+        engine=row.engine,
+        walks=len(row.walks),
+        pass_=row.count("pass"),
+        fail=row.count("fail"),
+        unknown=row.count("unknown"),
+        interval=[round(end / 100, 4) for end in row.passes.interval],
+        unknown_share=row.unknown.happened / row.unknown.of,
+        seconds=Seconds(*row.seconds),
+        looks=row.again.of,
+        again=row.again.happened,
+        why_again=dict(reasons(row.walks).most_common()),
+        weak=row.weak,
+        smallest=None if least is None else _distance_facts(least),
+        distances=[_distance_facts(each) for each in row.distances],
+    )
 
 
-def _distance_json(each: Distance) -> dict[str, Any]:
+def _distance_facts(each: Distance) -> DistanceFacts:
     finite = each.sigmas is not None and math.isfinite(each.sigmas)
-    return {**asdict(each), "sigmas": each.sigmas if finite else None, "text": each.text}
+    return DistanceFacts(
+        **{**vars(each), "sigmas": each.sigmas if finite else None}, text=each.text
+    )

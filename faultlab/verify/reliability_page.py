@@ -31,7 +31,9 @@ _WEAK = ("lab", "sigmas", "measure", "phase")
 _NEEDS = f"Under {ENOUGH:.0f} sigmas: needs a stronger fault or a better measure."
 
 
-def show(term: Terminal, files: Sequence[str], *, markdown: bool, collect: str | None) -> None:
+def show(
+    term: Terminal, files: Sequence[str], *, markdown: bool, collect: str | None
+) -> reliability.Reliability:
     """Print the page of these files together. Raises BadInput, and CannotRun without a walk."""
     kept = _collected(files, collect) if collect else walks.together(_files(files))
     if not kept.walks:
@@ -41,7 +43,7 @@ def show(term: Terminal, files: Sequence[str], *, markdown: bool, collect: str |
         term.say(as_markdown(kept).rstrip())
     else:
         _print(term, kept)
-    term.json(reliability.as_json(kept))
+    return reliability.facts(kept)
 
 
 def _files(names: Sequence[str]) -> list[Path]:

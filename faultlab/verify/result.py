@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from faultlab.core import events
 from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.events import Kind
 from faultlab.core.terminal import Terminal
 from faultlab.run.record import VERDICTS, worst
-from faultlab.verify.campaign import Campaign
+from faultlab.verify.campaign import Campaign, Document
 from faultlab.verify.case import Case
 
 
@@ -54,6 +56,8 @@ class Result:
         self.term.say(f"{case.verdict:<9} {case.lab + count:<24} {case.seconds:6.1f} s{more}")
         if case.verdict != "pass":
             self.term.say(f"          {case.reason}")
+        text = f"{case.verdict}: {case.reason}".removesuffix(": ")
+        self.term.event(events.Step(Kind.STEP, case.lab + count, text, case.seconds))
 
     def _write(self) -> None:
         if self.json_file:
@@ -63,22 +67,28 @@ class Result:
                 self.junit_file, encoding="utf-8", xml_declaration=True
             )
 
-    def conclude(self) -> None:
-        """Print the counts. Raises SaidNo for a fail, else CannotRun for an unknown."""
+    def conclude(self) -> Document:
+        """Print the counts and return what the file holds.
+
+        Raises SaidNo for a fail, else CannotRun for an unknown.
+        """
         counts = Counter(case.verdict for case in self.cases)
         words = [f"{counts[v]} {v}" for v in reversed(VERDICTS) if counts[v]]
         kept = sum(case.kept for case in self.cases)
         words += [f"{kept} of them kept from before"] if kept else []
         self.term.say(f"{len(self.cases)} cases: {', '.join(words)}")
+        told = self.campaign.document
         if self.cases and not any(counts[v] for v in ("pass", "fail", "unknown")):
-            raise CannotRun("Every lab was skipped, nothing is verified.", "faultlab doctor")
+            raise CannotRun("Every lab was skipped, nothing is verified.", "faultlab doctor", told)
         for verdict, kind in (("fail", SaidNo), ("unknown", CannotRun)):
             bad = [case for case in self.cases if case.verdict == verdict]
             if bad:
                 raise kind(
                     f"{counts[verdict]} of {len(self.cases)} cases: {verdict}.",
                     f"less runs/{bad[0].run}/run.json" if bad[0].run else "faultlab doctor",
+                    told,
                 )
+        return told
 
 
 def junit(cases: Sequence[Case]) -> ET.Element:

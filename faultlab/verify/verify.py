@@ -24,7 +24,7 @@ from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.placement import engines_of
 from faultlab.verify import campaign
-from faultlab.verify.campaign import Campaign
+from faultlab.verify.campaign import Campaign, Document
 from faultlab.verify.case import Case, Runner
 from faultlab.verify.result import Result
 
@@ -40,7 +40,7 @@ def verify(
     junit_file: str | None = None,
     wanted: str = AUTO,
     quick: bool = False,
-) -> None:
+) -> Document:
     """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown.
 
     `quick`: of each lab its fix, one cheat, and the remedies that are next at this commit.
@@ -66,7 +66,7 @@ def verify(
     except BaseException:
         _take_down(places)
         raise
-    result.conclude()
+    return result.conclude()
 
 
 def _take_down(places: Mapping[str, Engine]) -> None:

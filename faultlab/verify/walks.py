@@ -33,7 +33,6 @@ SCHEMA = 1
 BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them
 
 Kind = Literal["well", "ill", "cheat"]
-_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,18 @@ class Walk(Made):
         if measure not in self.values or phase not in self.phases:
             return None
         return self.values[measure][self.phases.index(phase)]
+
+
+_Row = tuple[str, Kind, str, str, Literal["at least", "at most", "exactly"], float, bool]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The compact file: the limits of each lab, as rows without their names, and the walks."""
+
+    limits: dict[str, list[_Row]]
+    walks: list[Walk]
+    schema: int = SCHEMA
 
 
 @dataclass
@@ -142,19 +153,13 @@ def together(files: Iterable[Path]) -> Walks:
     return found
 
 
-@dataclass(frozen=True)
-class _File:
-    walks: list[Walk]
-    limits: dict[str, list[_Row]]
-
-
 def read(file: Path) -> Walks:
     """The walks in a file, of either kind. Raises BadInput."""
     missing = BadInput(f"There is no file {file}.", "faultlab reliability --help")
     found = document.read(file, SCHEMA, missing, "holds no walks")
     if "walks" not in found:
         return of_cases(campaign.read(file).cases)
-    its = document.shaped(_File, found, file)
+    its = document.shaped(Document, found, file)
     limits = {lab_id: [Limit(*row) for row in each] for lab_id, each in its.limits.items()}
     return Walks(limits, {walk.key: walk for walk in its.walks})
 

@@ -6,13 +6,16 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from jinja2 import Environment, FileSystemLoader
+from pydantic import Field
 
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.roster import Roster
 
+ClassId = Annotated[str, Field(alias="class")]
+Rows = list[dict[str, Any]]
 KINDS = {"csv": "text/csv", "json": "application/json", "html": "text/html"}
 _COLUMNS = (
     *("seat", "name", "lab", "state", "gave_up", "minutes", "checks", "hints", "answers"),
@@ -20,7 +23,7 @@ _COLUMNS = (
 )
 
 
-def rows(roster: Roster, now: float) -> list[dict[str, Any]]:
+def rows(roster: Roster, now: float) -> Rows:
     """One row for each lab that a seat has begun; what an answer has right is true or false."""
     found = []
     for seat in roster.seats:

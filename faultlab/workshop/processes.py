@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -11,23 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from faultlab.core import events
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import CannotRun
+from faultlab.core.events import Kind
+
+_LONGEST = 2**20  # bytes of an event
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: its exit code, the facts that it printed as JSON, its last line."""
+    """How a command ended: its exit code, its result, and the reason why it failed."""
 
     code: int
     facts: dict[str, Any] = field(default_factory=dict)
-    last: str = ""
-
-    @property
-    def error(self) -> str:
-        """The reason why it failed, in its own words."""
-        why: str = self.facts.get("error", self.last)
-        return why
+    error: str = ""
 
 
 class Processes:
@@ -45,27 +42,26 @@ class Processes:
     ) -> Outcome:
         """Run `faultlab` with these words and wait for it, at most so long.
 
-        `hear` gets each line as it comes.
+        `hear` gets the name of each step as it begins.
         """
         process = await asyncio.create_subprocess_exec(
             *DIE_WITH_US,
-            *(sys.executable, "-m", "faultlab", *words),
+            *(sys.executable, "-m", "faultlab", *words, "--events"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **env, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **env},
+            limit=_LONGEST,
             cwd=Path(__file__).resolve().parents[2],
         )
         self._running.add(process)
-        lines: list[str] = []
         try:
-            code = await _ended(process, seconds, lines, hear)
+            return await _ended(process, seconds, hear)
         finally:
             if process.returncode is None:
                 process.terminate()
                 await process.wait()
             self._running.discard(process)
-        return Outcome(code, _json(lines), _complaint(lines))
 
     def terminate(self) -> None:
         """Tell all of them to end."""
@@ -79,37 +75,25 @@ class Processes:
 
 
 async def _ended(
-    process: asyncio.subprocess.Process,
-    seconds: float,
-    lines: list[str],
-    hear: Callable[[str], None],
-) -> int:
-    """Collect what a process prints until it ends or its time is over; return its exit code."""
+    process: asyncio.subprocess.Process, seconds: float, hear: Callable[[str], None]
+) -> Outcome:
+    """Read the events of a process until it ends or its time is over."""
     assert process.stdout is not None
+    facts: dict[str, Any] = {}
+    error = last = ""
     try:
         async with asyncio.timeout(seconds):
             async for raw in process.stdout:
-                lines.append(raw.decode(errors="replace").rstrip())
-                hear(lines[-1])
-            return await process.wait()
+                line = raw.decode(errors="replace")
+                match events.read(line):
+                    case events.Step(event=Kind.BEGIN, name=name):
+                        hear(name)
+                    case events.Result(data=facts):
+                        pass
+                    case events.Error(error=error):
+                        pass
+                    case None:  # for people, or of Python itself
+                        last = line.strip() or last
+            return Outcome(await process.wait(), facts, error or last)
     except TimeoutError:
-        lines.append(f"it did not end within {seconds:g} s")
-        return CannotRun.exit_code
-
-
-def _json(lines: list[str]) -> dict[str, Any]:
-    """Return the JSON object among the lines, if there is one."""
-    text = "\n".join(lines)
-    if "{" not in text:
-        return {}
-    try:
-        facts, _ = json.JSONDecoder().raw_decode(text[text.index("{") :])
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
-def _complaint(lines: list[str]) -> str:
-    """Return the last line that says why something went wrong."""
-    said = [line.removeprefix("faultlab: ") for line in lines if line.startswith("faultlab: ")]
-    return (said or [line for line in lines if line] or [""])[-1]
+        return Outcome(CannotRun.exit_code, facts, f"it did not end within {seconds:g} s")

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -15,6 +16,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
+from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Roster
@@ -40,7 +42,7 @@ def serve(
         site = Site(session, keys, hosts, secure, folder.alive)
         server = connections.Server(
             connections.config(site.app(), len(plan.seats), cert, key),
-            lambda: _welcome(term, roster, keys, url, cert),
+            lambda: term.json(welcome(term, roster, keys, url, cert)),
         )
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(server, line, session, folder.end))
@@ -67,8 +69,18 @@ async def _end_when_told(session: Session, sign: Path, done: Callable[[], None])
         done()
 
 
-def _welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | None) -> None:
-    """Print everybody's link, for the trainer alone to see."""
+@dataclass(frozen=True)
+class Opened:
+    """The links of a class, for the trainer alone to see."""
+
+    class_: ClassId
+    url: str
+    trainer: str
+    seats: dict[str, str]
+
+
+def welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | None) -> Opened:
+    """Print and return everybody's link, for the trainer alone to see."""
     plan = roster.plan
     term.heading(f"{plan.title}: {len(plan.seats)} seats")
     links = {seat.name: f"{url}/join?token={keys.token(seat.number)}" for seat in roster.seats}
@@ -84,4 +96,4 @@ def _welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | N
         term.say(f"  {digest[:48]}")
         term.say(f"  {digest[48:]}")
     term.say("Ctrl-C stops the pages, and the same command goes on.")
-    term.json({"class": plan.id, "url": url, "trainer": trainer, "seats": links})
+    return Opened(plan.id, url, trainer, links)

@@ -136,7 +136,7 @@ class Session:
                 fixed = outcome.facts["verdict"] == "pass"
                 self.note(Event.CHECKED, seat.number, fixed=fixed, findings=findings)
             else:
-                why = outcome.error or outcome.last or "no answer"
+                why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)
 
     def hint(self, seat: Seat) -> None:

@@ -16,7 +16,7 @@ from faultlab.workshop.processes import Outcome, Processes
 from faultlab.workshop.roster import Seat, Turn
 
 _SECONDS, _CHECK_SECONDS = 900, 300  # after which a command hangs
-_STEPS = {
+STEPS = {
     "images": "looking for what has to be built",
     "stack": "starting its containers",
     "healthy": "measuring it before anything is wrong",
@@ -46,9 +46,9 @@ class Stacks:
         if removed.code != 0:
             return removed
 
-        def hear(line: str) -> None:
-            if said := step(line):
-                tell(said)
+        def hear(step: str) -> None:  # by its name alone: its text says too much
+            if step in STEPS:
+                tell(STEPS[step])
 
         blind = ["--blind"] if self.plan.blind else []
         words = ("start", seat.turn.lab, *blind, "--engine", "local")
@@ -56,8 +56,7 @@ class Stacks:
 
     async def check(self, seat: Seat) -> Outcome:
         """Check the lab of a seat."""
-        words = ("check", self._lab(seat.turn), "--json")
-        return await self.run(seat, *words, seconds=_CHECK_SECONDS)
+        return await self.run(seat, "check", self._lab(seat.turn), seconds=_CHECK_SECONDS)
 
     async def remove(self, seat: Seat) -> Outcome:
         """Remove the stack that a seat works at."""
@@ -90,12 +89,12 @@ class Stacks:
         seconds: float = _SECONDS,
         hear: Callable[[str], None] = lambda _: None,
     ) -> Outcome:
-        """Run one command in a seat's namespace; `hear` gets each line that it prints."""
+        """Run one command in a seat's namespace; `hear` gets each step's name."""
         env = {"FAULTLAB_NAMESPACE": self._namespace(seat), services.LIMITS: self.plan.limits}
         return await self.processes.run(words, env, seconds, hear)
 
     async def _down(self, seat: Seat, lab: str) -> Outcome:
-        return await self.run(seat, "down", lab, "--json")
+        return await self.run(seat, "down", lab)
 
     def _namespace(self, seat: Seat) -> str:
         """Return the name that keeps the stacks of a seat apart from all others."""
@@ -105,8 +104,3 @@ class Stacks:
     def _lab(self, turn: Turn) -> str:
         """Return the name that a lab has in its stack's; in a blind class it says nothing."""
         return MYSTERY if self.plan.blind else turn.lab
-
-
-def step(line: str) -> str:
-    """Return the step that `start` is at, by its name alone: the rest of the line says too much."""
-    return _STEPS.get(line.partition(" ")[0], "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Unpack
 
 from faultlab.core import lock, paths
@@ -14,6 +15,7 @@ from faultlab.run.placement import engines_of
 from faultlab.workshop import export
 from faultlab.workshop import plan as plans
 from faultlab.workshop.address import At
+from faultlab.workshop.export import ClassId, Rows
 from faultlab.workshop.folder import Folder, begun
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
@@ -53,7 +55,33 @@ def start(term: Terminal, file: str, *, names: Sequence[str], **at: Unpack[At]) 
         _say_what_is_next(term, session.roster, file)
 
 
-def status(term: Terminal, file: str) -> None:
+@dataclass(frozen=True)
+class Roll:
+    """A class as it is now, with a row for each lab that a seat has begun."""
+
+    class_: ClassId
+    up: bool
+    ended: bool
+    turns: Rows
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A class that has ended."""
+
+    class_: ClassId
+    ended: bool = True
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The files with the results, and their rows."""
+
+    files: list[str]
+    turns: Rows
+
+
+def status(term: Terminal, file: str) -> Roll:
     """Print the roster as it is now. Raises BadInput for a class that never began."""
     folder, plan, journal = begun(file)
     roster, now = _roster(plan, journal), time.time()
@@ -76,12 +104,10 @@ def status(term: Terminal, file: str) -> None:
             for seat in roster.seats
         ],
     )
-    term.json(
-        {"class": plan.id, "up": held, "ended": roster.ended, "turns": export.rows(roster, now)}
-    )
+    return Roll(plan.id, held, roster.ended, export.rows(roster, now))
 
 
-def end(term: Terminal, file: str) -> None:
+def end(term: Terminal, file: str) -> Ended:
     """End a class and remove its stacks, beside its server or without one; its results stay.
 
     Raises CannotRun when a stack could not be removed.
@@ -102,10 +128,10 @@ def end(term: Terminal, file: str) -> None:
                 time.sleep(0.2)
         step.done("ended, its stacks are removed")
     term.say(f"Results: faultlab class export {file}")
-    term.json({"class": plan.id, "ended": True})
+    return Ended(plan.id)
 
 
-def write(term: Terminal, file: str, to: str | None) -> None:
+def write(term: Terminal, file: str, to: str | None) -> Exported:
     """Write the results, in each form or as the name of the file says. Raises BadInput."""
     folder, plan, journal = begun(file)
     roster, now = _roster(plan, journal), time.time()
@@ -123,7 +149,7 @@ def write(term: Terminal, file: str, to: str | None) -> None:
             )
         target.write_text(export.text(roster, journal, kind, now))
         term.say(f"written   {paths.show(target)}")
-    term.json({"files": [str(target) for target in wanted], "turns": export.rows(roster, now)})
+    return Exported([str(target) for target in wanted], export.rows(roster, now))
 
 
 def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:

@@ -122,7 +122,8 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
 @cache
 def _terms() -> dict[str, list[str]]:
     words = terms.words()
-    return {part: [*words[f"{part}s"], NO_FAULT] for part in ("component", "resource", "cause")}
+    every = {"component": words.components, "resource": words.resources, "cause": words.causes}
+    return {part: [*its, NO_FAULT] for part, its in every.items()}
 
 
 def _without_make(text: str) -> str:

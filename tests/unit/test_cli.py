@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from faultlab.cli.main import VERBS
-from faultlab.core import command, lock
+from faultlab.core import command, events, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.engine import launch
@@ -104,16 +104,21 @@ class TestSeveral:
     def ours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         stub = tmp_path / "faultlab"
         stub.write_text(
-            "#!/bin/sh\n"
-            'case "$4 $*" in\n'
-            '*--json*) echo "{\\"run\\": \\"of-$4\\"}" ;;\n'
-            '*) echo "stack     up: client, web" ;;\n'
-            "esac\n"
-            'case "$4" in\n'
-            'gzip) echo "faultlab: no effect." >&2; echo "  next: look" >&2; exit 1 ;;\n'
-            'busy) echo "faultlab: no Docker." >&2; exit 3 ;;\n'
-            'mtu) sleep "${SLOW:-0}" ;;\n'
-            "esac\n"
+            """#!/bin/sh
+            say() { echo "{\\"event\\": \\"$1\\", $2}"; }
+            fail() {
+            say error "\\"error\\": \\"$1\\", \\"next\\": \\"$2\\", \\"exit_code\\": $3"
+            exit $3
+            }
+            say begin '"name": "stack", "text": "starting"'
+            case "$4" in
+            gzip) fail "no effect." look 1 ;;
+            busy) fail "no Docker." "" 3 ;;
+            mtu) sleep "${SLOW:-0}" ;;
+            swap) kill -9 $$ ;;
+            esac
+            say result "\\"data\\": {\\"run\\": \\"of-$4\\"}"
+            """.replace(" " * 12, "")
         )
         stub.chmod(0o755)
         monkeypatch.setattr(sys, "executable", str(stub))
@@ -134,13 +139,24 @@ class TestSeveral:
         assert "2 of 3 labs are not up." in got.err
         assert "no effect." in got.out and "next: look" in got.out and "no Docker." in got.out
         assert faultlab("start", "busy", "mtu").code == 3
+        assert "it ended with -9" in faultlab("start", "swap", "mtu").out
 
     def test_one_json_object_holds_all(self, faultlab: Run) -> None:
         told = json.loads(faultlab("start", "mtu", "gzip", "--json").out)
-        assert [(lab["lab"], lab["run"], lab["exit_code"]) for lab in told["labs"]] == [
-            ("mtu", "of-mtu", 0),
-            ("gzip", "of-gzip", 1),
+        assert [{**lab, "seconds": 0} for lab in told["labs"]] == [
+            {"run": "of-mtu", "lab": "mtu", "exit_code": 0, "seconds": 0},
+            {"error": "no effect.", "next": "look", "lab": "gzip", "exit_code": 1, "seconds": 0},
         ]
+
+    def test_events_tell_all(self, faultlab: Run) -> None:
+        told = [
+            events.read(x) for x in faultlab("start", "mtu", "gzip", "--events").out.split("\n")
+        ]
+        steps = [event for event in told if isinstance(event, events.Step)]
+        assert (steps[0].name, steps[-1].text) == ("labs", "1 of 2 up; not up 1")
+        result, error = told[-3:-1]
+        assert isinstance(result, events.Result) and len(result.data["labs"]) == 2
+        assert error == events.Error("1 of 2 labs are not up.", "faultlab start gzip", 1)
 
     def test_an_interruption_ends_all(self, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SLOW", "60")
@@ -161,14 +177,20 @@ class TestSeveral:
 @pytest.mark.parametrize(
     ("line", "doing"),
     [
-        ("stack     up: client, web                       2.1 s", "healthy"),
-        ("healthy   … measuring, 5 s so far", "healthy   … measuring, 5 s so far"),
-        ("The shop … is slow today", ""),
-        ("", ""),
+        ('{"event": "begin", "name": "stack", "text": "starting"}', "stack     starting"),
+        ('{"event": "doing", "name": "stack", "text": "web", "seconds": 2}', "stack     web"),
+        ('{"event": "flies", "name": "stack", "text": "web"}', "waiting for its turn"),
+        ('{"event": "begin"}', "waiting for its turn"),
+        ("[]", "waiting for its turn"),
+        ("The shop is slow today", "waiting for its turn"),
+        ("", "waiting for its turn"),
     ],
 )
 def test_what_a_lab_is_at(line: str, doing: str) -> None:
-    assert several._doing(line) == doing
+    command = several.Command("mtu")
+    if event := events.read(line):
+        command.hear(event)
+    assert command.doing == doing
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,6 @@ def test_every_truth_can_be_said() -> None:
     words = terms.words()
     for lab in EVERY:
         if not lab.control:
-            assert lab.truth.cause in words["causes"]
-            assert lab.truth.component in words["components"]
-            assert lab.truth.resource in words["resources"]
+            assert lab.truth.cause in words.causes
+            assert lab.truth.component in words.components
+            assert lab.truth.resource in words.resources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -12,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from faultlab import __version__
-from faultlab.cli import author
+from faultlab.cli import author, documents
 from faultlab.cli import main as cli
+from faultlab.cli.main import VERBS
 from faultlab.lab import check as checks
 from faultlab.lab import load as labs
 from faultlab.lab import terms
@@ -110,12 +112,12 @@ def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
     """Neither the fault nor the lab: it may be shown as a mystery, beside its ticket."""
     lab, measures = labs.load(lab_id), checks.load(lab_id).symptom
     said = "\n".join(f"{measure.when_good}\n{measure.when_bad}" for measure in measures)
-    words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS["causes"]}
+    words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS.causes}
     if not lab.control:
         words |= set(lab.truth.cause.split("-"))
     assert said_in(said, words) == []
     known = "\n".join([lab.title, lab.ticket, *(measure.name for measure in measures)])
-    parts = {*TERMS["components"], *TERMS["resources"]}
+    parts = {*TERMS.components, *TERMS.resources}
     assert said_in(said, parts - {*said_in(known, parts)}) == []
 
 
@@ -163,6 +165,30 @@ def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     """Otherwise: make docs."""
     text = (REPO / name).read_text()
     assert "<!-- made by `faultlab " in text and author.made(text) == text
+
+
+def test_each_document_for_a_program_has_its_schema() -> None:
+    """Otherwise: make docs."""
+    made = documents.schemas()
+    assert {
+        file for file, text in made.items() if not file.exists() or file.read_text() != text
+    } == set()
+    assert {*(REPO / "docs/json").iterdir()} == {*made}
+    assert {*VERBS} - {*documents.VERBS} == {"shell", "score", "transcript", "docs"}
+
+
+@pytest.mark.parametrize(
+    "line", ["terms", "runs", "reliability", "scorecard docs/score.json", "debrief mtu", "nope"]
+)
+def test_a_document_has_the_keys_of_its_schema(
+    line: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPO)
+    told = json.loads(faultlab(*line.split(), "--json").out)
+    name = line.split(maxsplit=1)[0] if line != "nope" else "error"
+    schema = json.loads((REPO / f"docs/json/{name}.json").read_text())
+    kinds = [schema, *schema.get("$defs", {}).values()]
+    assert [*told] in [[*kind.get("properties", {})] for kind in kinds]
 
 
 def test_the_readme_links_to_files_that_exist() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from faultlab.core.errors import CannotRun
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.run.record import Record
+from tests.unit.conftest import REPO
 
 
 @pytest.fixture
@@ -60,6 +61,17 @@ def test_a_record_of_version_1_is_read_by_its_new_names(record: Record) -> None:
     assert facts["events"] == [{"t": 1.0, "event": "ready"}]
     assert facts["judged"]["faulty"]["evidence"] == [{"name": "n"}]
     assert facts["matrix"] == [{"of": "mtu", "evidence": []}]
+
+
+@pytest.mark.parametrize("file", sorted((REPO / "tests/recorded/runs").glob("m*.json")), ids=str)
+def test_a_record_without_a_version_is_of_the_first(file: Path, record: Record) -> None:
+    facts = json.loads(file.read_text())
+    assert facts.pop("schema") == 1
+    (record.folder / "run.json").write_text(json.dumps(facts))
+    assert Record.read(record.id).facts["readings"] == facts["readings"]
+    (record.folder / "run.json").write_text(json.dumps({**facts, "schema": 3}))
+    with pytest.raises(BadInput, match="has the version 3, and this faultlab reads 2"):
+        Record.read(record.id)
 
 
 def test_two_runs_of_one_second_are_two(record: Record) -> None:

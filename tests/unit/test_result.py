@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from faultlab.core import events
 from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.events import Kind
 from faultlab.core.terminal import Terminal
 from faultlab.verify.campaign import Campaign
 from faultlab.verify.case import Case
@@ -186,3 +188,17 @@ def test_half_a_session_is_an_error_in_the_junit_file(tmp_path: Path) -> None:
     (suite,) = ET.parse(tmp_path / "r.xml").getroot()
     assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
     assert suite.find("testcase/error[@message='too long']") is not None
+
+
+def test_events_tell_each_case(capsys: pytest.CaptureFixture[str]) -> None:
+    told_by = Result(Terminal(as_events=True), Campaign(["mtu", "gzip"], 2), None, None)
+    told_by.add(Case("mtu", 1, "pass", 2.5))
+    told_by.add(Case("gzip", 2, "unknown", 1.0, reason="no Docker"))
+    told = [events.read(line) for line in capsys.readouterr().out.splitlines()]
+    assert told == [
+        events.Step(Kind.STEP, "mtu 1/2", "pass", 2.5),
+        events.Step(Kind.STEP, "gzip 2/2", "unknown: no Docker", 1.0),
+    ]
+    with pytest.raises(CannotRun) as problem:
+        told_by.conclude()
+    assert problem.value.result == told_by.campaign.document

@@ -362,6 +362,14 @@ def test_a_damaged_file_of_results(text: str, tmp_path: Path, faultlab: Run) -> 
     assert len(done.err.splitlines()) == 2
 
 
+def test_a_file_of_results_without_a_version_is_of_the_first(tmp_path: Path) -> None:
+    file = tmp_path / "score.json"
+    facts = json.loads((REPO / "docs/score.json").read_text())
+    assert facts.pop("schema") == 1
+    file.write_text(json.dumps(facts))
+    assert results.read(file).trials == results.read(REPO / "docs/score.json").trials
+
+
 def test_the_card_in_every_form(tmp_path: Path, faultlab: Run) -> None:
     file = tmp_path / "score.json"
     Results(file, {"seed": 1, "machine": {"cpus": 2}}).add(

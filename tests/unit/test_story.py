@@ -113,7 +113,7 @@ def test_the_story_of_a_run(whole: dict[str, Any], faultlab: Run) -> None:
         ("[1]", "is damaged: no object."),
         ('{"schema": 3}', "has the version 3, and this faultlab reads 2."),
         ('{"schema": 1}', "is damaged: id: Field required."),
-        ('{"lab": "mtu"}', "has the version None"),
+        ('{"lab": "mtu"}', "is damaged: id: Field required."),
     ],
 )
 def test_a_record_that_cannot_be_read(

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from faultlab.core import terminal
+from faultlab.core import events, terminal
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab.check import Finding
@@ -148,3 +148,25 @@ def test_a_problem_is_two_lines(hint: str, capsys: Capture) -> None:
     Terminal().problem(BadInput("It said:\n  one\n  two", hint))
     err = capsys.readouterr().err.splitlines()
     assert err == ["faultlab: It said: one two", *([f"  next: {hint}"] if hint else [])]
+
+
+def test_events_are_a_line_each(capsys: Capture) -> None:
+    term = Terminal(as_events=True)
+    term.heading("x")
+    with term.step("stack", "starting") as step:
+        step.note("web")
+        step.note("web")
+        step.done("up")
+    with pytest.raises(RuntimeError), term.alive("inject", "setting it up"):
+        raise RuntimeError
+    term.json({"text": "ü\n"})
+    term.problem(BadInput("No.", "faultlab list"))
+    told = [events.read(line) for line in capsys.readouterr().out.splitlines()]
+    steps = [(e.event, e.name, e.text) for e in told if isinstance(e, events.Step)]
+    assert steps == [
+        ("begin", "stack", "starting"),
+        ("doing", "stack", "web"),
+        ("step", "stack", "up"),
+        ("begin", "inject", "setting it up"),
+    ]
+    assert told[4:] == [events.Result({"text": "ü\n"}), events.Error("No.", "faultlab list", 2)]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from faultlab.core import events
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -98,11 +99,11 @@ def test_a_check_says_in_words_what_users_meet(
 
 
 def test_a_check_says_the_same_to_a_program(
-    learners: Run, capsys: pytest.CaptureFixture[str]
+    learners: Run,
 ) -> None:
-    with pytest.raises(SaidNo):
+    with pytest.raises(SaidNo) as no:
         learner.check(Terminal(as_json=True), "mtu")
-    found = json.loads(capsys.readouterr().out)["findings"]
+    found = json.loads(events.text(no.value.result))["findings"]
     assert [{*each} for each in found] == [{"name", "value", "unit", "wanted", "holds", "says"}] * 3
     assert [found[0]["says"], found[-1]["says"]] == GONE
     assert learners.lab.id not in json.dumps([each["says"] for each in found])

@@ -13,6 +13,7 @@ import json
 import re
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,12 +37,12 @@ from faultlab.workshop import access, address, connections, export, plan, site, 
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.processes import Outcome
+from faultlab.workshop.processes import Outcome, Processes
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
-from faultlab.workshop.stacks import Stacks, step
+from faultlab.workshop.stacks import STEPS, Stacks
 from tests.unit.conftest import Project, Run
 
 CLASS = """
@@ -411,8 +412,8 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
         return json.dumps({**told, "terms": {}})
 
     said = [seen()]
-    for line in ("stack     up: client", "symptom   none, as it should be  0.1 s", "inject  done"):
-        session.doing[1] = step(line)
+    for step in STEPS.values():
+        session.doing[1] = step
         said.append(seen())
     found.apply({"t": 0, "event": "failed", "seat": 1, "why": why})
     said.append(seen())
@@ -666,7 +667,7 @@ def test_the_trainer_sees_it_at_once(here: Served) -> None:
     assert here.get(TRAINER, "/export.pdf").status_code == 404
     assert here.post(TRAINER, "/trainer/end").status_code == 200
     assert here.session.roster.ended
-    assert [words for _, words in here.stacks.ran[-3:]] == [("down", "mystery", "--json")] * 3
+    assert [words for _, words in here.stacks.ran[-3:]] == [("down", "mystery")] * 3
 
 
 def test_a_terminal(here: Served) -> None:
@@ -1125,3 +1126,30 @@ def test_a_check_that_was_asked_for_in_time_counts(tmp_path: Path) -> None:
     session.doing.clear()
     session.tick(late)
     assert (seat.turn.state, seat.turn.why) == ("over", "time over")
+
+
+@pytest.mark.parametrize(
+    ("script", "steps", "outcome"),
+    [
+        (
+            'echo \'{"event": "begin", "name": "check", "text": "the shop"}\'\n'
+            'echo \'{"event": "result", "data": {"verdict": "fail"}}\'\n'
+            'echo \'{"event": "error", "error": "not yet", "next": "x", "exit_code": 1}\'\n'
+            "echo 'faultlab: not yet' >&2\necho '  next: x' >&2\nexit 1\n",
+            ["check"],
+            Outcome(1, {"verdict": "fail"}, "not yet"),
+        ),
+        ("echo Segmentation fault >&2\nexit 139\n", [], Outcome(139, {}, "Segmentation fault")),
+        ("exec sleep 9\n", [], Outcome(3, {}, "it did not end within 1 s")),
+    ],
+)
+def test_a_command_is_read_by_its_events(
+    script: str, steps: list[str], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = tmp_path / "faultlab"
+    stub.write_text(f"#!/bin/sh\n{script}")
+    stub.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(stub))
+    heard: list[str] = []
+    got = asyncio.run(Processes().run(("check", "mtu"), {}, 1, heard.append))
+    assert (got, heard) == (outcome, steps)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
@@ -66,7 +69,58 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> None:
+@dataclass(frozen=True)
+class Wrong:
+    """A limit that a value has crossed."""
+
+    part: str
+    why: str
+    from_: Annotated[float, Field(alias="from")]
+    source: str
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """A value, or the reason why there is none."""
+
+    value: float | None
+    unit: str
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """A resource, and the command that shows it where it is."""
+
+    resource: str
+    at: str
+    command: str
+    utilisation: ValueFacts
+    saturation: ValueFacts
+    errors: ValueFacts
+    wrong: list[Wrong]
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """The resources of one machine, or of the whole host."""
+
+    name: str
+    title: str
+    rows: list[RowFacts]
+
+
+@dataclass(frozen=True)
+class Used:
+    """The tables of a lab, read for so many seconds."""
+
+    lab: str
+    seconds: float
+    tables: list[TableFacts]
+
+
+def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Used:
     """Read the stack of a lab that is up and print its tables. Raises BadInput, CannotRun."""
     lab = placement.named(lab_id)
     if not 0 < seconds <= _LONGEST:
@@ -79,7 +133,7 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> No
         found = tables(lab, stack, chosen, seconds)
     for table in found:
         print_table(term, table)
-    term.json({"lab": lab.alias, "seconds": seconds, "tables": [*map(_json, found)]})
+    return Used(lab.alias, seconds, [_facts(table) for table in found])
 
 
 def _machines(lab: Lab, stack: Stack, machine: str | None) -> list[str]:
@@ -186,26 +240,21 @@ def print_table(term: Terminal, table: Table) -> None:
     term.say()
 
 
-def _json(table: Table) -> dict[str, object]:
-    return {
-        "name": table.name,
-        "title": table.title,
-        "rows": [
-            {
-                "resource": row.resource,
-                "at": row.at,
-                "command": row.command,
-                **{part: _value(value) for part, value in row.values},
-                "wrong": [
-                    {"part": limit.part, "why": why, "from": limit.at_least, "source": limit.source}
-                    for limit, why in crossed(row)
-                ],
-            }
-            for row in table.rows
-        ],
-    }
+def _value(value: Value) -> ValueFacts:
+    return ValueFacts(value.number, value.unit, value.text, value.reason)
 
 
-def _value(value: Value) -> dict[str, object]:
-    its = asdict(value)
-    return {"value": its.pop("number"), **its}
+def _facts(table: Table) -> TableFacts:
+    rows = [
+        RowFacts(
+            row.resource,
+            row.at,
+            row.command,
+            _value(row.utilisation),
+            _value(row.saturation),
+            _value(row.errors),
+            [Wrong(limit.part, why, limit.at_least, limit.source) for limit, why in crossed(row)],
+        )
+        for row in table.rows
+    ]
+    return TableFacts(table.name, table.title, rows)

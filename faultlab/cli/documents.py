@@ -1,0 +1,97 @@
+"""Documents: the JSON of each verb and file, and its schema, made from the dataclass behind it.
+
+To import it takes a second, since all verbs are imported; only `docs` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter
+
+from faultlab.admin import bundle, doctor, status
+from faultlab.core import events, paths
+from faultlab.engine import boot
+from faultlab.learn import hints, learner, mystery, several
+from faultlab.observe import flame, watch
+from faultlab.observe.use import table
+from faultlab.report import catalogue, history, index, judge, page, plot, references_page
+from faultlab.run import record
+from faultlab.score import page as score_page
+from faultlab.score import recording, results, scorecard
+from faultlab.verify import matrix, reliability_page, verify, walks
+from faultlab.workshop import server, verbs
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that `docs` has changed."""
+
+    written: list[str]
+
+
+# The functions whose results a verb prints with --json.
+VERBS: dict[str, tuple[Callable[..., object], ...]] = {
+    "start": (learner.start, several.start),
+    "hint": (hints.hint,),
+    "check": (learner.check,),
+    "fix": (learner.fix,),
+    "debrief": (learner.debrief, mystery.debrief),
+    "mystery": (mystery.start,),
+    "diagnose": (mystery.diagnose,),
+    "reset": (learner.reset,),
+    "down": (learner.down,),
+    "use": (table.show,),
+    "flame": (flame.flame,),
+    "watch": (watch.watch,),
+    "verify": (verify.verify,),
+    "matrix": (matrix.show,),
+    "reliability": (reliability_page.show,),
+    "record": (recording.record,),
+    "scorecard": (scorecard.scorecard, score_page.write),
+    "runs": (history.runs,),
+    "show": (history.show,),
+    "judge": (judge.judge,),
+    "report": (page.show, index.show),
+    "plot": (plot.draw,),
+    "list": (catalogue.show,),
+    "terms": (catalogue.terms,),
+    "origins": (references_page.show,),
+    "doctor": (doctor.show,),
+    "status": (status.show,),
+    "sweep": (status.sweep,),
+    "bundle": (bundle.bundle,),
+    "images": (doctor.images,),
+    "vm": (boot.up, boot.down),
+    "class": (server.welcome, verbs.status, verbs.end, verbs.write),
+}
+# Of the verb beside us, of every verb, and of files.
+OTHERS: dict[str, Any] = {
+    "docs": Written,
+    "error": events.Failure,
+    "events": events.Event,
+    "file-run": record.Facts,
+    "file-score": results.Document,
+    "file-reliability": walks.Document,
+}
+
+
+def schemas() -> dict[Path, str]:
+    """Return the file of each schema, and its text."""
+    printed = {
+        verb: reduce(or_, [get_type_hints(make, include_extras=True)["return"] for make in makers])
+        for verb, makers in VERBS.items()
+    }
+    folder = paths.root() / "docs/json"
+    every = (printed | OTHERS).items()
+    return {folder / f"{name}.json": _schema(kind) for name, kind in every}
+
+
+def _schema(kind: Any) -> str:
+    return json.dumps(TypeAdapter(kind).json_schema(mode="serialization"), indent=1) + "\n"

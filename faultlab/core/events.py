@@ -1,0 +1,86 @@
+"""Events: what `--events` prints: a JSON object a line, for a program that follows a verb."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+MAY_LACK = {"may lack": True}  # the metadata of a field that is left out where it is None
+
+
+class Kind(StrEnum):
+    """The kinds of events."""
+
+    BEGIN = "begin"  # of a step
+    DOING = "doing"  # something else within it
+    STEP = "step"  # it has ended
+    RESULT = "result"
+    ERROR = "error"
+
+
+Moment = Literal[Kind.BEGIN, Kind.DOING, Kind.STEP]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a verb. `text`: what it does now; of one that has ended, what came of it."""
+
+    event: Moment
+    name: str
+    text: str
+    seconds: float = 0.0  # since it began
+
+
+@dataclass(frozen=True)
+class Result:
+    """The object that the verb prints with `--json`."""
+
+    data: Any
+    event: Literal[Kind.RESULT] = Kind.RESULT
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The object that `--json` prints for an error. `next`: the command to type now."""
+
+    error: str
+    next: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Error(Failure):
+    """An error, which ends the verb."""
+
+    event: Literal[Kind.ERROR] = Kind.ERROR
+
+
+Event = Step | Result | Error
+_TYPES: dict[Kind, type[Event]] = {Kind.RESULT: Result, Kind.ERROR: Error}
+
+
+def read(line: str) -> Event | None:
+    """Return the event of a line, or None where the line is none."""
+    try:
+        facts = json.loads(line)
+        return _TYPES.get(Kind(facts["event"]), Step)(**facts)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def text(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON: dataclasses and models in it are objects."""
+    return json.dumps(document, indent=indent, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if not is_dataclass(value):
+        return value.model_dump(mode="json")
+    found = [(each, getattr(value, each.name)) for each in fields(value)]
+    return {
+        each.name.removesuffix("_"): its
+        for each, its in found
+        if its is not None or not each.metadata.get("may lack")
+    }
