@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine.contract import Part
-from faultlab.engine.docker import STACK_LABEL, Docker
+from faultlab.engine.container import DockerMachine
+from faultlab.engine.contract import Machine, Part
+from faultlab.engine.docker import STACK_LABEL, Docker, DockerEngine
+from faultlab.lab import images
 
 if TYPE_CHECKING:
     import docker
@@ -19,73 +22,142 @@ if TYPE_CHECKING:
 else:
     docker = Later("docker")
 
-UNCONFINED = ["apparmor=unconfined"]
+_UNCONFINED = ["apparmor=unconfined"]
 _HELPER = {"auto_remove": True, "network_mode": "none"}
 
 
-def having(rights: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a container that has these capabilities; none for no capability."""
-    return {"cap_add": list(rights), "security_opt": UNCONFINED} if rights else {}
+@dataclass
+class DockerProcess:
+    """A program in a container of its own."""
+
+    on: Docker
+    container: Container
+    began: float
+    output: Iterator[Part]
+
+    def wait(self, seconds: float) -> int:
+        """Return the exit code when the program has ended. Raises CannotRun."""
+        with self.on.errors():
+            return int(self.container.wait(timeout=seconds)["StatusCode"])
 
 
-def once(on: Docker, image: str, script: str, stack: str, **options: Any) -> str:
-    """Run a script in a container, and return its output. Raises CannotRun."""
-    with on.errors():
-        try:
-            out: bytes = on.client.containers.run(
-                image,
-                ["sh", "-ec", script],
-                entrypoint=[],
-                labels={STACK_LABEL: stack},
-                remove=True,
-                stderr=True,
-                **{"network_mode": "none", **options},
+class WithHelpers(DockerEngine):
+    """The part of a Docker engine that runs helpers and programs of others."""
+
+    def once(
+        self, image: str, script: str, stack: str, rights: Sequence[str] = (), whole: bool = False
+    ) -> str:
+        """Run a script in a container without a network, and return what it printed.
+
+        `whole`: it has the processes and the network of the machine that Docker runs on.
+        """
+        with self.errors():
+            try:
+                out: bytes = self.client.containers.run(
+                    images.tag(image),
+                    ["sh", "-ec", script],
+                    entrypoint=[],
+                    network_mode="host" if whole else "none",
+                    pid_mode="host" if whole else None,
+                    labels={STACK_LABEL: stack},
+                    remove=True,
+                    stderr=True,
+                    **_having(rights),
+                )
+            except docker.errors.ContainerError as error:
+                text = str(error).splitlines()[-1]
+                raise CannotRun(
+                    f"A helper container failed: {text or error}", "faultlab doctor"
+                ) from error
+        return out.decode(errors="replace")
+
+    @contextmanager
+    def beside(
+        self,
+        image: str,
+        stack: str,
+        seconds: int,
+        *,
+        whole: bool = False,
+        rights: Sequence[str] = (),
+    ) -> Iterator[Machine]:
+        """Keep a helper container while the body runs commands in it.
+
+        Docker itself ends and removes it after so many seconds, should we be killed before.
+        """
+        hidden = {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
+        options = {**_HELPER, **(hidden if whole else {})}
+        command = ["sleep", str(seconds)]
+        with self._made(image, command, stack, **options, **_having(rights)) as container:
+            with self.errors():
+                container.start()
+            yield DockerMachine("a helper container", container, self)
+
+    @contextmanager
+    def lines(
+        self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
+    ) -> Iterator[Iterator[str]]:
+        """Run a program in a machine's namespaces and yield its lines while the body runs."""
+        options = {**_HELPER, "network_mode": f"container:{inside.mark}", "cap_drop": ["ALL"]}
+        options |= {"pid_mode": options["network_mode"], "cap_add": list(rights)}
+        options |= {"security_opt": _UNCONFINED}
+        with self._made(image, command, inside.stack, **options) as container:
+            with self.errors():
+                printed = container.attach(stream=True, stderr=False)
+                container.start()
+            yield _lines(printed)
+
+    @contextmanager
+    def process(
+        self,
+        image: str,
+        command: Sequence[str],
+        stack: str,
+        *,
+        inside: Machine | None = None,
+        rights: Sequence[str] = (),
+        memory: str = "",
+        processes: int = 0,
+        files: bytes | None = None,
+        folder: str = "/",
+    ) -> Iterator[DockerProcess]:
+        """Run a program of others for as long as the body takes; nothing stays on the disk."""
+        options: dict[str, Any] = {"network_mode": "none", "working_dir": folder}
+        if inside is not None:
+            home = f"container:{inside.mark}"
+            files_of = [f"{inside.mark}:ro"]  # the sockets in them can be used all the same
+            options = {"network_mode": home, "pid_mode": home, "volumes_from": files_of}
+        options |= {"cap_add": list(rights), "security_opt": _UNCONFINED, "entrypoint": []}
+        options |= {"mem_limit": memory or None, "pids_limit": processes or None}
+        silent = docker.types.LogConfig(type="none")
+        with self._made(image, command, stack, log_config=silent, **options) as container:
+            with self.errors():
+                if files is not None:
+                    container.put_archive("/", files)
+                output = container.attach(stream=True, demux=True)
+                began = time.monotonic()
+                container.start()
+            yield DockerProcess(self, container, began, output)
+
+    @contextmanager
+    def _made(
+        self, image: str, command: Sequence[str], stack: str, **options: Any
+    ) -> Iterator[Container]:
+        """Make a container that is not started yet, and remove it when the body has ended."""
+        with self.errors():
+            container = self.client.containers.create(
+                images.tag(image), list(command), labels={STACK_LABEL: stack}, **options
             )
-        except docker.errors.ContainerError as error:
-            text = str(error).splitlines()[-1]
-            raise CannotRun(
-                f"A helper container failed: {text or error}", "faultlab doctor"
-            ) from error
-    return out.decode(errors="replace")
+        try:
+            yield container
+        finally:
+            with self.errors(), uninterrupted(), suppress(docker.errors.APIError):
+                container.remove(force=True)
 
 
-@contextmanager
-def _made(
-    on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
-) -> Iterator[Container]:
-    """Make a container that is not started yet, and remove it when the body has ended."""
-    with on.errors():
-        container = on.client.containers.create(
-            image, list(command), labels={STACK_LABEL: stack}, **options
-        )
-    try:
-        yield container
-    finally:
-        with on.errors(), uninterrupted(), suppress(docker.errors.APIError):
-            container.remove(force=True)
-
-
-@contextmanager
-def running(
-    on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
-) -> Iterator[Container]:
-    """Keep a helper container while the body runs."""
-    with _made(on, image, command, stack, **{**_HELPER, **options}) as container:
-        with on.errors():
-            container.start()
-        yield container
-
-
-@contextmanager
-def lines(
-    on: Docker, image: str, command: Sequence[str], stack: str, **options: Any
-) -> Iterator[Iterator[str]]:
-    """Run a program in a helper container and yield its lines while the body runs."""
-    with _made(on, image, command, stack, **{**_HELPER, **options}) as container:
-        with on.errors():
-            printed = container.attach(stream=True, stderr=False)
-            container.start()
-        yield _lines(printed)
+def _having(rights: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a container that has these capabilities; none for no capability."""
+    return {"cap_add": list(rights), "security_opt": _UNCONFINED} if rights else {}
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
@@ -93,37 +165,3 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
         yield from (line.decode(errors="replace") for line in whole)
-
-
-class DockerProcess:
-    """A program in a container of its own."""
-
-    def __init__(
-        self, on: Docker, container: Container, began: float, output: Iterator[Part]
-    ) -> None:
-        self.began = began
-        self.output = output
-        self._docker = on
-        self._container = container
-
-    def wait(self, seconds: float) -> int:
-        """Return the exit code when the program has ended. Raises CannotRun."""
-        with self._docker.errors():
-            return int(self._container.wait(timeout=seconds)["StatusCode"])
-
-
-@contextmanager
-def process(
-    on: Docker, image: str, command: Sequence[str], stack: str, files: bytes | None, **options: Any
-) -> Iterator[DockerProcess]:
-    """Run a program of others for as long as the body takes; nothing of it stays on the disk."""
-    silent = docker.types.LogConfig(type="none")
-    options |= {"entrypoint": [], "security_opt": UNCONFINED, "log_config": silent}
-    with _made(on, image, command, stack, **options) as container:
-        with on.errors():
-            if files is not None:
-                container.put_archive("/", files)
-            output = container.attach(stream=True, demux=True)
-            began = time.monotonic()
-            container.start()
-        yield DockerProcess(on, container, began, output)

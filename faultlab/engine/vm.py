@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, kernel, launch, libvirt, removal, ssh
+from faultlab.engine import boot, kernel, launch, libvirt, ssh
 from faultlab.engine.build import DockerImages
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine, Say
@@ -79,7 +79,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines, without a helper: it takes seconds without KVM."""
-        bridges = removal.bridges(self, machines[0].stack) if machines else []
+        bridges = self.bridges(machines[0].stack) if machines else []
         self._kernel.must(f"set -e\n{launch.furnishing(machines, bridges)}")
 
     def down(self, stack: str) -> None:

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,12 @@ class Facts(BaseModel):
     tests: list[dict[str, str]] = Field(default=[])
 
 
+@dataclass(eq=False)
 class Record:
     """The folder of one run and what its `run.json` says."""
 
-    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
-        self.folder = folder
-        self.facts = facts
+    folder: Path
+    facts: dict[str, Any]
 
     @classmethod
     def create(cls, lab_id: str, stack: str, context: Mapping[str, Any]) -> Record:

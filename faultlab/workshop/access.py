@@ -15,13 +15,14 @@ import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultlab.core import command
 from faultlab.core.errors import CannotRun
 
 TRAINER = 0  # the number of no seat
+_MOST_KEYS = 10_000  # of an allowance
 
 
 @dataclass(frozen=True)
@@ -93,16 +94,13 @@ class Keys:
         part.replace(self.file)
 
 
+@dataclass
 class Allowance:
     """A token bucket for each key: `rate` a second, and `stock` at once. It forgets the oldest."""
 
-    _MOST = 10_000
-
-    def __init__(self, rate: float, stock: float) -> None:
-        """Allow `rate` a second, and `stock` at once."""
-        self.rate = rate
-        self.stock = stock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+    rate: float
+    stock: float
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def take(self, key: str, amount: float = 1.0) -> bool:
         """Use up some of the allowance of a key; return False when there is not enough left."""
@@ -111,7 +109,7 @@ class Allowance:
         left = min(self.stock, left + (now - then) * self.rate)
         enough = left >= amount
         self._left[key] = (left - amount if enough else left, now)
-        if len(self._left) > self._MOST:
+        if len(self._left) > _MOST_KEYS:
             self._left.popitem(last=False)
         return enough
 

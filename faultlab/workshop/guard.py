@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,8 +64,7 @@ class Guard:
         """Return why nobody at all may send this; empty when somebody may."""
         if len(connection.scope["path"]) > _MOST_PATH:
             return "Too long."
-        # Not Starlette's TrustedHostMiddleware: it answers 400 in plain text, tells nobody, and in
-        # its older versions knows no IPv6 address.
+        # Not by Starlette's TrustedHostMiddleware: docs/decisions/036-libraries-not-taken.md.
         if _hostname(f"//{connection.headers.get('host', '')}") not in self.hosts:
             return "This is not my name."
         if connection.scope["type"] == "http" and connection.scope["method"] in ("GET", "HEAD"):
@@ -119,12 +119,12 @@ class Guard:
         return facts
 
 
+@dataclass(frozen=True)
 class GuardMiddleware:
     """Refuses a request before anything looks at it, and adds the same headers to each answer."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
-        self.app = app
-        self.guard = guard
+    app: ASGIApp
+    guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""

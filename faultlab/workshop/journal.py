@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from faultlab.core import paths
 from faultlab.core.errors import CannotRun
 
 Entry = dict[str, Any]  # t: seconds since 1970; event: an Event; seat: from 1, where it is one's
@@ -55,6 +56,8 @@ class Journal:
         for number, line in enumerate(kept.splitlines(), 1):
             try:
                 event = json.loads(line)
+                if "what" in event:  # its name in an older journal
+                    event["event"] = event.pop("what")
                 assert isinstance(event["t"], int | float) and isinstance(event["event"], str)
             except (ValueError, KeyError, TypeError, AssertionError) as error:
                 raise CannotRun(
@@ -79,8 +82,6 @@ class Journal:
             if was is not None:  # half a line must not stand before the next one
                 with suppress(OSError):
                     os.truncate(self.file, was)
-            raise CannotRun(
-                f"{self.file.name} cannot be written: {error.strerror}.", "df -h"
-            ) from error
+            raise paths.unwritable(self.file, error) from error
         self.events.append(entry)
         return entry

@@ -119,7 +119,7 @@ def test_several_labs_at_once() -> None:
         subnets = {
             network.attrs["IPAM"]["Config"][0]["Subnet"]
             for lab_id in chosen
-            for network in engine.networks(stack=stack_name(lab_id))
+            for network in engine.networks(stack_name(lab_id))
         }
         assert len(subnets) == len(chosen)
         assert all(subnet.startswith(("198.18.", "198.19.")) for subnet in subnets)

@@ -90,7 +90,7 @@ def listeners() -> Iterator[Listeners]:
 
 def bridge_of(stack: Stack) -> str:
     assert isinstance(stack.engine, LocalEngine)
-    (network,) = stack.engine.networks(stack=stack.name)
+    (network,) = stack.engine.networks(stack.name)
     return f"br-{network.id[:12]}"
 
 
@@ -171,7 +171,7 @@ def test_nothing_of_the_host_answers_on_the_network_of_a_lab(stack: Stack) -> No
 
 def _subnet(stack: Stack) -> ipaddress.IPv4Network:
     assert isinstance(stack.engine, LocalEngine)
-    (network,) = stack.engine.networks(stack=stack.name)
+    (network,) = stack.engine.networks(stack.name)
     return ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
 
 
