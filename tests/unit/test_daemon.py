@@ -20,7 +20,7 @@ def added(project: Project) -> Project:
     """A project with the daemon of the page."""
     (project.root / "images").unlink()
     shutil.copytree(REPO / "images", project.root / "images", copy_function=shutil.copyfile)
-    (project.root / "images/redis").mkdir()
+    (project.root / "images/redis").mkdir(exist_ok=True)
     files = re.findall(r"^`(images/\S+)`:\n\n```\w*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     for file, text in files:
         project.write(file, text)
