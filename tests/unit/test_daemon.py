@@ -26,6 +26,8 @@ def added(project: Project) -> Project:
         project.write(file, text)
     (stanza,) = re.findall(r"```yaml\nservices:\n(.*?)\nvolumes:\n(.*?)```", PAGE, re.DOTALL)
     stack = (project.root / "labs/stack.yaml").read_text()
+    if "redis" in STACK.daemons:
+        return project  # somebody has added it
     for key, part in zip(("volumes", "networks"), stanza, strict=True):
         stack = stack.replace(f"\n{key}:\n", f"\n{part}\n{key}:\n")
     project.write("labs/stack.yaml", stack)
