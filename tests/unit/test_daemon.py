@@ -20,12 +20,14 @@ def added(project: Project) -> Project:
     """A project with the daemon of the page."""
     (project.root / "images").unlink()
     shutil.copytree(REPO / "images", project.root / "images", copy_function=shutil.copyfile)
-    (project.root / "images/redis").mkdir()
+    (project.root / "images/redis").mkdir(exist_ok=True)
     files = re.findall(r"^`(images/\S+)`:\n\n```\w*\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     for file, text in files:
         project.write(file, text)
     (stanza,) = re.findall(r"```yaml\nservices:\n(.*?)\nvolumes:\n(.*?)```", PAGE, re.DOTALL)
     stack = (project.root / "labs/stack.yaml").read_text()
+    if "redis" in STACK.daemons:
+        return project  # somebody has added it
     for key, part in zip(("volumes", "networks"), stanza, strict=True):
         stack = stack.replace(f"\n{key}:\n", f"\n{part}\n{key}:\n")
     project.write("labs/stack.yaml", stack)
