@@ -195,8 +195,7 @@ def _rows(found: Iterable[Finding]) -> list[Found]:
 def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
     lab = placement.named(lab_id)
-    engine = placement.having(lab.alias)
-    stack = Stack(engine, stack_name(lab.alias))
+    stack = Stack(placement.having(lab.alias), stack_name(lab.alias))
     if not stack:
         raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
     if machine not in stack:
