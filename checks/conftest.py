@@ -5,8 +5,6 @@ The verdict of a test is `fail` for an assertion, `unknown` for anything else th
 `skip` with its reason. Verdicts go into the run's record, and to the file that --verdicts names.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

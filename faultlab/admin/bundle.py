@@ -4,8 +4,6 @@
 and the SHA-256 of each file. `make setup BUNDLE=FILE` reads it: setup/bundle.sh.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

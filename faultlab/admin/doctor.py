@@ -1,7 +1,5 @@
 """Doctor: what runs on this machine. It brings a stack up and tries, it does not guess."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

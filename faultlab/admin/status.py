@@ -1,7 +1,5 @@
 """Status and sweep: what of ours is there, and how it goes away."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from typing import TypeVar

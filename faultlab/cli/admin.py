@@ -1,7 +1,5 @@
 """Admin: the verbs that look after this machine."""
 
-from __future__ import annotations
-
 from click import Choice, argument, option
 
 from faultlab.cli.verb import many, verb

@@ -1,7 +1,5 @@
 """Author: the verbs of somebody who writes labs and documents."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

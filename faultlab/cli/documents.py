@@ -3,8 +3,6 @@
 To import it takes a second, since all verbs are imported; only `docs` does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Learn: the verbs of one person at one lab."""
 
-from __future__ import annotations
-
 from click import argument, option
 
 from faultlab.cli.verb import ENGINE, EVENTS, LAB, many, verb

@@ -1,7 +1,5 @@
 """Main: all verbs as one program, its exit codes, and the signals that end it."""
 
-from __future__ import annotations
-
 import locale
 import os
 import signal

@@ -1,7 +1,5 @@
 """Observe: the verbs that look at a lab that is up."""
 
-from __future__ import annotations
-
 from click import argument, option
 
 from faultlab.cli.verb import LAB, verb

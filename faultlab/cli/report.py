@@ -1,7 +1,5 @@
 """Report: the verbs that show the catalogue and the runs that were recorded."""
 
-from __future__ import annotations
-
 from click import argument, option
 
 from faultlab.cli.verb import many, verb

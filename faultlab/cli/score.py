@@ -1,7 +1,5 @@
 """Score: the verbs that examine diagnostic tools."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from click import option

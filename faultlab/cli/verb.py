@@ -3,8 +3,6 @@
 The functions behind verbs import what they need when they are called; `--help` needs none of it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps

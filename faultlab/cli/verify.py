@@ -1,7 +1,5 @@
 """Verify: the verbs that prove the labs themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from click import option

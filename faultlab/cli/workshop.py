@@ -1,7 +1,5 @@
 """Workshop: the verb of a trainer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from click import Choice, argument, option

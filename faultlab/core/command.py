@@ -1,7 +1,5 @@
 """Every program that we start on the host goes through `run`."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

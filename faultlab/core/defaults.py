@@ -3,8 +3,6 @@
 They are here because the help must not import the verbs.
 """
 
-from __future__ import annotations
-
 AUTO = "auto"  # `--engine`: the first engine that can run the lab
 MYSTERY = "mystery"  # a lab under a name that says nothing
 RELIABILITY = "docs/reliability.json"  # what docs/reliability.md is made from

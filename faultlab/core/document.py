@@ -3,8 +3,6 @@
 A mistake is told in one line with the file, the key and what was expected.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

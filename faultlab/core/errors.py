@@ -4,8 +4,6 @@ The class decides the exit code, which is part of the interface:
 0 pass, 1 the system under test said no, 2 usage or bad input, 3 unknown or cannot run here.
 """
 
-from __future__ import annotations
-
 
 class Problem(Exception):
     """Something the user must know. `message`: what happened; `hint`: the next command to type.

@@ -1,7 +1,5 @@
 """Events: what `--events` prints: a JSON object a line, for a program that follows a verb."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum

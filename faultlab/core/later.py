@@ -3,8 +3,6 @@
 One verb of many asks Docker, and the others need not wait until its SDK is imported.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

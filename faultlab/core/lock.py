@@ -3,8 +3,6 @@
 The kernel frees a lock when its holder dies, also by `kill -9`.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

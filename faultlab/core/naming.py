@@ -1,7 +1,5 @@
 """Naming: what our stacks are called."""
 
-from __future__ import annotations
-
 import os
 
 

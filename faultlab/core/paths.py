@@ -1,7 +1,5 @@
 """Where the project's own files are. `FAULTLAB_ROOT` points to another copy (tests use it)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

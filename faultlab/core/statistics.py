@@ -1,7 +1,5 @@
 """Rate: how often out of how many, and the interval in which the true rate lies."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """Text: numbers as people read them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -4,8 +4,6 @@ Docker leaves a shell alone when its connection ends, so it gets SIGHUP as the l
 session, and with it goes what it left in the foreground.
 """
 
-from __future__ import annotations
-
 import secrets
 import socket
 from contextlib import suppress

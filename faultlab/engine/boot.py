@@ -1,7 +1,5 @@
 """Boot: bring the lab VM up, take it back to its boot state, remove it."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compose: start the services of a stack with the Docker Compose that is installed."""
 
-from __future__ import annotations
-
 import shutil
 from functools import cache
 from pathlib import Path

@@ -9,8 +9,6 @@ command and kernel threads; for a lab in the VM, QEMU is the stack. Pressure and
 of the stack are recorded too. The stack causes most of them itself, so no limit rests on them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

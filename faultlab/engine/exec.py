@@ -1,7 +1,5 @@
 """Exec: the connection over which Docker answers a command that runs in a container."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

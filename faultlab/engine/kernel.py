@@ -5,8 +5,6 @@ whatever kills us, and a reboot takes it away together with the changes. What wa
 back.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

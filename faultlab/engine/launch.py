@@ -1,7 +1,5 @@
 """Launch: start the containers of a stack by Compose, on a subnet that is free."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

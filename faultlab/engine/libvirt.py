@@ -3,8 +3,6 @@
 Its state is always asked from libvirt, so that what a user does with `vagrant` by hand is noticed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@ times slower) gets fewer users at a time, so that its waiting times stay what th
 seconds, so that enough of them come. Limits never change: they are ratios.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell

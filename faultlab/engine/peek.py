@@ -4,8 +4,6 @@ To import the SDK takes 0.1 s. Where only the SDK knows the way to Docker (anoth
 ssh), or Docker does not answer, there is no answer here, and the caller goes the long way.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

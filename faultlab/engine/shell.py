@@ -1,7 +1,5 @@
 """Shell: where a command can be run, and what came of it."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ stolen: its neighbours share caches, clock and hyper-threads. The work is done b
 not by the stack, where somebody could slow a reference down to lower the bar.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Ssh: the connection into the lab VM, to its kernel and to the Docker in it. It dies with us."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shlex

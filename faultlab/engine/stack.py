@@ -3,8 +3,6 @@
 A stack is known by its labels alone: nothing here reads a state file.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial

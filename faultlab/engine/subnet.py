@@ -3,8 +3,6 @@
 So a lab never collides with an office or VPN network, and several labs can be up at once.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import struct

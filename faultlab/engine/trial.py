@@ -1,7 +1,5 @@
 """Trial: which abilities of a kernel the labs can have here, found by trying each one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from faultlab.engine.contract import Engine

@@ -3,8 +3,6 @@
 The command runs as root in a machine that is thrown away; it can do it when the exit code is 0.
 """
 
-from __future__ import annotations
-
 ABILITIES: dict[str, str] = {
     "net-sysctl": "sysctl -w net.core.somaxconn=4096",
     "iptables-statistic": (

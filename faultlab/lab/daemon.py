@@ -3,8 +3,6 @@
 How it is built and when it is well is in its Dockerfile. No image changes with these facts.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal

@@ -5,8 +5,6 @@ built again and a changed one always is. `vm` is not a container image and is le
 of a tool goes by the path of its folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from functools import cache

@@ -1,7 +1,5 @@
 """Limits: what a value must be, as a number or as a multiple of the value of the healthy phase."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

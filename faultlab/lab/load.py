@@ -3,8 +3,6 @@
 A mistake in a folder is told in one line with file, key and what was expected, and exits with 2.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@
 is the limit without the fault, `bad` the one with it, which a control does not have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter

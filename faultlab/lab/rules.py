@@ -4,8 +4,6 @@ Everything that is not listed here is refused: `privileged`, `ports`, host names
 a network that is not internal, and whatever Compose may learn to do tomorrow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

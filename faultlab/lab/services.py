@@ -4,8 +4,6 @@
 `Plan.documents` adds those, so that an overlay cannot forget the labels that clean-up relies on.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import re

@@ -1,7 +1,5 @@
 """The words of a diagnosis: causes, components and resources."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.lab import load as labs

@@ -1,7 +1,5 @@
 """Hints: the ladder of a lab that is up, one rung at a time. It has to be quick."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Learner: the commands of one person at one lab, from start to debrief."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The stack, its labels and its run are called `mystery`, so nothing in reach says
 the run's record on the host does. Controls are drawn, too: "nothing is wrong" is an answer.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Each lab is a command of its own, `faultlab start LAB`; what makes load takes turns (lock.turn).
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import subprocess

@@ -4,8 +4,6 @@ The picture is drawn by flamegraph.pl, the original, which Debian ships with Dev
 missing from it is said, with the reason, because a picture looks complete.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import shlex

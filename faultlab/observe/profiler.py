@@ -6,8 +6,6 @@ the VM it samples the whole kernel: interrupts and kernel threads too. What belo
 machine nor to the kernel (Docker, the load) is left out.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Which ones those are was measured when the lab was started: the lines of its tim
 most between the healthy and the faulty phase.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

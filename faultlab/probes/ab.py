@@ -4,8 +4,6 @@ wrk starts its clock when a connection is open; a visitor whose SYN has to be re
 second does not show in its percentiles. ab's clock includes the connect.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

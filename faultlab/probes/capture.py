@@ -1,7 +1,5 @@
 """Probe: the maximum segment size that a server announces, seen by tcpdump. Source: tcpdump(8)."""
 
-from __future__ import annotations
-
 import re
 
 from faultlab.engine.shell import Shell

@@ -1,7 +1,5 @@
 """Probe: the connection tracking table of a machine's network namespace. Source: conntrack(8)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

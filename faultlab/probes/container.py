@@ -1,7 +1,5 @@
 """Probe: how a daemon's container is doing, as `docker inspect` tells."""
 
-from __future__ import annotations
-
 import time
 
 from faultlab.engine.contract import Machine, State

@@ -1,7 +1,5 @@
 """Probe: one page, fetched by curl. Source: curl(1), `--write-out %{json}`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell, json_of

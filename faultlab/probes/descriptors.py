@@ -4,8 +4,6 @@ Daemons share their machine's process ids, so the machine sees theirs. The shell
 itself: a `ls` for each process would take longer than all the rest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell

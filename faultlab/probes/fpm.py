@@ -1,7 +1,5 @@
 """Probe: PHP-FPM's own status page. Source: PHP manual, "FPM Status Page"."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell, json_of

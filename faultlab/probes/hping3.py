@@ -4,8 +4,6 @@ Each SYN goes out once: the client's kernel does not know of it and never repeat
 answer is the server's own repeat of its SYN-ACK, one second later. Source: hping3(8).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

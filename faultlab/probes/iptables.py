@@ -1,7 +1,5 @@
 """Probe: packet filter rules and their counters, by iptables. Source: iptables(8), `-nvxL`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell

@@ -3,8 +3,6 @@
 Run in the daemon's container: what a machine has under these names calls the same tools.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

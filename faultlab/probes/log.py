@@ -1,7 +1,5 @@
 """Probe: how often a daemon's log, or the kernel's, says something, by grep and dmesg."""
 
-from __future__ import annotations
-
 import shlex
 
 from faultlab.engine.shell import Shell

@@ -6,8 +6,6 @@ should slow it down, has no effect (1.1.4 divides whole numbers), so it always a
 is answered.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Probe: clients that send a query again and again, by mysqlslap. Source: mysqlslap(1)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Probe: the kernel's network counters of a machine, by nstat. Source: nstat(8)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Probe: echo requests, by ping. Source: ping(8). What is lost of them is lost below TCP."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

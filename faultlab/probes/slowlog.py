@@ -1,7 +1,5 @@
 """Probe: the slow query log as pt-query-digest sums it up. Source: pt-query-digest(1)."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ TIME-WAIT can be taken again when tcp_tw_reuse allows it (2: on the loopback onl
 second old. Source: the kernel's networking/ip-sysctl.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 This look changes what it looks at: the daemon is restarted, as each deployment does.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -4,8 +4,6 @@ Each visit has a connection of its own and offers the session of the visit befor
 page to read (`-www`): in TLS 1.3 the session comes after the handshake, with the page.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ Scripts: `json` asks for one page again and again; `booking` books a table with 
 A request that takes longer than `timeout` counts as a time-out and not in the percentiles.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Catalogue: every lab in a line, as a table for a person, for a program, and for the README."""
 
-from __future__ import annotations
-
 import textwrap
 
 from faultlab.core import paths, text

@@ -1,7 +1,5 @@
 """Comparison: a measured value beside that of a document, or beside the limits of a check."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

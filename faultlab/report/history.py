@@ -1,7 +1,5 @@
 """Story: a recorded run as people tell it: what happened when, and what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Index: every lab with its recorded runs on one page: verdicts, flakes, figures, evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

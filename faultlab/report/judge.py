@@ -1,7 +1,5 @@
 """Judge: a recorded run, judged once more by today's check of its lab. It needs no engine."""
 
-from __future__ import annotations
-
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator

@@ -4,8 +4,6 @@ The labs of such cases have stacks of their own, so not their values but their r
 the document's: what all steps up to here gain, against the first value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate

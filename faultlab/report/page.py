@@ -3,8 +3,6 @@
 Its content comes from `run.json`, the timeline and the pictures in the run's folder.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

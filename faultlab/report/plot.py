@@ -5,8 +5,6 @@ the first of which is the load. Each other number becomes a panel, and each phas
 in it, so that a lab that measures a sweep has its picture without another word.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

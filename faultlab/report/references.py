@@ -1,7 +1,5 @@
 """References: figures of recorded runs beside those of the documents, and beside the limits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """The page about references: for a person in 80 columns, as Markdown, for a program."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Traffic: a lab's own load, one look of its check after the other, while something else looks."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -5,8 +5,6 @@ itself, as `class TestConntrack(Contract)`. An assertion that fails is `fail`; a
 goes wrong is `unknown`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from types import ModuleType

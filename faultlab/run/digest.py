@@ -4,8 +4,6 @@ A Python file counts by its meaning: comments, docstrings, line breaks, where it
 the sentences of a check for learners change nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Inject: carry out the steps of a lab (fault, fix, …). It changes, it never judges."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

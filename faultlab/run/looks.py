@@ -1,7 +1,5 @@
 """Looks: readings of a stack that is up, taken again when they prove nothing."""
 
-from __future__ import annotations
-
 import time
 from contextlib import nullcontext
 from dataclasses import replace

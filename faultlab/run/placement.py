@@ -1,7 +1,5 @@
 """Placement: which engine a lab runs on, and which one has it. No other module decides that."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal

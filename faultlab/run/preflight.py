@@ -1,7 +1,5 @@
 """Preflight: what this machine can run. It brings a stack up and tries, it does not guess."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 

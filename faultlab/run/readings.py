@@ -3,8 +3,6 @@
 It needs the record and the check, no engine: a run that is over is judged like one that is up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from typing import Any

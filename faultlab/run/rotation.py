@@ -5,8 +5,6 @@ further orders of a fix, the late look at a healthy stack and the slow tests of 
 turns: the number of the commit says which are next.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

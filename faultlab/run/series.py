@@ -4,8 +4,6 @@ Counters become rates between two samples of the same machine; a counter that fe
 and so has no rate there. A line that is 0 all the time has nothing to show and is left out.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections import defaultdict

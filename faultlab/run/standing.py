@@ -1,7 +1,5 @@
 """Standing: a stack that is up in a phase of its lab for as long as somebody needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -7,8 +7,6 @@ comes: `timeline.jsonl` in the run's folder, a line a machine and sample. A run 
 its samples; the helpers carry the stack's label and go with it, or end by themselves.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

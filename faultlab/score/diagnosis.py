@@ -3,8 +3,6 @@
 Nothing here knows which lab the tool was looking at.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Each look is a fresh stack in one phase, proven by the lab's own check; then its
 tools look, side by side, without a word from us of what they are looking at.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

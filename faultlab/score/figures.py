@@ -1,7 +1,5 @@
 """Figures: what the trials say of each tool: what it caught, named, missed and cried about."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

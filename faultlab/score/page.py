@@ -3,8 +3,6 @@
 It lies in `runs/`, beside the runs whose reports it links to.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

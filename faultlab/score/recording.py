@@ -5,8 +5,6 @@ and after the lab's own look, its logs, and the packets in between. Tools that r
 examined on it, and people look at it, where the lab itself cannot run.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

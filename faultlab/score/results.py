@@ -4,8 +4,6 @@ A trial that is in the file is not made again, unless its tool or its lab has ch
 a score that was interrupted goes on where it was, and two halves are one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Scorecard: the figures of a score, for a person, as Markdown, for a program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Case: one lab, once: its contract, judged by pytest in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@ A limit that is a multiple of the healthy value is judged as a ratio, and so the
 between logarithms; where a value is 0 there is none, and it is taken between the ratios themselves.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

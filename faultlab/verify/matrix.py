@@ -5,8 +5,6 @@ That must happen in its own lab, and elsewhere only where `twins` says so: a com
 parts there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

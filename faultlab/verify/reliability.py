@@ -3,8 +3,6 @@
 Everything is made from walks that were recorded; nothing is measured here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

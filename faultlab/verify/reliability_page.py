@@ -1,7 +1,5 @@
 """The page about reliability: for a person in 80 columns, as Markdown, for a program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The files are written after every case, so that a later failure loses nothing.
 """
 
-from __future__ import annotations
-
 import threading
 import xml.etree.ElementTree as ET
 from collections import Counter

@@ -7,8 +7,6 @@ that begin with a prompt (`web# …`, `$ …`) are run; the lines below them are
 of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab in the VM.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

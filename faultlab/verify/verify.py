@@ -3,8 +3,6 @@
 A verify that was cut off goes on from its JSON file.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

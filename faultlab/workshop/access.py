@@ -4,8 +4,6 @@ A link carries a token of 256 bits; the browser that opens it gets a cookie with
 compared in constant time, are valid for some hours, and can be replaced, which ends the old one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Actions: the buttons of a participant, and those of the trainer for one seat and for all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Address: where a class listens, and the names by which its pages may be asked for."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """Connections: how many each address may have, and how long one may ask for nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import asyncio.constants
 import resource

@@ -1,7 +1,5 @@
 """Export: what a class has done, for a table, for a program, and to look at."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Folder: `classes/NAME/`, where a class keeps its journal, its tokens and its certificate."""
 
-from __future__ import annotations
-
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Guard: every request passes it, by its host, its origin and its token, and not too often."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

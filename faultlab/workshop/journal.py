@@ -4,8 +4,6 @@ A server that is killed loses nothing that anybody was told; a line that was cut
 nobody, and is dropped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Page: the HTML pages of a class, and its results as a file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Processes: commands of the command line that run for a class, each in a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

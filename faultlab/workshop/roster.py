@@ -4,8 +4,6 @@ Each seat has turns, one a lab: waiting, starting, red (the fault is there), gre
 (given up, or out of time), failed (it could not be started).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache

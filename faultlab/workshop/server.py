@@ -1,7 +1,5 @@
 """Server: it listens, and serves the site of a class until Ctrl-C or the end of the class."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Session: in a class that is going on, seats start, check, answer, give up and move on."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import sys

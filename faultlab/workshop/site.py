@@ -1,7 +1,5 @@
 """Site: the routes of a class over HTTP and WebSockets, and its clock."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Slots: how many labs of a class may be measured at a time, and which of them is next."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 from collections.abc import AsyncIterator

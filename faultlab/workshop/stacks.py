@@ -1,7 +1,5 @@
 """Stacks: each seat has a stack of its own, which the command line starts, checks and removes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

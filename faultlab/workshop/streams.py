@@ -1,7 +1,5 @@
 """Streams: server-sent events, by which a page gets its whole view whenever something changes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

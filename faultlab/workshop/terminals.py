@@ -1,7 +1,5 @@
 """Terminals: the terminals that are open in browsers, and the reasons for which they end."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from functools import partial

@@ -5,8 +5,6 @@ goes back as bytes. Anything else ends the connection. When the page goes, the s
 with it what it left in the foreground, as when a real terminal is closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

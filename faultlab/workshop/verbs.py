@@ -1,7 +1,5 @@
 """Verbs: the commands `faultlab class start`, `status`, `end` and `export`."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A seat's view says nothing of its lab before the debrief is open; the trainer's 
 projector's never, and it has numbers in place of names.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

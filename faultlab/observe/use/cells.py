@@ -1,7 +1,5 @@
 """Cells: a row of a USE table, and how its values are written in few letters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar

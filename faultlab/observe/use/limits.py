@@ -7,8 +7,6 @@ Never marked: a processor that is busy without a quota, for the lab's load share
 victims; closed connections that no TIME-WAIT was kept for, since the client is set up that way.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from faultlab.observe.use.cells import Part, Row

@@ -3,8 +3,6 @@
 Interfaces, TCP, listeners, ports, connection tracking, packet filter, open files; see rows.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from faultlab.observe.use.cells import (

@@ -5,8 +5,6 @@ containers' own values where /proc would tell the host's. Counters are differenc
 interval; queues are the longer of the two looks. Nothing here says what is too much: limits.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from faultlab.engine.contract import State

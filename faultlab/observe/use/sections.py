@@ -3,8 +3,6 @@
 A container is entered once however much is read in it: an exec costs more than the reading.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

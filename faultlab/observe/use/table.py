@@ -3,8 +3,6 @@
 It only reads: one shell command in each machine and daemon, all at the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
