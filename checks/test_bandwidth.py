@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import failing, grows, rate
@@ -13,6 +14,7 @@ from faultlab.run.readings import FAULTY, Measured
 
 # Connections: the fewest and the most of the document of origin.
 CROWDS = (16, 768)
+STORED = r"set asked 0 60 5\r\nhello\r\nget asked\r\nquit\r\n"
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     cache, daemon = stack["cache"], stack["memcached"]
     seconds = stack.pace.seconds(1)
     link_before, cpu_before = interface.read(cache).link, cgroup.read(daemon).time
-    load = memcaslap.load(stack["client"], "cache", connections=connections, seconds=seconds)
+    load = memcaslap.load(stack.user(), "cache", connections=connections, seconds=seconds)
     link_after, cpu_after = interface.read(cache).link, cgroup.read(daemon).time
     point = Point(
         connections=connections,
@@ -119,6 +121,7 @@ CHECK = Check(
             "cache", "tc -s qdisc show dev eth0"
         ),
     ),
+    asks=(said("the cache", f"printf '{STORED}' | nc -w 3 cache 11211"),),
 )
 
 

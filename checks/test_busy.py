@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
@@ -27,7 +28,7 @@ def look(stack: Stack) -> Look:
     """Six users a processor, who click without a pause, keep them all busy."""
     users = 6 * int(stack["web"].must("nproc"))
     before = host.processors(stack["web"])
-    load = wrk.load(stack["client"], "http://web/index.php", connections=users, seconds=1)
+    load = wrk.load(stack.user(), "http://web/index.php", connections=users, seconds=1)
     return Look(load, before, host.processors(stack["web"]))
 
 
@@ -48,4 +49,5 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
+    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
 )

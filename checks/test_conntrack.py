@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import grows, rate
@@ -40,14 +41,14 @@ def look(stack: Stack) -> Look:
     url = f"http://{stack['web'].must('hostname -i').strip()}/"
     with ThreadPoolExecutor() as pool:
         peak = pool.submit(conntrack.peak, stack["web"], seconds)
-        visits = ab.visits(stack["client"], url, visitors=1000, seconds=seconds)
+        visits = ab.visits(stack.user(), url, visitors=1000, seconds=seconds)
         return Look(visits, peak.result())
 
 
 def inspect(stack: Stack) -> Inspection:
     """Count the lines of the kernel's log, and the client's drops."""
     return Inspection(
-        log.kernel_count(stack.shell("kernel"), conntrack.FULL), conntrack.read(stack["client"])
+        log.kernel_count(stack.shell("kernel"), conntrack.FULL), conntrack.read(stack.user())
     )
 
 
@@ -71,6 +72,7 @@ CHECK = Check(
             "packets",
         ).seen("client", "conntrack -S"),
     ),
+    asks=(page("http://web/"),),
 )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, exactly
 from faultlab.lab.measures import delay, ends, steady
@@ -27,7 +28,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Restart Tomcat, and knock until the shop is back."""
-    return Look(startup.measure(stack["tomcat"], stack["client"], "http://app:8080/", LONGEST))
+    return Look(startup.measure(stack["tomcat"], stack.user(), "http://app:8080/", LONGEST))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -54,4 +55,5 @@ CHECK = Check(
             at_least(150),
         ).seen("tomcat", "cat /sys/fs/cgroup/cpu/cpu.stat"),
     ),
+    asks=(page("http://app:8080/", times=5, seconds=10),),
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, grows, rate
@@ -29,7 +30,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Two seconds of guests."""
-    client, seconds = stack["client"], stack.pace.seconds(2)
+    client, seconds = stack.user(), stack.pace.seconds(2)
     load = wrk.load(client, PAGE, connections=80, seconds=seconds, timeout=10, script="readers")
     return Look(load)
 
@@ -37,7 +38,7 @@ def look(stack: Stack) -> Look:
 def inspect(stack: Stack) -> Inspection:
     """Fetch the page once, and read the queue's counters."""
     return Inspection(
-        curl.get(stack["client"], PAGE, 10, gzip=True), interface.read(stack["web"]).qdisc
+        curl.get(stack.user(), PAGE, 10, gzip=True), interface.read(stack["web"]).qdisc
     )
 
 
@@ -58,4 +59,5 @@ CHECK = Check(
             "web", "tc -s qdisc show dev eth0"
         ),
     ),
+    asks=(page(PAGE, times=2, seconds=20),),
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_most
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
@@ -20,7 +21,7 @@ class Look:
 
 def look(stack: Stack) -> Look:
     """Knock, fetch, then twenty users for a second."""
-    client = stack["client"]
+    client = stack.user()
     return Look(
         hping3.syn(client, "web", count=40, gap=0.01),
         curl.get(client, "http://web/"),
@@ -48,4 +49,5 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
+    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
 )

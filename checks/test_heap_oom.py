@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from faultlab.engine.contract import State
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends
 from faultlab.probes import cgroup, container, curl, jvm
 
 VISITS = 200  # of 4 MB each: more than the container has, and no more than Java may keep
+BASKET = "http://app:8080/basket.jsp?kb={n}"
 PAGE = "http://app:8080/basket.jsp?kb=4096"
 KILLED = 128 + 9
 
@@ -38,7 +40,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Let the customers come, until they are through or a minute is over."""
-    served = curl.one_by_one(stack["client"], PAGE, count=VISITS, max_time=10, seconds=60)
+    served = curl.one_by_one(stack.user(), PAGE, count=VISITS, max_time=10, seconds=60)
     wait = 5 if served < VISITS else 0
     return Look(served, container.settled(stack["tomcat"], wait))
 
@@ -78,4 +80,5 @@ CHECK = Check(
         ).seen("tomcat", "docker inspect -f '{{.State.Status}} {{.State.OOMKilled}}' …-tomcat"),
     ),
     may_stop=("tomcat",),
+    asks=(page(BASKET, times=5, most=200, changes="and [0-9]+ articles", seconds=10),),
 )

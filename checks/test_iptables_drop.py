@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
@@ -25,7 +26,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Eighty SYNs: with 51% lost, fewer than 20 lost are less likely than one in a million."""
-    return Look(hping3.syn(stack["client"], "web", count=80, gap=0.025))
+    return Look(hping3.syn(stack.user(), "web", count=80, gap=0.025))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -52,4 +53,5 @@ CHECK = Check(
         ),
     ),
     evidence=(dropped("INPUT"), dropped("OUTPUT")),
+    asks=(page("http://web/"),),
 )

@@ -1,6 +1,7 @@
 """latent: the sysctl is far too small, and no socket has it: the queues are as long as before."""
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import ab
@@ -9,7 +10,7 @@ from faultlab.probes import ab
 def look(stack: Stack) -> ab.Look:
     """Two seconds of the visitors who meet a short accept queue at once."""
     seconds = stack.pace.seconds(2)
-    return ab.Look(ab.visits(stack["client"], "http://web/", visitors=400, seconds=seconds))
+    return ab.Look(ab.visits(stack.user(), "http://web/", visitors=400, seconds=seconds))
 
 
 CHECK = Check(
@@ -29,4 +30,5 @@ CHECK = Check(
             "Far fewer visitors get their page than before.",
         ),
     ),
+    asks=(page("http://web/"),),
 )

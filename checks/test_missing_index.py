@@ -1,9 +1,10 @@
 """missing-index: no index on orders, so each booking reads all 52,219 of them."""
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import RESTAURANT, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import delay, ends, failing, rate
+from faultlab.lab.measures import delay, ends, failing, kept, rate
 from faultlab.probes import mysql, wrk
 
 TAKEN = """SELECT t.number FROM booking.orders o JOIN booking.tables t ON t.id = o.table_id
@@ -12,9 +13,9 @@ AND o.dining_time > '10:00' AND o.dining_time < '14:00'"""
 FROM_ORDERS = "FROM `orders`"  # as performance_schema writes it
 
 
-def look(stack: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Booked:
     """Eight partners book tables for a second."""
-    return wrk.Look(wrk.bookings(stack["client"], connections=8, seconds=stack.pace.seconds(1)))
+    return wrk.booked(stack.user(), connections=8, seconds=stack.pace.seconds(1))
 
 
 def inspect(stack: Stack) -> mysql.Asked:
@@ -31,6 +32,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
+        kept(),
         rate("bookings", "load.good_per_second", good=0.7, bad=0.5).says(
             "Partners get about as many bookings through as before.",
             "Partners get fewer bookings through than before.",
@@ -48,4 +50,5 @@ CHECK = Check(
             "rows of orders that the plan reads", lambda now: now.plan.rows("o"), at_least(25_000)
         ).seen("db", "mysql booking -e 'EXPLAIN SELECT … FROM orders o JOIN tables t …'"),
     ),
+    asks=(page(RESTAURANT, times=4, most=50, seconds=10),),
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, grows, steady
@@ -29,12 +30,12 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Knock five times, then ask for the page."""
-    return Look(hping3.syn(stack["client"], "web"), curl.get(stack["client"], "http://web/"))
+    return Look(hping3.syn(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of web's interface, and one SYN-ACK."""
-    return Inspection(interface.read(stack["web"]), capture.announced_mss(stack["client"], "web"))
+    return Inspection(interface.read(stack["web"]), capture.announced_mss(stack.user(), "web"))
 
 
 CHECK = Check(
@@ -62,4 +63,5 @@ CHECK = Check(
             "bytes",
         ).seen("client", "tcpdump -nn -i eth0 'tcp[tcpflags] & tcp-syn != 0'"),
     ),
+    asks=(page("http://web/"),),
 )

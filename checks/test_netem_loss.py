@@ -5,6 +5,7 @@ from math import sqrt
 from statistics import NormalDist
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
@@ -36,8 +37,8 @@ def look(stack: Stack) -> Look:
     no new connection. After 15,000 of them one SYN in twelve was not answered, without any loss.
     """
     return Look(
-        hping3.syn(stack["client"], "web", count=160, gap=0.0125),
-        ab.visits(stack["client"], "http://web/", visitors=5, seconds=8, most=400),
+        hping3.syn(stack.user(), "web", count=160, gap=0.0125),
+        ab.visits(stack.user(), "http://web/", visitors=5, seconds=8, most=400),
     )
 
 
@@ -74,6 +75,7 @@ CHECK = Check(
             unit="packets",
         ).seen("web", "tc -s qdisc show dev eth0"),
     ),
+    asks=(page("http://web/"),),
 )
 
 

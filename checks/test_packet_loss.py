@@ -7,6 +7,7 @@ TCP; what port 80 loses on top of that asks for the port; what still never comes
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
@@ -45,7 +46,7 @@ def look(stack: Stack) -> Look:
     With both losses a page comes within 6 s two times in three: that none of twelve does is a one
     in 300,000.
     """
-    client = stack["client"]
+    client = stack.user()
     return Look(
         ping.echoes(client, "web", count=400, gap=0.005),
         hping3.syn(client, "web", count=400, gap=0.005),
@@ -100,4 +101,5 @@ CHECK = Check(
             "web drops what it receives on eth0", "eth0.rx_dropped", at_least(1), "packets", stage=3
         ).seen("web", "netstat -i"),
     ),
+    asks=(page("http://web/"),),
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import ends, grows, rate, share
@@ -25,7 +26,7 @@ def look(stack: Stack) -> wrk.Look:
 
     Four seconds of it, for the pool complains late.
     """
-    return wrk.Look(wrk.load(stack["client"], PAGE, connections=200, seconds=4, timeout=1))
+    return wrk.Look(wrk.load(stack.user(), PAGE, connections=200, seconds=4, timeout=1))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -54,4 +55,5 @@ CHECK = Check(
             "web", "curl -s http://127.0.0.1/status"
         ),
     ),
+    asks=(page(PAGE + "?restaurants=2", times=10, changes='"tables":[0-9]+'),),
 )

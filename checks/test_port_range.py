@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import grows, rate, share
@@ -22,7 +23,7 @@ def look(stack: Stack) -> wrk.Look:
     """A thousand users of a page that PHP makes, for a second, over kept-alive connections."""
     users, seconds = stack.pace.connections(1000), stack.pace.seconds(1)
     page = "http://web/index.php"
-    return wrk.Look(wrk.load(stack["client"], page, connections=users, seconds=seconds))
+    return wrk.Look(wrk.load(stack.user(), page, connections=users, seconds=seconds))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -46,4 +47,5 @@ CHECK = Check(
             "web", f"grep -c '{COMPLAINT}' {log.NGINX_ERROR}"
         ),
     ),
+    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
 )

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, rate
 from faultlab.probes import ab, cgroup, mysql, wrk
 
+POPULAR = "http://app:8080/popular.jsp?month={n}"
 PAGE = "'http://app:8080/popular.jsp?month=5'"
 ASKED, HITS = "Com_select", "Qcache_hits"
 WRITTEN = ("Com_insert", "Com_update", "Com_delete")
@@ -35,7 +37,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """A second of pages, after some that Java compiles the page with."""
-    client, seconds = stack["client"], stack.pace.seconds(1)
+    client, seconds = stack.user(), stack.pace.seconds(1)
     ab.warm(client, PAGE, visitors=8, requests=200, seconds=1)
     before = cgroup.read(stack["mysql"]).cpu
     load = wrk.load(client, PAGE, connections=8, seconds=seconds, timeout=20)
@@ -76,4 +78,5 @@ CHECK = Check(
             "db", "mysql -e \"SHOW GLOBAL STATUS WHERE Variable_name RLIKE 'Qcache_hits|Com_'\""
         ),
     ),
+    asks=(page(POPULAR, times=3, most=12, changes="[0-9]+", seconds=20),),
 )

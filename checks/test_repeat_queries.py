@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import RESTAURANT, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import delay, failing, rate
+from faultlab.lab.measures import delay, failing, kept, rate
 from faultlab.probes import mysql, wrk
 
 ASKED, BOOKED = "Com_select", "Com_insert"
@@ -18,11 +19,9 @@ class Inspection:
     counters: dict[str, int]
 
 
-def look(stack: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Booked:
     """Eight partners book tables for a second, two times, of which the better one counts."""
-    return wrk.Look(
-        wrk.bookings_warm(stack["client"], connections=8, seconds=stack.pace.seconds(1))
-    )
+    return wrk.booked(stack.user(), connections=8, seconds=stack.pace.seconds(1))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -43,6 +42,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
+        kept(),
         rate("bookings", "load.good_per_second", good=0.6, bad=0.45).says(
             "Partners get about as many bookings through as before.",
             "Partners get fewer bookings through than before.",
@@ -57,4 +57,5 @@ CHECK = Check(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\""
         ),
     ),
+    asks=(page(RESTAURANT, times=4, most=50, seconds=10),),
 )

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import RESTAURANT, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import failing, rate
+from faultlab.lab.measures import failing, kept, rate
 from faultlab.probes import cgroup, wrk
 
 
@@ -17,15 +18,13 @@ class Inspection:
     web_2: cgroup.Cgroup
 
 
-def look(stack: Stack) -> wrk.Look:
+def look(stack: Stack) -> wrk.Booked:
     """A partner that books tables, eight orders at a time: they keep both machines full anywhere.
 
     A worker that its quota stops in the middle of an order holds locks, and everybody waits for it:
     seconds side by side differ, and the better one counts.
     """
-    return wrk.Look(
-        wrk.bookings_warm(stack["client"], connections=8, seconds=stack.pace.seconds(1))
-    )
+    return wrk.booked(stack.user(), connections=8, seconds=stack.pace.seconds(1))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -43,6 +42,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
+        kept(),
         rate("bookings", "load.good_per_second", good=0.78, bad=0.62).says(
             "Partners get about as many bookings through as before.",
             "Partners get fewer bookings through than before.",
@@ -57,4 +57,5 @@ CHECK = Check(
             unit="%",
         ).seen("php-fpm", "grep -s . /sys/fs/cgroup/cpu/cpuacct.usage /sys/fs/cgroup/cpu.stat"),
     ),
+    asks=(page(RESTAURANT, times=4, most=50, seconds=20),),
 )

@@ -1,11 +1,14 @@
 """slow-join: the price of the day is joined without an index on the part."""
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, failing, rate
 from faultlab.probes import ab, mysql, wrk
 
+ACCOUNT = "http://app:8080/account.jsp?customer={n}"
+CUSTOMERS = 1000
 PAGE = "'http://app:8080/account.jsp?customer=7'"
 BOUGHT = """SELECT p.p_name, l.l_quantity, l.l_quantity * h.h_price AS paid FROM warehouse.orders o
 JOIN warehouse.lineitem l ON l.l_orderkey = o.o_orderkey
@@ -18,7 +21,7 @@ PRICES = "`price_history`"
 
 def look(stack: Stack) -> wrk.Look:
     """Four customers look at what they have bought, after some that Java compiles the page with."""
-    client, seconds = stack["client"], stack.pace.seconds(1)
+    client, seconds = stack.user(), stack.pace.seconds(1)
     ab.warm(client, PAGE, visitors=4, requests=100, seconds=1)
     return wrk.Look(wrk.load(client, PAGE, connections=4, seconds=seconds, timeout=20))
 
@@ -53,4 +56,5 @@ CHECK = Check(
             "range checked for each record", lambda now: int(now.plan.range_checked), at_least(1)
         ).seen("db", "mysql -e 'EXPLAIN SELECT … JOIN warehouse.price_history …'"),
     ),
+    asks=(page(ACCOUNT, times=4, most=CUSTOMERS, seconds=20),),
 )

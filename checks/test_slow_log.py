@@ -4,10 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.probes import ab, log, mysql, slowlog, wrk
 
+POPULAR = "http://app:8080/popular.jsp?month={n}"
 PAGE = "http://app:8080/popular.jsp?month=5"
 # A partner fetches its orders, one by one: it works between them, and holds nobody up.
 EXPORT = "SELECT id, guest_name, SLEEP(0.011) FROM booking.orders WHERE token_id = 7 LIMIT 1000"
@@ -57,7 +59,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Eleven seconds of visitors, beside them the export and the job; then sum the log up."""
-    client, db = stack["client"], stack["db"]
+    client, db = stack.user(), stack["db"]
     ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=1)
     start, before = slowlog.size(db), mysql.statements(db)
     with ThreadPoolExecutor(1) as pool:
@@ -112,4 +114,5 @@ CHECK = Check(
             "db", "mysqladmin status; grep -c Query_time /var/log/mysql/slow.log"
         ),
     ),
+    asks=(page(POPULAR, times=3, most=12, seconds=20),),
 )

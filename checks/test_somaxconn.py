@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.lab.measures import delay, ends, grows, share, steady
@@ -22,7 +23,7 @@ class Inspection:
 def look(stack: Stack) -> ab.Look:
     """Two seconds of four hundred visitors at a time, each with a connection of its own."""
     seconds = stack.pace.seconds(2)
-    return ab.Look(ab.visits(stack["client"], "http://web/", visitors=400, seconds=seconds))
+    return ab.Look(ab.visits(stack.user(), "http://web/", visitors=400, seconds=seconds))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -59,4 +60,5 @@ CHECK = Check(
             at_most(10),
         ).seen("web", "ss -ltn"),
     ),
+    asks=(page("http://web/"),),
 )

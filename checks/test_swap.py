@@ -4,12 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import delay, ends, grows, rate
 from faultlab.probes import ab, host, wrk
 
 PORTS = (8080, 8081)
+BASKET = "basket.jsp?kb={n}"
 PAGE = "basket.jsp?kb=1024"
 WARM = 1000  # baskets, until Java has compiled what is used and has been through its heap
 WARM_SECONDS = 30  # at most: a host that swaps does not get so far
@@ -50,11 +52,11 @@ def look(stack: Stack) -> Look:
 
     def warm(port: int) -> None:
         url = f"'http://app:{port}/{PAGE}'"
-        ab.warm(stack["client"], url, visitors=4, requests=WARM, seconds=WARM_SECONDS)
+        ab.warm(stack.user(), url, visitors=4, requests=WARM, seconds=WARM_SECONDS)
 
     def load(port: int) -> wrk.Load:
         url = f"'http://app:{port}/{PAGE}'"
-        return wrk.load(stack["client"], url, connections=4, seconds=SECONDS, timeout=TIMEOUT)
+        return wrk.load(stack.user(), url, connections=4, seconds=SECONDS, timeout=TIMEOUT)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(warm, PORTS))
@@ -86,6 +88,18 @@ CHECK = Check(
         ),
         ends("available memory", "memory.available_percent", at_most(15), "%").seen(
             "app", "free -m"
+        ),
+    ),
+    asks=(
+        *(
+            page(
+                f"http://app:{port}/{BASKET}",
+                times=4,
+                most=200,
+                changes="and [0-9]+ art",
+                seconds=10,
+            )
+            for port in PORTS
         ),
     ),
 )

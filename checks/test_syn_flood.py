@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.lab.measures import grows, steady
@@ -43,9 +44,9 @@ def look(stack: Stack) -> Look:
     """Let the crowd come for five seconds, and twelve visitors in the middle of it."""
     seconds = stack.pace.seconds(5)
     with ThreadPoolExecutor() as pool:
-        crowd = pool.submit(hping3.flood, stack["crowd"], "web", seconds=seconds)
-        interface.wait_sent(stack["crowd"], packets=1500, seconds=seconds)
-        pages = curl.arriving(stack["client"], "http://web/", tries=PAGES, max_time=3)
+        crowd = pool.submit(hping3.flood, stack.user("crowd"), "web", seconds=seconds)
+        interface.wait_sent(stack.user("crowd"), packets=1500, seconds=seconds)
+        pages = curl.arriving(stack.user(), "http://web/", tries=PAGES, max_time=3)
         half_open = sockets.half_open(stack["web"], 80)
         return Look(pages, half_open, crowd.result())
 
@@ -53,7 +54,7 @@ def look(stack: Stack) -> Look:
 def inspect(stack: Stack) -> Inspection:
     """Count what web dropped, and how often a user's kernel had to knock again."""
     return Inspection(
-        nstat.read(stack["web"], [DROPS, OVERFLOWS]), nstat.read(stack["client"], [REPEATS])
+        nstat.read(stack["web"], [DROPS, OVERFLOWS]), nstat.read(stack.user(), [REPEATS])
     )
 
 
@@ -84,6 +85,7 @@ CHECK = Check(
             "client", f"nstat -az {REPEATS}"
         ),
     ),
+    asks=(page("http://web/"),),
 )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import rate
@@ -11,6 +12,8 @@ from faultlab.probes import mysql, mysqlslap
 
 CREATED = "Created_tmp_disk_tables"
 ASKED = "Com_select"
+
+REPORT = "/tmp/report.sql"  # in the user's container, copied from client
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """As many as nearly a second is filled with, after some that fetch the rows into memory."""
+    text = stack["client"].must("cat /srv/report.sql")
+    stack.user().must(f"cat >{REPORT} <<'_end_'\n{text}\n_end_")
     reports(stack, 8)
     loads: list[mysqlslap.Load] = []
     recording = profiler.during(stack, lambda: loads.append(reports(stack, 80)))
@@ -42,10 +47,10 @@ def look(stack: Stack) -> Look:
 def reports(stack: Stack, queries: int) -> mysqlslap.Load:
     """Let four clerks ask for so many."""
     return mysqlslap.load(
-        stack["client"],
+        stack.user(),
         host="db",
         schema="warehouse",
-        file="/srv/report.sql",
+        file=REPORT,
         clients=4,
         queries=queries,
         most=120,
@@ -82,4 +87,5 @@ CHECK = Check(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\""
         ),
     ),
+    asks=(said("the report", f"mysql -hdb -ushop -pshop warehouse <{REPORT}"),),
 )

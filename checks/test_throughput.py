@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.lab.measures import delay, ends, grows, rate, share
@@ -62,7 +63,7 @@ def look(stack: Stack) -> Look:
     counted, and the load keeps its connections: web keeps 8,192 closed ones at most
     (tcp_max_tw_buckets), and with those of too many visitors it would keep none to PHP-FPM.
     """
-    client, web = stack["client"], stack["web"]
+    client, web = stack.user(), stack["web"]
     web.run(_SETTLED, timeout=90)
     url = f"http://{web.must('hostname -i').strip()}"
     seconds = stack.pace.seconds(3)
@@ -176,6 +177,7 @@ CHECK = Check(
             "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),
+    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
 )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, rate
@@ -23,7 +24,7 @@ class Inspection:
 
 def look(stack: Stack) -> wrk.Look:
     """Two seconds of two hundred users, after as many as it takes to use up the ports."""
-    client, users = stack["client"], stack.pace.connections(200)
+    client, users = stack.user(), stack.pace.connections(200)
     wrk.load(client, PAGE, connections=users, seconds=stack.pace.seconds(6))
     return wrk.Look(wrk.load(client, PAGE, connections=users, seconds=stack.pace.seconds(2)))
 
@@ -57,4 +58,5 @@ CHECK = Check(
             "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),
+    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
 )

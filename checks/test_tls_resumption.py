@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import exactly
 from faultlab.lab.measures import delay, ends, rate, steady
@@ -44,7 +45,7 @@ def look(stack: Stack) -> Look:
 
     def visits(version: tls.Version, seconds: int) -> tls.Visits:
         seconds = stack.pace.seconds(seconds)
-        return tls.visits(stack["client"], "web", version, visitors=8, seconds=seconds)
+        return tls.visits(stack.user(), "web", version, visitors=8, seconds=seconds)
 
     older = visits("tls1_2", 1)
     before = cgroup.read(stack["nginx"]).cpu
@@ -54,7 +55,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Reconnect."""
-    return Inspection(tls.reused(stack["client"], "web"))
+    return Inspection(tls.reused(stack.user(), "web"))
 
 
 CHECK = Check(
@@ -80,4 +81,5 @@ CHECK = Check(
             "sessions reused in five reconnects", "reused", exactly(0)
         ).seen("client", "openssl s_client -connect web:443 -tls1_2 -reconnect"),
     ),
+    asks=(page("https://web/", times=10),),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import libvirt
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
 from faultlab.run import placement

@@ -13,18 +13,25 @@ from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.pace import Pace
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import KERNEL
+from faultlab.lab.services import CLIENT, USER
 
 _READY_SECONDS = 30
 
 
 class Stack(Mapping[str, Machine]):
-    """The machines of one stack, and after them its daemons, by their names."""
+    """The machines of one stack, and after them its daemons, by their names.
+
+    Beside a machine that makes load there is a user's: a container in its network alone, from which
+    a check looks. Nobody logs in there, and no process of the machine sees it: its files are ours.
+    """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine = engine
         self.name = name
         self.pace = Pace()
-        self._all = {machine.name: machine for machine in engine.machines(name)}
+        every = {machine.name: machine for machine in engine.machines(name)}
+        self._users = {name: every.pop(name) for name in [*every] if name.endswith(USER)}
+        self._all = every
 
     def __getitem__(self, name: str) -> Machine:
         """A machine or daemon. Raises CannotRun when it is not there any more."""
@@ -40,6 +47,13 @@ class Stack(Mapping[str, Machine]):
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def user(self, machine: str = CLIENT) -> Machine:
+        """Return the container from which the users of a machine act. Raises CannotRun."""
+        name = machine + USER
+        if name not in self._users or not self._users[name].state.running:
+            raise CannotRun(f"{name} is not there in {self.name}.", "faultlab status")
+        return self._users[name]
 
     @property
     def machines(self) -> list[Machine]:

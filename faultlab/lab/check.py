@@ -9,21 +9,18 @@ kinds that many labs have are in `measures`.
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.text import number
-from faultlab.lab.limits import Bound
+from faultlab.lab.asks import FAILED, Ask
+from faultlab.lab.limits import Bound, exactly
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -121,12 +118,14 @@ class Reading(Generic[L, W]):
     """One phase of a run as measured: the symptom, and an inspection before and after it if asked.
 
     `reference`: how fast this machine was around the look, as `faultlab.engine.speed` measures it.
+    `answers`: what the service said to each ask of the check; empty where it was not asked.
     """
 
     look: L
     before: W | None = None
     after: W | None = None
     reference: float | None = None
+    answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def speed(self, healthy: Reading[L, W]) -> float:
         """Return how many times as fast the machine was as in the healthy phase; 1: not known."""
@@ -162,14 +161,17 @@ class Finding:
 class Check(Generic[L, W]):
     """A lab's check, as its check file declares it.
 
-    `may_stop`: daemons whose end is part of the fault. `idle`, in a lab that mostly waits: tells
-    that a look at the stack as it is now makes no load, and that no other load can disturb it.
+    `asks`: what the service must answer as it did while all was healthy, so that no other page
+    passes for it. `may_stop`: daemons whose end is part of the fault. `idle`, in a lab that mostly
+    waits: tells that a look at the stack as it is now makes no load, and that no other load can
+    disturb it.
     """
 
     look: Callable[[Any], L]
     inspect: Callable[[Any], W]
     symptom: tuple[Measure[L], ...]
     evidence: tuple[Evidence[W], ...] = ()
+    asks: tuple[Ask, ...] = ()
     may_stop: tuple[str, ...] = ()
     idle: Callable[[Any], bool] | None = None
 
@@ -188,7 +190,8 @@ class Check(Generic[L, W]):
 
     def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether it looks as it should: then every finding holds."""
-        return [_find(m, m.good, now, healthy) for m in self.symptom]
+        found = [_find(m, m.good, now, healthy) for m in self.symptom]
+        return found + [_answered(name, now, healthy) for name in now.answers]
 
     def bad(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether the symptom shows: then every finding holds."""
@@ -239,6 +242,7 @@ class Check(Generic[L, W]):
                 inspection.validate_python(stored["before"]),
                 inspection.validate_python(stored["after"]),
                 stored.get("reference"),
+                stored.get("answers") or {},
             )
         except (KeyError, ValueError) as error:
             raise BadInput(
@@ -266,33 +270,13 @@ def _find(
     return Finding(measure.name, value, measure.unit, words, holds, measure.stage, says)
 
 
-def file_of(lab_id: str) -> Path:
-    """The file with the check of a lab."""
-    return paths.checks() / f"test_{lab_id.replace('-', '_')}.py"
-
-
-def load(lab_id: str) -> Check[Any, Any]:
-    """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
-    file = file_of(lab_id)
-    name = file.stem
-    if not file.is_file():
-        raise BadInput(
-            f"checks/{name}.py: missing file; every lab has its check", "see docs/adding-a-lab.md"
-        )
-    spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-        check = module.CHECK
-    except Exception as error:
-        raise BadInput(
-            f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
-            f".venv/bin/python checks/{name}.py",
-        ) from error
-    if not isinstance(check, Check):
-        raise BadInput(
-            f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
-        )
-    return check
+def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> Finding:
+    """Judge how many of the answers are those that a healthy service gave."""
+    pairs = zip(now.answers[name], healthy.answers.get(name, ()), strict=False)
+    right = sum(one == other and not one.startswith(FAILED) for one, other in pairs)
+    share = 100 * right / max(1, len(now.answers[name]))
+    holds = share == 100
+    says = f"{name}: {'as it should be' if holds else 'not what a healthy service says'}."
+    return Finding(
+        f"{name}: right answers", share, "%", exactly(100).words(0, "%"), holds, says=says
+    )

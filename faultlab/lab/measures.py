@@ -58,6 +58,13 @@ def failing(name: str, of: Source = "load.failed_share") -> Measure[Any]:
     return steady(f"{name} that fail", _percent(_reader(of)), at_most(1), "%")
 
 
+def kept() -> Measure[Any]:
+    """Return the steady measure that bookings are in the book; some are when their load ends."""
+    return steady("orders in the book for each one confirmed", "kept", at_least(0.98)).says(
+        "Bookings are in the book.", "Confirmed bookings are missing in the book."
+    )
+
+
 def grows(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
 ) -> Evidence[Any]:

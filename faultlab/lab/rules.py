@@ -11,7 +11,7 @@ from faultlab.lab import images
 
 _SERVICE_KEYS = (
     *("image", "hostname", "init", "command", "entrypoint", "environment", "working_dir", "user"),
-    *("cap_drop", "sysctls", "ulimits", "tmpfs", "networks", "depends_on"),
+    *("cap_drop", "sysctls", "ulimits", "tmpfs", "read_only", "networks", "depends_on"),
     *("cpus", "mem_limit", "memswap_limit", "pids_limit", "stop_signal"),
 )
 _NO_HOST_ADDRESS = {"com.docker.network.bridge.inhibit_ipv4": "true"}

@@ -20,6 +20,7 @@ from faultlab.core.errors import BadInput
 from faultlab.lab import daemon, images, rules
 
 CLIENT = "client"
+USER = "-user"  # ends the name of a container that looks from a machine's network
 LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share
 _JOIN = "service:"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where it is there
@@ -52,7 +53,7 @@ class Plan:
         return {
             name: str(service["network_mode"]).removeprefix(_JOIN)
             for name, service in self.services.items()
-            if str(service.get("network_mode", "")).startswith(_JOIN)
+            if str(service.get("network_mode", "")).startswith(_JOIN) and not name.endswith(USER)
         }
 
     def facts(self, name: str) -> daemon.Daemon:
@@ -64,7 +65,8 @@ class Plan:
         """The machines that an overlay brings: its lab needs them, with daemons or without."""
         stack, *overlays = self.parts
         old = {*(stack.get("services") or {}), *self.daemons}
-        return [name for part in overlays for name in part.get("services") or {} if name not in old]
+        every = [name for part in overlays for name in part.get("services") or {}]
+        return [name for name in every if name not in old and not name.endswith(USER)]
 
     def needed(self, daemons: Iterable[str]) -> list[str]:
         """The client, the machines that these daemons run on or an overlay adds, the daemons."""
@@ -82,6 +84,7 @@ class Plan:
     ) -> list[dict[str, Any]]:
         """The compose files to run: only what is needed, named, tagged, labelled, addressed."""
         needed = self.needed(daemons)
+        needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
         documents = []
         for part in self.parts:
@@ -124,7 +127,7 @@ def read(overlay: Path | None) -> Plan:
     """Read stack.yaml and an overlay. Raises BadInput for what would break the safety rules."""
     files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
     plan = Plan(tuple(_read(file) for file in files))
-    machines = plan.services.keys() - plan.daemons.keys()
+    machines = {name for name in plan.services.keys() - plan.daemons if not name.endswith(USER)}
     for name, machine in plan.daemons.items():
         if machine not in machines:
             wanted = f"expected service:MACHINE of this stack, got {_JOIN + machine!r}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
+from faultlab.probes import mysql
 
 _SCRIPTS = "/usr/local/share/wrk"
 
@@ -50,6 +51,13 @@ class Look:
     load: Load
 
 
+@dataclass(frozen=True)
+class Booked(Look):
+    """A load of bookings. `kept`: orders in the book for each that was confirmed."""
+
+    kept: float = 1.0
+
+
 def load(
     machine: Shell,
     url: str,
@@ -67,25 +75,23 @@ def load(
     return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
 
 
-def bookings(machine: Shell, *, connections: int, seconds: int) -> Load:
+def bookings(user: Shell, *, connections: int, seconds: int) -> Load:
     """Let so many partners book tables, one order after the other."""
-    return load(
-        machine,
-        "http://web",
-        connections=connections,
-        seconds=seconds,
-        timeout=10,
-        script="booking",
-    )
+    how = {"connections": connections, "seconds": seconds, "timeout": 10}
+    return load(user, "http://web", **how, script="booking")
 
 
-def bookings_warm(machine: Shell, *, connections: int, seconds: int) -> Load:
-    """Let partners book for three times as long, and return the better one of the last two times.
+def booked(user: Shell, *, connections: int, seconds: int) -> Booked:
+    """Let so many partners book tables, one order after the other, three times.
 
-    The first time warms the workers up: with its first order each connects to the database.
+    The first time warms the workers up: with its first order each connects to the database. The
+    better one of the other two counts. All orders that were confirmed must be in the book.
     """
-    tries = [bookings(machine, connections=connections, seconds=seconds) for _ in range(3)]
-    return max(tries[1:], key=lambda load: load.good_per_second)
+    before = mysql.orders(user)
+    tries = [bookings(user, connections=connections, seconds=seconds) for _ in range(3)]
+    confirmed = sum(each.good_per_second * each.seconds for each in tries)
+    share = (mysql.orders(user) - before) / confirmed if confirmed else 1.0
+    return Booked(max(tries[1:], key=lambda each: each.good_per_second), share)
 
 
 def parse(out: str, connections: int) -> Load:

@@ -10,7 +10,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import wilson
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding
 from faultlab.lab.model import Lab

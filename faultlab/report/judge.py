@@ -9,7 +9,7 @@ from typing import Any
 from faultlab.core.errors import CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.run.contract import Contract, of_file
 from faultlab.run.readings import Measured

@@ -7,7 +7,7 @@ from typing import Any
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.model import Figure, Lab

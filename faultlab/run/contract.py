@@ -12,7 +12,7 @@ from types import ModuleType
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.run import rotation
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL, Measured, showing
+from faultlab.run.readings import BEFORE, FAULTY, FIXED, HEALTHY, STILL, Measured, showing
 from faultlab.run.run import Run
 
 
@@ -23,7 +23,7 @@ def alternative(number: int) -> str:
 
 def before(phase: str) -> str:
     """The phase before an alternative: injected again, and proven again."""
-    return f"{phase}, before"
+    return phase + BEFORE
 
 
 def cheat(number: int) -> str:

@@ -11,8 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from faultlab.core import paths
-from faultlab.lab import check as checks
-from faultlab.lab import images
+from faultlab.lab import checks, images
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 

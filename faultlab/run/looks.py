@@ -13,7 +13,8 @@ from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
-from faultlab.run.readings import HEALTHY, Measured
+from faultlab.probes import answers
+from faultlab.run.readings import BEFORE, FAULTY, HEALTHY, Measured
 from faultlab.run.record import Record
 
 _LOOKS = 3  # at a phase, while they lie between the limits
@@ -75,6 +76,9 @@ class Looks(Measured):
         began, before = time.monotonic(), observer.read()
         try:
             reading = self.check.take(self.stack, self.inspects)
+            if self.check.asks and not self._faulty(phase):
+                said = answers.read(self.stack.user(), self.check.asks, self.record.id)
+                reading = replace(reading, answers=said)
         finally:
             self._all_running()
         took, seen = time.monotonic() - began, observer.since(before)
@@ -82,6 +86,10 @@ class Looks(Measured):
             reading = replace(reading, reference=max(fast, speed.measure()))
         self.record.facts["readings"][phase] = self.check.dump(reading)
         return took, seen
+
+    def _faulty(self, phase: str) -> bool:
+        """Tell whether the fault is in, so that the service need not answer."""
+        return not self.lab.control and (phase == FAULTY or phase.endswith(BEFORE))
 
     def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
         """Wait until the machine is calm. Raises CannotRun when the run has waited long enough.

@@ -15,6 +15,7 @@ from faultlab.run.record import Record
 HEALTHY = "healthy"
 FAULTY = "faulty"
 FIXED = "fixed"
+BEFORE = ", before"  # ends a phase that shows the fault again, before an alternative
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 

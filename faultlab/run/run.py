@@ -21,8 +21,7 @@ from faultlab.engine import pace
 from faultlab.engine.contract import Engine
 from faultlab.engine.pace import Pace
 from faultlab.engine.stack import Stack
-from faultlab.lab import check as checks
-from faultlab.lab import images, services
+from faultlab.lab import checks, images
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Step
@@ -103,7 +102,7 @@ class Run(Looks):
             run.timeline = timeline
         if lab.load:
             with lock.turn(alone=True):
-                stack.pace = pace.measure(stack[services.CLIENT])
+                stack.pace = pace.measure(stack.user())
         run.record.facts["pace"] = stack.pace.share
         record.event("up")
         return run

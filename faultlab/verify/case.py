@@ -18,7 +18,7 @@ from typing import Any
 from faultlab.core import lock, naming, paths
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab.model import Lab
 from faultlab.run import digest, placement, rotation
 from faultlab.run.record import Record, worst

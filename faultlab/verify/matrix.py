@@ -15,7 +15,7 @@ from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Finding, Reading
 from faultlab.lab.model import Lab

@@ -16,7 +16,7 @@ from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Engine
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Measure
 from faultlab.lab.limits import Bound

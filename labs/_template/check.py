@@ -29,7 +29,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Look as a user would: knock, fetch a page, put on load. Never judge here."""
-    return Look(hping3.syn(stack["client"], "web"), curl.get(stack["client"], "http://web/"))
+    return Look(hping3.syn(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:

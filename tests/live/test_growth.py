@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import pytest
 
 from faultlab.engine.stack import Stack
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.probes import wrk
 from tests.live.stacks import untouched
 

@@ -246,6 +246,7 @@ class FakeEngine(Engine):
         for name in lab.services.needed(lab.daemons):
             joins = lab.services.daemons.get(name, "")
             made.machines[name] = FakeMachine(self, stack, name, joins, run_id)
+        made.machines["client-user"] = FakeMachine(self, stack, "client-user", "client", run_id)
         (folder / "compose.yaml").write_text("services: {}\n")
         self.stacks_up[stack] = made
 

@@ -15,7 +15,7 @@ import pytest
 
 from faultlab.engine import contention
 from faultlab.engine.contention import Contention, Moment, Observer, Process
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 
 # Of a virtual machine with two processors that had run for seven hours.

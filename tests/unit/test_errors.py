@@ -18,7 +18,7 @@ from docker.context import ContextAPI
 
 from faultlab.cli import main as cli
 from faultlab.core import paths
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.report import catalogue
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Result, Run

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from faultlab.engine.shell import Shell
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times, exactly
@@ -25,7 +25,7 @@ from faultlab.lab.measures import (
     share,
     steady,
 )
-from faultlab.probes import wrk
+from faultlab.probes import mysql, wrk
 from faultlab.run.readings import sentences
 from tests.unit.conftest import REPO, Project
 from tests.unit.test_check import make, returned
@@ -107,8 +107,10 @@ def test_of_bookings_the_better_time_after_the_first_counts(
     made = [wrk.Load(1.0, requests, 0, 0, 0, 0.1, 0.2, 0.3) for requests in (90, 50, 70)]
     left = iter(made)
     monkeypatch.setattr(wrk, "bookings", lambda *_, **__: next(left))
-    client = cast(Shell, None)
-    assert wrk.bookings_warm(client, connections=8, seconds=1) == made[2]
+    counted = iter([100, 310])  # one order of the load's end was not confirmed
+    monkeypatch.setattr(mysql, "orders", lambda _: next(counted))
+    user = cast(Shell, None)
+    assert wrk.booked(user, connections=8, seconds=1) == wrk.Booked(made[2], kept=1.0)
     assert next(left, None) is None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.lab import check as checks
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.report.comparison import Compared, Limited
 from faultlab.report.ladder import ladders, svg

@@ -16,9 +16,8 @@ from faultlab import __version__
 from faultlab.cli import author, documents
 from faultlab.cli import main as cli
 from faultlab.cli.main import VERBS
-from faultlab.lab import check as checks
+from faultlab.lab import checks, terms
 from faultlab.lab import load as labs
-from faultlab.lab import terms
 from faultlab.lab.model import Lab
 from faultlab.learn.hints import told
 from faultlab.verify import transcript

@@ -30,9 +30,8 @@ from websockets.sync import client
 from websockets.typing import Origin
 
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.lab import check as checks
+from faultlab.lab import checks, services
 from faultlab.lab import load as labs
-from faultlab.lab import services
 from faultlab.workshop import access, address, connections, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Event, Journal

@@ -1,0 +1,42 @@
+"""Checks: the check files of the labs."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from faultlab.core import paths
+from faultlab.core.errors import BadInput
+from faultlab.lab.check import Check
+
+
+def file_of(lab_id: str) -> Path:
+    """The file with the check of a lab."""
+    return paths.checks() / f"test_{lab_id.replace('-', '_')}.py"
+
+
+def load(lab_id: str) -> Check[Any, Any]:
+    """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
+    file = file_of(lab_id)
+    name = file.stem
+    if not file.is_file():
+        raise BadInput(
+            f"checks/{name}.py: missing file; every lab has its check", "see docs/adding-a-lab.md"
+        )
+    spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+        check = module.CHECK
+    except Exception as error:
+        raise BadInput(
+            f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
+            f".venv/bin/python checks/{name}.py",
+        ) from error
+    if not isinstance(check, Check):
+        raise BadInput(
+            f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
+        )
+    return check
