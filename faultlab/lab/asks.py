@@ -1,8 +1,7 @@
 """Asks: what a user asks the service for, to see that it is the service that answers.
 
 A fast answer is no proof: an error page is fast. So an ask is put while all is healthy, and again
-when all should be; the answers must be the same. It looks like one of a browser: its headers are
-longer than what fits into a tiny packet.
+when all should be; the answers must be the same.
 """
 
 import shlex
@@ -10,10 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 FAILED = "failed"  # what an answer begins with that is none
-_COOKIE = "visitor=" + "0123456789abcdef" * 40
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
-HEADERS = f"-A '{_AGENT}' -H 'Cookie: {_COOKIE}' -H 'Accept-Language: en-GB,en;q=0.7,de;q=0.3'"
-
 # Its free tables, on a day for which nobody books.
 RESTAURANT = (
     "http://web/booking/restaurant.php"
@@ -45,19 +41,31 @@ def page(
     """
 
     def command(numbers: Sequence[int]) -> str:
-        urls = [url.replace("{n}", str(n)) for n in numbers]
-        words = " ".join(f"-o {i} {shlex.quote(each)}" for i, each in enumerate(urls))
+        asked = "next\n".join(
+            f'url = "{url.replace("{n}", str(n))}"\noutput = "{i}"\nmax-time = {seconds:g}\n'
+            f'write-out = "%{{filename_effective}} %{{http_code}} %{{exitcode}}\\n"\n'
+            f"insecure\n{_headers(i, len(numbers))}"
+            for i, n in enumerate(numbers)
+        )
         mask = shlex.quote(f"s#{changes}##g" if changes else "")
         return (
-            "cd $(mktemp -d) && "
-            f"curl -s --parallel --parallel-immediate --parallel-max {len(urls)} {HEADERS}"
-            f" --max-time {seconds:g} -w '%{{urlnum}} %{{http_code}} %{{exitcode}}\\n' {words}"
-            " | sort -n | while read -r i code end; do"
-            f' [ "$code $end" = "200 0" ] || {{ echo "{FAILED} $code $end"; continue; }};'
-            f" sed -E {mask} $i | sha256sum | cut -c1-16; done"
+            f"cd $(mktemp -d) && curl -s --parallel --parallel-immediate -K - <<'_end_' | sort -n |"
+            f" while read -r i code end; do if [ \"$code $end\" = '200 0' ];"
+            f" then sed -E {mask} $i | sha256sum | cut -c1-16; else echo {FAILED} $code $end; fi;"
+            f" done\n{asked}_end_\n"
         )
 
     return Ask(url.split("?", maxsplit=1)[0], command, times, most, seconds)
+
+
+def _headers(number: int, of: int) -> str:
+    """Return the headers of a request: of any size that fits a tiny packet, or those of a browser.
+
+    A packet that the sender's kernel will still cut up passes an MTU that is too small for it.
+    """
+    if number < of / 2:
+        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 8 * number}"\n'
+    return f'user-agent = "{_AGENT}"\nheader = "Cookie: visitor={"0123456789abcdef" * 40}"\n'
 
 
 def said(name: str, command: str, seconds: float = 10) -> Ask:

@@ -276,7 +276,7 @@ def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> 
     right = sum(one == other and not one.startswith(FAILED) for one, other in pairs)
     share = 100 * right / max(1, len(now.answers[name]))
     holds = share == 100
-    says = f"{name}: {'as it should be' if holds else 'not what a healthy service says'}."
+    says = f"{name} {'answers' if holds else 'does not answer'} as it should."
     return Finding(
         f"{name}: right answers", share, "%", exactly(100).words(0, "%"), holds, says=says
     )

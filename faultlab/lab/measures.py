@@ -61,7 +61,7 @@ def failing(name: str, of: Source = "load.failed_share") -> Measure[Any]:
 def kept() -> Measure[Any]:
     """Return the steady measure that bookings are in the book; some are when their load ends."""
     return steady("orders in the book for each one confirmed", "kept", at_least(0.98)).says(
-        "Bookings are in the book.", "Confirmed bookings are missing in the book."
+        "Bookings are in the book.", "Some confirmed bookings are not in the book."
     )
 
 

@@ -65,6 +65,9 @@ class Network:
                 out = recorded("capture/healthy" if self.mtu == 1500 else "capture/mtu")
             case ["hping3", *_]:
                 out = recorded("hping3/healthy")
+            case ["cd", *_] if "output" in command:  # an ask for a page, many times
+                asked = command.count("output")
+                out = ("48bdcd2e9d7ffafd\n" if self.fits else "failed 000 28\n") * asked
             case ["curl", *_]:
                 self.dropped += 0 if self.fits else 6
                 out = recorded("curl/healthy" if self.fits else "curl/mtu")

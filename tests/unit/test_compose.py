@@ -35,9 +35,9 @@ def plan(**services: dict[str, Any]) -> Plan:
 
 def test_only_what_a_lab_needs_is_started(project: Project) -> None:
     (stack,) = documents(project)
-    assert list(stack["services"]) == ["client", "web", "nginx"]
+    assert list(stack["services"]) == ["client", "web", "nginx", "client-user"]
     (stack,) = documents(project, "", "php-fpm", "nginx")
-    assert list(stack["services"]) == ["client", "web", "php-fpm", "nginx"]
+    assert list(stack["services"]) == ["client", "web", "php-fpm", "nginx", "client-user"]
 
 
 def test_everything_carries_our_labels(project: Project) -> None:
@@ -78,7 +78,7 @@ services:
   nginx: {environment: {A: b}}
 """
     stack, added = documents(project, overlay, "nginx", "broker")
-    assert list(stack["services"]) == ["client", "web", "nginx"]
+    assert list(stack["services"]) == ["client", "web", "nginx", "client-user"]
     assert list(added["services"]) == ["queue", "nginx", "broker"]
     assert added["services"]["nginx"]["environment"] == {"A": "b"}
     assert "image" not in added["services"]["nginx"]
@@ -87,10 +87,15 @@ services:
 
 def test_an_overlay_adds_a_machine_without_a_daemon(project: Project) -> None:
     """A second client runs nothing, so no daemon asks for it; the lab that brings it does."""
-    overlay = "services: {crowd: {image: machine, hostname: crowd}, web: {cpus: 1}}"
+    overlay = """
+services:
+  crowd: {image: machine, hostname: crowd}
+  crowd-user: {image: machine, network_mode: "service:crowd", read_only: true}
+  web: {cpus: 1}
+"""
     stack, added = documents(project, overlay)
-    assert list(stack["services"]) == ["client", "web", "nginx"]
-    assert list(added["services"]) == ["web", "crowd"]
+    assert list(stack["services"]) == ["client", "web", "nginx", "client-user"]
+    assert list(added["services"]) == ["web", "crowd", "crowd-user"]
     assert added["services"]["crowd"]["container_name"] == "faultlab-x-crowd"
     assert added["services"]["crowd"]["labels"] == LABELS
 

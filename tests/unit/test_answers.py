@@ -1,0 +1,107 @@
+"""What users ask a service for, and whether the answers are those of a healthy one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faultlab.core.errors import BadInput
+from faultlab.engine.shell import Done, Shell
+from faultlab.lab import checks
+from faultlab.lab import load as labs
+from faultlab.lab.asks import Ask, page, said
+from faultlab.lab.check import Check, Reading
+from faultlab.probes import answers
+from tests.unit.conftest import recorded
+
+CHECK = Check(look=lambda _: 1.0, inspect=lambda _: 1.0, symptom=())
+
+
+class Speaking(Shell):
+    """A user whose commands all print the same."""
+
+    name = "client-user"
+
+    def __init__(self, out: str) -> None:
+        self.out = out
+        self.typed: list[str] = []
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        self.typed.append(command)
+        return Done(command, 0, self.out, "", 0.0)
+
+
+def reading(**said: list[str]) -> Reading[float, float]:
+    return Reading(1.0, answers=said)
+
+
+def findings(now: Reading[Any, Any], healthy: Reading[Any, Any]) -> list[tuple[float, bool]]:
+    return [(found.value, found.holds) for found in CHECK.good(now, healthy)]
+
+
+def test_the_same_answers_are_right() -> None:
+    assert findings(reading(page=["a", "b"]), reading(page=["a", "b"])) == [(100, True)]
+
+
+@pytest.mark.parametrize(
+    ("now", "share"),
+    [(["a", "x"], 50), (["failed 403 0", "failed 403 0"], 0), (["a"], 100), (["b", "a"], 0)],
+)
+def test_other_answers_are_wrong(now: list[str], share: float) -> None:
+    (found,) = CHECK.good(reading(page=now), reading(page=["a", "b"]))
+    assert (found.value, found.holds) == (share, share == 100)
+    assert found.says.startswith("page ")
+
+
+def test_an_answer_that_always_failed_is_not_right() -> None:
+    """Or a service that never works would look as it did while it was healthy."""
+    failed = reading(page=["failed 502 0"])
+    assert findings(failed, failed) == [(0, False)]
+
+
+def test_a_phase_that_was_not_asked_has_no_finding() -> None:
+    assert findings(reading(), reading(page=["a"])) == []
+    assert findings(reading(page=["a"]), reading()) == [(0, False)]
+
+
+def test_what_a_user_prints_is_kept() -> None:
+    user = Speaking(recorded("answers/mtu"))
+    (found,) = answers.read(user, [page("http://web/")], "run").values()
+    assert len(found) == 20
+    assert set(found) == {"48bdcd2e9d7ffafd", "failed 000 28"}
+    (found,) = answers.read(Speaking(recorded("answers/forbidden")), [page("x")], "run").values()
+    assert found == ["failed 403 0"] * 20
+    assert answers.read(Speaking(""), [page("http://web/")], "run") == {"http://web/": ["failed"]}
+
+
+def test_the_numbers_in_an_ask_are_others_in_each_run() -> None:
+    ask = page("http://app/?customer={n}", times=3, most=1000)
+    one, same, other = Speaking(""), Speaking(""), Speaking("")
+    for user, seed in ((one, "a"), (same, "a"), (other, "b")):
+        answers.read(user, [ask], seed)
+    assert one.typed == same.typed != other.typed
+
+
+def test_requests_are_of_every_size_that_fits_a_tiny_packet() -> None:
+    """And of a browser's: both kinds meet another fate at an MTU that is too small."""
+    typed = page("http://web/").command(range(20))
+    assert [f'"X: {"x" * 8 * i}"' in typed for i in range(11)] == [True] * 10 + [False]
+    assert typed.count("Mozilla") == 10
+
+
+def test_the_words_of_a_command_are_quoted() -> None:
+    assert said("it", "echo 'a b'").command([1]).startswith("bash -c 'set -o pipefail; (echo '")
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+def test_every_lab_asks_its_service(lab_id: str) -> None:
+    asks = checks.load(lab_id).asks
+    assert asks and all(isinstance(ask, Ask) for ask in asks)
+    assert len({ask.name for ask in asks}) == len(asks)
+
+
+def test_answers_come_back_from_a_record() -> None:
+    check = checks.load("mtu")
+    with pytest.raises(BadInput):
+        check.load({"answers": {}})
