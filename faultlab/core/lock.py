@@ -5,6 +5,7 @@ The kernel frees a lock when its holder dies, also by `kill -9`.
 
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,6 +26,18 @@ class Held(CannotRun):
 def folder() -> Path:
     """One place for all copies of the project that this user has: they share one Docker."""
     return Path(tempfile.gettempdir(), f"faultlab-{os.getuid()}")
+
+
+def private(folder: Path) -> Path:
+    """Make a folder that is this user's alone, or return it. Raises CannotRun where it is not.
+
+    Anybody can make a folder in /tmp, and so give us their own files to lock and to talk to.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise CannotRun(f"{folder} is not yours alone.", f"ls -ld {folder}")
+    return folder
 
 
 @contextmanager
@@ -81,8 +94,7 @@ def _taken_when_free(machine: IO[str]) -> bool:
 def _open(name: str) -> int:
     """Open the file of a lock. Raises CannotRun."""
     try:
-        folder().mkdir(mode=0o700, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(folder() / f"{name}.lock", flags, 0o600)
+        return os.open(private(folder()) / f"{name}.lock", flags, 0o600)
     except OSError as error:
         raise CannotRun(f"The lock of {name} cannot be made: {error.strerror}.", "df -h") from error

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from faultlab.core import lock
+from faultlab.core import lock, paths
 from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
@@ -133,7 +133,15 @@ def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def pack(folder: Path, into: IO[bytes]) -> None:
-    """Write the folder as a tar file; links are followed, so that two tools can share a file."""
+    """Write the folder as a tar file; links are followed, so that two tools can share a file.
+
+    Raises CannotRun for a link out of it, or of a tool of ours out of the project: it would bring
+    any file of this machine into the image.
+    """
+    within = paths.root() if folder.is_relative_to(paths.root()) else folder
+    for file in folder.rglob("*"):
+        if not file.resolve().is_relative_to(within.resolve()):
+            raise CannotRun(f"{file} is a link out of its folder.", f"ls -l {file}")
     with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
         archive.add(folder, arcname=".", filter=_entry)
     into.seek(0)

@@ -78,8 +78,7 @@ def _short(folder: Path) -> Path:
 
 def _sockets() -> Path:
     """The folder for the sockets; what killed commands have left there goes first."""
-    folder = _short(lock.folder())
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = lock.private(_short(lock.folder()))
     young = time.time() - 5 * BOOT_SECONDS
     for old in folder.glob("vm-*"):
         if old.stat().st_mtime > young:

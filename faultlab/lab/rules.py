@@ -79,6 +79,7 @@ _ALLOWED: dict[str, dict[str, Callable[[Any], bool]]] = {
         **dict.fromkeys(_SERVICE_KEYS, _anything),
         **dict.fromkeys(("network_mode", "pid"), _joins),
         "cap_add": _few_capabilities,
+        "dns": lambda value: bool(value == ["192.0.2.1"]),
         "volumes": _named_volumes,
         "security_opt": lambda value: bool(value == ["apparmor=unconfined"]),
     },

@@ -4,15 +4,16 @@ Nothing here knows which lab the tool was looking at.
 """
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import regex
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from faultlab.score.tool import Tool
 
 _CONVENTION = (0, 1, 2)  # of the monitoring plugins: well, warning, critical; 3 is unknown
+_SEARCH = 1.0  # seconds for a pattern in one line
 _KEPT = 5  # lines of evidence
 _LINE = 200  # characters of one
 
@@ -97,7 +98,7 @@ def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
         (said, alarm, hit)
         for said in one.lines
         for alarm in tool.alarm
-        if (hit := re.search(alarm.match, said.line))
+        if (hit := _search(alarm.match, said.line))
     ]
     if not found:
         return Diagnosis(False, seconds=one.seconds)
@@ -109,6 +110,14 @@ def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
         _once(said.line[:_LINE] for said, _, _ in found)[:_KEPT],
         min(said.seconds for said, _, _ in found),
     )
+
+
+def _search(pattern: str, line: str) -> regex.Match[str] | None:
+    """Look for a tool's pattern in a line. Raises Broken for one that takes for ever."""
+    try:
+        return regex.search(pattern, line, timeout=_SEARCH)
+    except TimeoutError as error:
+        raise Broken(f"its pattern {pattern!r} takes more than {_SEARCH:g} s") from error
 
 
 def _by_exit(tool: Tool, one: Ended) -> Diagnosis:

@@ -8,11 +8,11 @@ in one line with file, key and what was expected.
 from __future__ import annotations
 
 import hashlib
-import re
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
+import regex
 from pydantic import Field, field_validator, model_validator
 
 from faultlab import probes
@@ -56,8 +56,8 @@ class Alarm(Strict):
     @classmethod
     def _compiles(cls, text: str) -> str:
         try:
-            re.compile(text)
-        except re.error as error:
+            regex.compile(text)
+        except regex.error as error:
             raise ValueError(f"expected a regular expression, {error}") from error
         return text
 

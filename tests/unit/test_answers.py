@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.asks import Ask, page, said
 from faultlab.lab.check import Check, Reading
 from faultlab.probes import answers
-from tests.unit.conftest import recorded
+from tests.unit.conftest import REPO, recorded
 
 CHECK = Check(look=lambda _: 1.0, inspect=lambda _: 1.0, symptom=())
 
@@ -92,6 +93,20 @@ def test_requests_are_of_every_size_that_fits_a_tiny_packet() -> None:
 
 def test_the_words_of_a_command_are_quoted() -> None:
     assert said("it", "echo 'a b'").command([1]).startswith("bash -c 'set -o pipefail; (echo '")
+
+
+def test_no_check_runs_a_program_of_the_machine_that_learners_have() -> None:
+    """`client` and `crowd` are theirs: checks look from the user's container beside them.
+
+    Only temp-tables reads something there, the report of the clerks, which is data.
+    """
+    found = [
+        f"{file.name}: {line.strip()}"
+        for file in sorted((REPO / "checks").glob("test_*.py"))
+        for line in file.read_text().splitlines()
+        if re.search(r"""\[["'](client|crowd)["']\]""", line)
+    ]
+    assert found == ['test_temp_tables.py: text = stack["client"].must("cat /srv/report.sql")']
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())

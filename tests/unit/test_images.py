@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine import build
 from faultlab.lab import images
 from tests.unit.conftest import forget
@@ -98,6 +100,19 @@ def test_base_counts_for_all(folder: Path) -> None:
     before = tags()
     (folder / "base/Dockerfile").write_text("# other base\n")
     assert changed(before) == ["base", "db", "web"]
+
+
+def test_a_link_out_of_the_folder_of_a_stranger_is_refused(tmp_path: Path) -> None:
+    """It would bring any file of this machine into the image, where its RUN can read it."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for made in (mine, other):
+        made.mkdir()
+        (made / "Dockerfile").write_text("FROM x\n")
+    (mine / "within").symlink_to("Dockerfile")
+    build.pack(mine, io.BytesIO())
+    (mine / "out").symlink_to("../other/Dockerfile")
+    with pytest.raises(CannotRun, match="out is a link out of its folder"):
+        build.pack(mine, io.BytesIO())
 
 
 def test_the_content_behind_a_link_counts(folder: Path) -> None:

@@ -29,6 +29,30 @@ with lock.hold("faultlab-mtu", "start mtu"):
 WAIT = "wait until it has ended, then type it again"
 
 
+@pytest.mark.parametrize("how", ["open", "file", "link", "of another user"])
+def test_a_folder_of_somebody_else_is_refused(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can make it in /tmp before us, with files that we would open."""
+    folder = tmp_path / "faultlab-0"
+    monkeypatch.setattr(lock, "folder", lambda: folder)
+    match how:
+        case "open":
+            folder.mkdir()
+            folder.chmod(0o777)
+        case "file":
+            folder.write_text("")
+        case "link":
+            (tmp_path / "theirs").mkdir(mode=0o700)
+            folder.symlink_to(tmp_path / "theirs")
+        case _:
+            folder.mkdir(mode=0o700)
+            monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    with pytest.raises(CannotRun, match=r"is not yours alone|cannot be made"), lock.hold("x", "y"):
+        pass
+    assert not list(tmp_path.glob("**/*.lock"))
+
+
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process, in the middle of `faultlab start mtu`."""
@@ -102,7 +126,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     """/tmp belongs to everybody: nobody may point our lock at a file that we would empty."""
     precious = tmp_path / "precious"
     precious.write_text("keep")
-    lock.folder().mkdir()
+    lock.folder().mkdir(mode=0o700)
     (lock.folder() / "faultlab-mtu.lock").symlink_to(precious)
     with pytest.raises(CannotRun, match="cannot be made"), lock.hold("faultlab-mtu", "down"):
         pass

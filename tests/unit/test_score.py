@@ -20,7 +20,7 @@ from faultlab.score import diagnosis, exam, figures, page, recording, results, s
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
 from faultlab.score.results import Results, Trial
-from faultlab.score.tool import Tool
+from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 
 TOOL = """\
@@ -113,6 +113,14 @@ def speaking(output: str, **more: Any) -> Tool:
 def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) -> Ended:
     said = [Said(at + i, machine, line) for i, line in enumerate(lines)]
     return Ended(machine, 9.0, code, said, "it hurts")
+
+
+def test_a_pattern_that_takes_for_ever_is_no_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pattern is a stranger's: it must not hang the exam."""
+    monkeypatch.setattr(diagnosis, "_SEARCH", 0.05)
+    slow = speaking("lines", alarm=[Alarm(match=r"(\w+)+\d", causes=["mtu"])])
+    with pytest.raises(Broken, match=r"takes more than 0\.05 s"):
+        diagnosis.of(slow, [ended(0, "a" * 5000)])
 
 
 def test_an_exit_code_is_a_verdict() -> None:
