@@ -36,7 +36,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """As many as nearly a second is filled with, after some that fetch the rows into memory."""
-    text = stack["client"].must("cat /srv/report.sql")
+    text = stack["client"].must("cat /srv/report.sql").strip()
     stack.user().must(f"cat >{REPORT} <<'_end_'\n{text}\n_end_")
     reports(stack, 8)
     loads: list[mysqlslap.Load] = []

@@ -20,10 +20,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.observe import profiler
-from tests.live.stacks import untouched
+from tests.live.stacks import container, untouched
 
 # Sends one Ethernet frame from eth0: argv is the destination's MAC, the EtherType and the rest.
 _FRAME = r"""
@@ -233,3 +234,39 @@ def test_a_machine_cannot_write_what_is_not_its_own(stack: Stack) -> None:
         if (said := machine.run(line)).code == 0
     ]
     assert done == []
+
+
+INSTRUMENTS = "wrk curl hping3 ab mysql mysqlslap memcaslap tcpdump ping openssl"
+
+
+def test_no_verdict_depends_on_the_programs_of_client() -> None:
+    """They are the learner's. All of them say yes to everything, and so do wrk's scripts."""
+    with untouched("healthy", "instruments") as run:
+        run.healthy()
+        client = run.stack["client"]
+        client.must(f"for p in {INSTRUMENTS}; do ln -sf /bin/true $(command -v $p); done")
+        client.must("for s in /usr/local/share/wrk/*.lua; do echo >$s; done")
+        run.measure("check")
+        assert [found.words for found in run.good("check") if not found.holds] == []
+        run.stack["web"].must("iptables -I INPUT -p tcp --dport 80 -j DROP")
+        run.measure("check")
+        assert [found.words for found in run.good("check") if found.holds] == []
+
+
+def test_the_files_of_a_user_cannot_be_changed_or_seen(stack: Stack) -> None:
+    """A check looks from there: no process of client sees it, and its root is read-only."""
+    user, client = stack.user(), stack["client"]
+    assert user.run("echo x >/usr/bin/wrk").code != 0
+    user.must("sleep 300 >/dev/null 2>&1 &")
+    assert "sleep 300" not in client.must("ps -eo args")
+    with pytest.raises(CannotRun):
+        stack["client-user"]
+
+
+def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
+    """Docker's resolver forwards what it does not know, some versions to the host's resolver."""
+    for machine in stack.machines:
+        out = machine.must("cat /etc/resolv.conf")
+        assert re.findall(r"^nameserver (.*)$", out, re.MULTILINE) == ["127.0.0.11"]
+        assert container(machine).attrs["HostConfig"]["Dns"] == ["192.0.2.1"]
+        assert machine.run("getent hosts name.invalid", timeout=20).code != 0

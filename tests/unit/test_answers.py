@@ -106,7 +106,9 @@ def test_no_check_runs_a_program_of_the_machine_that_learners_have() -> None:
         for line in file.read_text().splitlines()
         if re.search(r"""\[["'](client|crowd)["']\]""", line)
     ]
-    assert found == ['test_temp_tables.py: text = stack["client"].must("cat /srv/report.sql")']
+    assert found == [
+        'test_temp_tables.py: text = stack["client"].must("cat /srv/report.sql").strip()'
+    ]
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
