@@ -35,19 +35,21 @@ def main() -> None:
         for pair in range(pairs):
             speed = {}
             for on in (True, False) if pair % 2 else (False, True):
-                run.meter(on)
+                run.collect(on)
                 time.sleep(1)
                 speed[on] = wrk.bookings(client, connections=8, seconds=SECONDS).good_per_second
             ratios.append(speed[True] / speed[False])
             print(f"with {speed[True]:7.1f}/s   without {speed[False]:7.1f}/s   {ratios[-1]:.3f}")
         print(f"median {statistics.median(ratios):.3f}, {min(ratios):.3f} to {max(ratios):.3f}")
-        run.meter()
+        run.collect()
         time.sleep(10)
         for helper in engine.containers(stack=run.stack.name):
             if "com.docker.compose.service" not in helper.labels:
                 stats: Any = helper.stats(stream=False)
                 used = stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9
-                print(f"meter {helper.name}: {used:.2f} s of processor time in 10 s and its start")
+                print(
+                    f"collector {helper.name}: {used:.2f} s of processor time in 10 s and its start"
+                )
     finally:
         run.down()
 

@@ -157,7 +157,7 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
             error.message += " Rolled back."
         raise
     run.record.event(READY)
-    with meanwhile(partial(run.meter, on=False)):
+    with meanwhile(partial(run.collect, on=False)):
         return _hand_over(term, lab, run.stack, run.record.id, found)
 
 

@@ -24,7 +24,7 @@ _KERNEL = "kernel"
 # perf_event_open and other programs' files; kernel addresses; buffers beyond the user's share.
 _RIGHTS = ["SYS_ADMIN", "SYS_PTRACE", "SYSLOG", "IPC_LOCK"]
 _PROCESSES = "ps -eo pid=,ppid=,pidns=,comm="
-_METER = "meter"  # the program that writes the timeline, as it calls itself
+_COLLECTOR = "collector"  # the program that writes the timeline, as it calls itself
 _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restrict"
 
 
@@ -84,7 +84,7 @@ def _spaces(processes: str, machines: dict[str, str]) -> tuple[list[list[str]], 
 def of_machines(processes: str, machines: dict[str, str]) -> str:
     """Return perf's words for the processes of these machines as they are when it begins."""
     spaces = "|".join(_spaces(processes, machines)[1])
-    wanted = f'$2 ~ /^({spaces})$/ && $3 != "{_METER}" {{ print $1 }}'
+    wanted = f'$2 ~ /^({spaces})$/ && $3 != "{_COLLECTOR}" {{ print $1 }}'
     return f"-p $(ps -eo pid=,pidns=,comm= | awk '{wanted}' | paste -sd,)"
 
 
@@ -96,7 +96,9 @@ def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
     and for no user, so its waits are nobody's.
     """
     rows, spaces = _spaces(processes, machines)
-    names = {int(row[0]): spaces[row[2]] for row in rows if row[2] in spaces and row[3] != _METER}
+    names = {
+        int(row[0]): spaces[row[2]] for row in rows if row[2] in spaces and row[3] != _COLLECTOR
+    }
     if mode == "on":
         threads = (0, 2, *(int(row[0]) for row in rows if row[1] == "2"))
         names |= dict.fromkeys(threads, _KERNEL)

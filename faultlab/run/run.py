@@ -57,17 +57,17 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
 
 
 def _up(
-    engine: Engine, lab: Lab, name: str, record: Record, meter: bool = True
+    engine: Engine, lab: Lab, name: str, record: Record, collects: bool = True
 ) -> tuple[Stack, Timeline | None]:
     """Bring the stack up, with a note of the kernel's settings if the lab will change them.
 
-    `meter`: its counters are written down from the moment on that its containers run.
+    `collects`: its counters are written down from the moment on that its containers run.
     """
     if lab.scope == "kernel":
         engine.note_kernel(name)
     engine.launch(lab, name, record.id, record.folder)
     stack = Stack(engine, name)
-    if not meter:
+    if not collects:
         stack.make_ready()
         return stack, None
     timeline = Timeline(stack, lab.services, record)
@@ -82,10 +82,10 @@ class Run(Looks):
     timeline: Timeline | None = None
 
     @classmethod
-    def begin(cls, engine: Engine, lab: Lab, name: str, meter: bool = True) -> Run:
+    def begin(cls, engine: Engine, lab: Lab, name: str, collects: bool = True) -> Run:
         """Bring up a fresh stack under this name and start a record. Raises CannotRun.
 
-        `meter`: write its counters down as long as it is up.
+        `collects`: write its counters down as long as it is up.
         """
         check = checks.load(lab.id)
         with lock.turn(alone=False):
@@ -93,7 +93,7 @@ class Run(Looks):
             _own_kernel(engine, lab, name)
             record = Record.create(lab.alias, name, _context(engine, lab))
             try:
-                stack, timeline = _up(engine, lab, name, record, meter)
+                stack, timeline = _up(engine, lab, name, record, collects)
             except BaseException:
                 engine.down(name)
                 raise
@@ -127,7 +127,7 @@ class Run(Looks):
         stack.pace = Pace(record.facts.get("pace", 1.0))
         return cls(engine, lab, checks.load(lab.id), stack, record)
 
-    def meter(self, on: bool = True) -> None:
+    def collect(self, on: bool = True) -> None:
         """Write the counters of the stack down from now on, or stop that."""
         if self.timeline is not None:
             self.timeline.stop()
@@ -233,7 +233,7 @@ class Run(Looks):
     def again(self) -> None:
         """Bring up a fresh stack, to be judged against the same healthy phase."""
         name = self.stack.name
-        self.meter(on=False)
+        self.collect(on=False)
         was = self.stack.pace
         with lock.turn(alone=False):
             self.engine.down(name)
@@ -243,7 +243,7 @@ class Run(Looks):
 
     def down(self) -> None:
         """Remove the stack and read back that nothing is left."""
-        self.meter(on=False)
+        self.collect(on=False)
         with lock.turn(alone=False):
             self.engine.down(self.stack.name)
         with suppress(CannotRun):

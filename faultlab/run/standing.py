@@ -11,15 +11,15 @@ from faultlab.run.run import Run
 
 @contextmanager
 def standing(
-    engine: Engine, lab: Lab, name: str, phase: str = "", meter: bool = True
+    engine: Engine, lab: Lab, name: str, phase: str = "", collects: bool = True
 ) -> Iterator[Run]:
     """Bring a fresh stack up, prove its phase, and take it down when the body has ended.
 
-    `phase`: healthy, faulty or fixed; nothing is measured without one. `meter`: whether its
+    `phase`: healthy, faulty or fixed; nothing is measured without one. `collects`: whether its
     counters are written down. The caller holds the name. Raises SaidNo or CannotRun when the phase
     cannot be proven.
     """
-    run = Run.begin(engine, lab, name, meter)
+    run = Run.begin(engine, lab, name, collects)
     try:
         for each in PHASES[: PHASES.index(phase) + 1] if phase else ():
             run.enter(each)

@@ -2,9 +2,9 @@
 
 In a VM, where without KVM everything takes some thirty times as long, every five seconds.
 
-A helper container beside each machine reads them (meter.pl) and we write down what it says, as it
-comes: `timeline.jsonl` in the run's folder, a line a machine and sample. A run that is killed keeps
-its samples; the helpers carry the stack's label and go with it, or end by themselves.
+A helper container beside each machine reads them (collector.pl) and we write down what it says, as
+it comes: `timeline.jsonl` in the run's folder, a line a machine and sample. A run that is killed
+keeps its samples; the helpers carry the stack's label and go with it, or end by themselves.
 """
 
 import json
@@ -27,7 +27,7 @@ FILE = "timeline.jsonl"
 SECONDS = 0.5
 _SECONDS_IN_VM = 5.0
 _LIFE = 1800  # seconds, as long as the longest case may take
-_METER = Path(__file__).with_name("meter.pl")
+_COLLECTOR = Path(__file__).with_name("collector.pl")
 _RIGHTS = ["SYS_PTRACE"]  # to look into the containers by way of their processes
 
 
@@ -48,14 +48,14 @@ class Timeline:
         self._readers: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin to write. A machine without a meter is left out, for it is no part of the proof."""
+        """Begin to write. A machine without a collector is left out: it is no part of the proof."""
         machines = self._stack.machines
         with ThreadPoolExecutor(max_workers=len(machines) or 1) as pool:
             list(pool.map(self._listen, machines))
 
     def _listen(self, machine: Machine) -> None:
         pause = _SECONDS_IN_VM if self._stack.engine.owns_kernel else SECONDS
-        script = ["perl", "-e", _METER.read_text(), str(pause), str(_LIFE)]
+        script = ["perl", "-e", _COLLECTOR.read_text(), str(pause), str(_LIFE)]
         daemons = [each for each in self._stack.values() if each.joins == machine.name]
         wanted = [f"{machine.name}={machine.mark}="]
         wanted += [f"{d.name}={d.mark}={self._plan.facts(d.name).probe}" for d in daemons]

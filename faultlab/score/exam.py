@@ -213,6 +213,6 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
     name = stack_name(_STACK)
     with (
         lock.hold(name, "score"),
-        standing(engine, lab.called(_STACK), name, phase, meter=False) as run,
+        standing(engine, lab.called(_STACK), name, phase, collects=False) as run,
     ):
         yield run

@@ -96,7 +96,7 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> Recorde
     engine = placement.choose(term, lab, wanted)
     name = stack_name(_STACK)
     with lock.hold(name, f"record {lab.id}"), term.step("record", lab.id) as step:
-        with standing(engine, lab, name, meter=False) as run:
+        with standing(engine, lab, name, collects=False) as run:
             files = _phases(run, step)
             facts = run.record.facts
             manifest = {

@@ -63,7 +63,7 @@ def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: str) -> None:
 
 def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
     with standing(engine, lab, stack_name(lab.id)) as run:
-        run.meter(on=False)  # a learner's ps does not show it either
+        run.collect(on=False)  # a learner's ps does not show it either
         for phase in phases(lab):
             step.note(phase)
             _reach(run, phase)

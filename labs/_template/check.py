@@ -6,6 +6,7 @@ Copy to checks/test_<id>.py (a `-` in the id is a `_` in the file's name).
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import grows, share
@@ -63,4 +64,6 @@ CHECK = Check(
         # name, value of an Inspection that grows with the fault, by how much; then where to see it
         grows("REJECT rules take packets", rejected, at_least(1)).seen("web", "iptables -nvL"),
     ),
+    # the page must come as it did while all was healthy, so that no error page passes for it
+    asks=(page("http://web/"),),
 )

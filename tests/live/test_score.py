@@ -54,7 +54,7 @@ def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
     lab = labs.load(lab_id)
     name = stack_name("mystery")
     with lock.hold(name, "check"):
-        run = Run.begin(engine_for(lab), lab.called("mystery"), name, meter=False)
+        run = Run.begin(engine_for(lab), lab.called("mystery"), name, collects=False)
         try:
             run.inject()
             run.measure(FAULTY)

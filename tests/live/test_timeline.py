@@ -32,7 +32,7 @@ def run() -> Iterator[Run]:
         begun.stack["nginx"].restart()
         begun.stack.wait_ready()
         wrk.bookings(begun.stack["client"], connections=8, seconds=3)
-        begun.meter(on=False)
+        begun.collect(on=False)
         yield begun
 
 
@@ -86,19 +86,19 @@ def test_nothing_of_it_stays_beside_the_stack(run: Run) -> None:
     """Neither a container, nor a process in a machine."""
     beside = [c for c in LocalEngine().containers(stack=run.stack.name) if HELPED not in c.labels]
     assert beside == []
-    assert "meter" not in run.stack["web"].must("ps -eo comm=").split()
+    assert "collector" not in run.stack["web"].must("ps -eo comm=").split()
 
 
 def test_a_machine_cannot_reach_the_host_through_it(run: Run) -> None:
     """Processes in one PID namespace can be traced: the helper must hold nothing of the host's."""
-    run.meter()
+    run.collect()
     try:
         time.sleep(1.5)
-        find = "for p in $(pgrep -x meter); do cat /proc/$p/mounts; done"
+        find = "for p in $(pgrep -x collector); do cat /proc/$p/mounts; done"
         mounts = run.stack["web"].must(find)
-        caps = run.stack["web"].must("grep CapEff /proc/$(pgrep -ox meter)/status").split()[1]
+        caps = run.stack["web"].must("grep CapEff /proc/$(pgrep -ox collector)/status").split()[1]
     finally:
-        run.meter(on=False)
+        run.collect(on=False)
     cgroups = [m for m in mounts.splitlines() if " cgroup" in m]
     assert cgroups and all(" ro," in f" {m.split()[3]}," for m in cgroups)
     assert int(caps, 16) == 1 << 19  # CAP_SYS_PTRACE

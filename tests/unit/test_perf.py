@@ -129,14 +129,14 @@ def test_whose_a_sample_is() -> None:
     """Of a machine, of the kernel, or of neither: Docker and the load."""
     processes = (
         "1 0 10 init\n2 0 10 kthreadd\n15 2 10 ksoftirqd/0\n300 1 10 dockerd\n"
-        "400 399 20 docker-init\n401 400 20 nginx\n402 400 20 meter\n500 499 30 my wrk\n"
+        "400 399 20 docker-init\n401 400 20 nginx\n402 400 20 collector\n500 499 30 my wrk\n"
     )
     root = profiler.owners(processes, {"400": "web"}, "on")
     assert root(400, "docker-init") == "web;docker-init"
     assert root(401, "nginx") == "web;nginx"
     assert root(15, "ksoftirqd/0") == "kernel;ksoftirqd/0"
     assert root(0, "swapper") == "kernel;swapper"
-    assert root(300, "dockerd") is root(500, "wrk") is root(402, "meter") is None
+    assert root(300, "dockerd") is root(500, "wrk") is root(402, "collector") is None
     assert root(9999, "gone") is None
     off = profiler.owners(processes, {"400": "web"}, "off")
     assert (off(401, "nginx"), off(15, "ksoftirqd/0")) == ("web;nginx", None)

@@ -98,6 +98,9 @@ def test_there_is_nothing_to_watch(
 def test_the_script_of_the_meter_compiles() -> None:
     """Debian has a perl everywhere; what the script uses is in its smallest."""
     done = subprocess.run(
-        ["perl", "-wc", REPO / "faultlab/run/meter.pl"], capture_output=True, text=True, check=False
+        ["perl", "-wc", REPO / "faultlab/run/collector.pl"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr.split()[-1]) == (0, "OK")

@@ -16,7 +16,7 @@ for (@wanted) {
     ($id{$role}, $probe{$role}) = ($id, $probe);
 }
 my $v2 = -e '/sys/fs/cgroup/cgroup.controllers';
-$0 = 'meter';    # a profiler leaves it out by this name
+$0 = 'collector';    # a profiler leaves it out by this name
 $| = 1;
 $SIG{PIPE} = 'DEFAULT';
 
