@@ -60,6 +60,8 @@ def rows(engine: Engine) -> list[Row]:
             state = "not running: " + ", ".join(stopped)
         else:
             state = "up: " + ", ".join(stack)
+        if stack.owner not in ("", naming.owner()):
+            state += f"; of {stack.owner}"
         created = [machine.created for machine in stack.values()]
         found.append(Row(engine.name, name, stack.lab_id, state, min(created, default="")))
     return found
@@ -127,6 +129,7 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
                 step.note(f"removing {name}")
                 try:
                     with lock.hold(name, "sweep"):
+                        Stack(engine, name).refuse_others()
                         removed += engine.leftovers(name)
                         engine.down(name)
                 except Held as problem:

@@ -20,7 +20,7 @@ _PAUSE = 0.02  # seconds
 
 
 class Held(CannotRun):
-    """Another command holds the stack."""
+    """Another command holds the stack, or it is of another user or checkout."""
 
 
 def folder() -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from faultlab.core.errors import CannotRun
 from faultlab.engine.attach import DockerTerminal
 from faultlab.engine.contract import Machine, State
-from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, DockerEngine
+from faultlab.engine.docker import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL, DockerEngine
 from faultlab.engine.exec import answer, both, cut_off_after
 from faultlab.engine.shell import Done
 from faultlab.lab.model import bytes_of
@@ -36,6 +36,7 @@ class DockerMachine(Machine):
         self.stack = str(container.labels.get(STACK_LABEL, ""))
         self.lab_id = str(container.labels.get(LAB_LABEL, ""))
         self.run_id = str(container.labels.get(RUN_LABEL, ""))
+        self.owner = str(container.labels.get(OWNER_LABEL, ""))
         self.created = str(container.attrs.get("Created", ""))[:19]
         self.mark = str(container.id)
 

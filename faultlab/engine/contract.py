@@ -80,6 +80,7 @@ class Machine(Shell):
     stack: str  # the name of the stack that it belongs to
     lab_id: str
     run_id: str
+    owner: str  # of its stack, as naming.owner says it; empty where an older faultlab started it
     created: str  # in UTC, as ISO 8601
     mark: str  # the text in /proc/PID/cgroup by which its processes are known
 

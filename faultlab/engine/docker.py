@@ -22,6 +22,7 @@ else:  # they take 0.1 s, and much that knows an Engine never talks to one
 STACK_LABEL = "faultlab.stack"
 LAB_LABEL = "faultlab.lab"
 RUN_LABEL = "faultlab.run"
+OWNER_LABEL = "faultlab.owner"
 
 _SOCKET = "unix:///var/run/docker.sock"
 

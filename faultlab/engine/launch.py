@@ -5,11 +5,11 @@ from pathlib import Path
 
 import yaml
 
-from faultlab.core import lock
+from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.engine import compose, subnet
 from faultlab.engine.contract import Machine
-from faultlab.engine.docker import LAB_LABEL, RUN_LABEL, STACK_LABEL, Docker
+from faultlab.engine.docker import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL, Docker
 from faultlab.lab.model import Lab
 
 # Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
@@ -61,6 +61,7 @@ def launch(on: Docker, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
     The compose files that were run stay in `folder`. Raises CannotRun.
     """
     labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
+    labels[OWNER_LABEL] = naming.owner()
     with on.errors():
         taken = subnet.of_networks(on.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):

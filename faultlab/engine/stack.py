@@ -3,12 +3,15 @@
 A stack is known by its labels alone: nothing here reads a state file.
 """
 
+import getpass
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from faultlab.core import naming
 from faultlab.core.command import meanwhile
 from faultlab.core.errors import CannotRun
+from faultlab.core.lock import Held
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.pace import Pace
 from faultlab.engine.shell import Shell
@@ -73,6 +76,19 @@ class Stack(Mapping[str, Machine]):
     def run_id(self) -> str:
         """The run that this stack belongs to; empty when nothing is up."""
         return next((machine.run_id for machine in self.values()), "")
+
+    @property
+    def owner(self) -> str:
+        """The user and checkout that started it; empty when nothing is up, or nobody knows."""
+        return next((machine.owner for machine in self.values()), "")
+
+    def refuse_others(self) -> None:
+        """Check that this user started it from this checkout. Raises Held with who did."""
+        if self.owner not in ("", naming.owner()):
+            raise Held(
+                f"{self.name} is of {self.owner}.",
+                f"export FAULTLAB_NAMESPACE={getpass.getuser()}, then type it again",
+            )
 
     def stopped(self) -> list[str]:
         """Return the machines and daemons that do not run, as `name (exit code N)`."""

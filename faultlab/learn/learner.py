@@ -98,6 +98,7 @@ def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> Star
 
 def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started | None:
     """Hand over a lab that is up as a whole; None where it is not. Raises CannotRun."""
+    stack.refuse_others()
     if not _ready(lab, stack):
         return None
     record = Record.read(stack.run_id)
@@ -122,10 +123,10 @@ def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
     """Back to the injected state: a fresh stack, whatever was done to the old one."""
     lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"reset {lab.alias}"):
-        old = placement.having(lab.alias)
-        if wanted == AUTO and Stack(old, stack_name(lab.alias)):
-            wanted = old.name
-        old.down(stack_name(lab.alias))
+        old = placement.up(lab.alias)
+        if wanted == AUTO and old:
+            wanted = old.engine.name
+        old.engine.down(old.name)
         return begin(term, lab, wanted)
 
 
@@ -193,7 +194,7 @@ def _rows(found: Iterable[Finding]) -> list[Found]:
 def shell(lab_id: str, machine: str) -> None:
     """Become a shell on a machine or daemon of a lab that is up."""
     lab = placement.named(lab_id)
-    stack = Stack(placement.having(lab.alias), stack_name(lab.alias))
+    stack = placement.up(lab.alias)
     if not stack:
         raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
     if machine not in stack:
@@ -282,7 +283,7 @@ def down(term: Terminal, lab_id: str) -> Removed:
     labs.known(lab_id)  # not loaded: a mistake in its folder must not keep it up
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
-        engine = placement.having(lab_id)
+        engine = placement.up(lab_id).engine
         was = engine.leftovers(name)
         with term.step("down", "removing its containers, network and volumes") as step:
             engine.down(name)

@@ -113,6 +113,13 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
     return found, None
 
 
+def up(lab: str) -> Stack:
+    """Return the stack of a lab, empty where it is not up. Raises Held where it is another's."""
+    stack = _found(stack_name(lab), ENGINES.values())
+    stack.refuse_others()
+    return stack
+
+
 def having(lab_id: str) -> Engine:
     """Return the engine where this lab is up; the first one when it is up nowhere."""
     return _found(stack_name(lab_id), ENGINES.values()).engine

@@ -88,6 +88,7 @@ class Run(Looks):
         `collects`: write its counters down as long as it is up.
         """
         check = checks.load(lab.id)
+        Stack(engine, name).refuse_others()
         with lock.turn(alone=False):
             engine.down(name)
             _own_kernel(engine, lab, name)
@@ -113,6 +114,7 @@ class Run(Looks):
         stack = Stack(engine, stack_name(lab.alias))
         if not stack:
             raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
+        stack.refuse_others()
         lacking = [n for n in lab.services.needed(lab.daemons) if n not in stack]
         if lacking:
             raise CannotRun(

@@ -102,6 +102,7 @@ class FakeMachine(Machine):
         self.joins = joins
         self.lab_id = stack.removeprefix(naming.prefix())
         self.run_id = run_id
+        self.owner = naming.owner()
         self.created = "2026-01-01T00:00:00"
         self.mark = f"{stack}/{name}"
         self.restarts = 0

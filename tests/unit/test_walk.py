@@ -11,6 +11,7 @@ import pytest
 
 from faultlab.core import events
 from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.lock import Held
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
@@ -149,3 +150,25 @@ def test_the_verbs_of_a_learner(
         got = faultlab(*words.split())
         assert got.code == code, (words, got)
     assert engine.stacks() == []
+
+
+def test_nobody_takes_the_lab_of_another_user(
+    project: Project, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several people on one server: the second `make lab-mtu` destroyed the first one's stack."""
+    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
+    engine = only_fake(monkeypatch)
+    assert project.root
+    assert faultlab("start", "mtu").code == 0
+    before = engine.machines(stack_name("mtu"))
+    for machine in before:
+        machine.owner = "anna in /home/anna/faultlab"
+    for words in ("start", "reset", "check", "fix", "down"):
+        got = faultlab(words, "mtu")
+        assert (got.code, "faultlab-mtu is of anna in /home/anna/faultlab." in got.err) == (3, True)
+        assert "export FAULTLAB_NAMESPACE=" in got.err
+    with pytest.raises(Held):
+        Run.begin(engine, labs.load("mtu"), stack_name("mtu"))
+    assert faultlab("sweep").code == 3
+    assert "anna" in faultlab("status").out
+    assert engine.machines(stack_name("mtu")) == before
