@@ -46,7 +46,7 @@ def read(
         document = json.loads(file.read_text())
     except FileNotFoundError as error:
         raise missing from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{name} {wrong}: {error}.", look) from error
     if not isinstance(document, dict):
         raise BadInput(f"{name} {wrong}: no object.", look)
@@ -84,7 +84,7 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
         raise BadInput(f"{where}: missing file", f"see {manual}") from error
     except OSError as error:
         raise BadInput(f"{where} cannot be read: {error.strerror}.", f"ls -l {where}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{where}: not valid TOML: {error}", edit) from error
     for key in own.keys() & facts.keys():
         named = "folder" if "folder" in own else "file"

@@ -148,7 +148,7 @@ def _read(file: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise _mistake(file, f"not valid YAML: {line}{error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise _mistake(file, "no text that YAML allows") from error
     except FileNotFoundError as error:
         raise BadInput(f"{paths.show(file)}: missing file", "git status") from error
