@@ -59,10 +59,9 @@ def matrix(
 @many("files", f"what `faultlab verify --json` or --collect wrote ({defaults.RELIABILITY})")
 @option("--markdown", is_flag=True, help="as it stands in docs/reliability.md")
 @option("--collect", metavar="INTO", help="add their walks to this file")
-def reliability(
-    term: Terminal, files: tuple[str, ...], markdown: bool, collect: str | None
-) -> object:
+@option("--proof", is_flag=True, help="each repair and each cheat instead, as in docs/proof.md")
+def reliability(term: Terminal, files: tuple[str, ...], **how: Any) -> object:
     """Say how often each lab passes, and how far its measures keep from their limits."""
     from faultlab.verify import reliability_page
 
-    return reliability_page.show(term, files, markdown=markdown, collect=collect)
+    return reliability_page.show(term, files, **how)

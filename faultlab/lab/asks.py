@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 FAILED = "failed"  # what an answer begins with that is none
+RIGHT = ": right answers"  # ends the name of the finding
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 # Its free tables, on a day for which nobody books.
 RESTAURANT = (

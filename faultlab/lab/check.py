@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from faultlab.core.errors import BadInput
 from faultlab.core.text import number
-from faultlab.lab.asks import FAILED, Ask
+from faultlab.lab.asks import FAILED, RIGHT, Ask
 from faultlab.lab.limits import Bound, exactly
 
 if TYPE_CHECKING:
@@ -277,6 +277,4 @@ def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> 
     share = 100 * right / max(1, len(now.answers[name]))
     holds = share == 100
     says = f"{name} {'answers' if holds else 'does not answer'} as it should."
-    return Finding(
-        f"{name}: right answers", share, "%", exactly(100).words(0, "%"), holds, says=says
-    )
+    return Finding(name + RIGHT, share, "%", exactly(100).words(0, "%"), holds, says=says)

@@ -7,6 +7,7 @@ from faultlab.core import paths, text
 from faultlab.core.defaults import RELIABILITY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
+from faultlab.verify import proof as proofs
 from faultlab.verify import reliability, walks
 from faultlab.verify.reliability import ENOUGH, Distance, Row, smallest
 from faultlab.verify.walks import Walk, Walks
@@ -30,15 +31,15 @@ _NEEDS = f"Under {ENOUGH:.0f} sigmas: needs a stronger fault or a better measure
 
 
 def show(
-    term: Terminal, files: Sequence[str], *, markdown: bool, collect: str | None
+    term: Terminal, files: Sequence[str], *, markdown: bool, collect: str | None, proof: bool
 ) -> reliability.Reliability:
     """Print the page of these files together. Raises BadInput, and CannotRun without a walk."""
     kept = _collected(files, collect) if collect else walks.together(_files(files))
     if not kept.walks:
         raise CannotRun("There is no walk in it.", "faultlab verify --all --json FILE")
-    if markdown:
+    if markdown or proof:
         term.console.width = 2000
-        term.say(as_markdown(kept).rstrip())
+        term.say((proofs.as_markdown(kept) if proof else as_markdown(kept)).rstrip())
     else:
         _print(term, kept)
     return reliability.facts(kept)

@@ -20,8 +20,9 @@ from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import checks
 from faultlab.lab import load as labs
+from faultlab.lab.asks import RIGHT
 from faultlab.lab.check import Measure
-from faultlab.lab.limits import Bound
+from faultlab.lab.limits import Bound, exactly
 from faultlab.lab.model import Lab
 from faultlab.run.contract import alternative, before, cheat, fixed_only
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
@@ -63,7 +64,8 @@ class Limit:
 class Walk(Made):
     """One walk. `looks`: with those taken again; `again`: why; `most`: of each burden.
 
-    `values`: of each measure, in the order of `phases`; none where its record is not here.
+    `values`: of each measure, in the order of `phases`, null where it was not measured; none where
+    its record is not here.
     """
 
     verdict: Literal["pass", "fail", "unknown"]
@@ -71,7 +73,7 @@ class Walk(Made):
     again: list[str] = field(default_factory=list)
     most: dict[str, float] = field(default_factory=dict)
     phases: list[str] = field(default_factory=list)
-    values: dict[str, list[float]] = field(default_factory=dict)
+    values: dict[str, list[float | None]] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -131,7 +133,10 @@ class Walks:
 
 def _portable(walk: Walk) -> dict[str, Any]:
     """Return a walk as JSON can hold it: a value that JSON has no number for is a word."""
-    values = {name: [_number(value) for value in each] for name, each in walk.values.items()}
+    values = {
+        name: [None if value is None else _number(value) for value in each]
+        for name, each in walk.values.items()
+    }
     return {**asdict(walk), "values": values}
 
 
@@ -201,27 +206,36 @@ def _looked(record: Record) -> dict[str, Any]:
 
 def _values(record: Record) -> dict[str, Any]:
     """The values of all measures as they were judged on that day, in six digits."""
-    phases = [phase for phase, found in record.facts["judged"].items() if found.get("good")]
-    values: dict[str, list[float]] = {}
-    for phase in phases:
-        for finding in record.facts["judged"][phase]["good"]:
-            values.setdefault(finding["name"], []).append(float(f"{finding['value']:.6g}"))
-    whole = {name: each for name, each in values.items() if len(each) == len(phases)}
-    return {"phases": phases, "values": whole}
+    judged = {
+        phase: {finding["name"]: float(f"{finding['value']:.6g}") for finding in found["good"]}
+        for phase, found in record.facts["judged"].items()
+        if found.get("good")
+    }
+    names = next(iter(judged.values()), {})  # a phase with a fault has no answers
+    values = {name: [found.get(name) for found in judged.values()] for name in names}
+    return {"phases": [*judged], "values": values}
 
 
 def limits(lab: Lab) -> Iterator[Limit]:
     """Every limit that the contract holds a lab to, phase by phase."""
-    symptom = checks.load(lab.id).symptom
+    check = checks.load(lab.id)
+    symptom = check.symptom
 
     def well(phase: str, measures: Iterable[Measure[Any]] = symptom) -> Iterator[Limit]:
-        return (_limit(phase, "well", m, m.good) for m in measures)
+        yield from (_limit(phase, "well", m, m.good) for m in measures)
+        if measures is symptom:
+            yield from answered(phase, "well")
 
     def ill(phase: str, gone: Iterable[int] = ()) -> Iterator[Limit]:
         if lab.control:
             return well(phase)
         stages = [None, *lab.showing([*gone])]
         return (_limit(phase, "ill", m, m.bad) for m in symptom if m.bad and m.stage in stages)
+
+    def answered(phase: str, kind: Kind) -> Iterator[Limit]:
+        wanted = exactly(100)
+        for ask in check.asks:
+            yield Limit(phase, kind, ask.name + RIGHT, "%", wanted.op, wanted.limit, wanted.times)
 
     yield from well(HEALTHY)
     yield from ill(FAULTY)
@@ -235,7 +249,8 @@ def limits(lab: Lab) -> Iterator[Limit]:
         yield from ill(before(alternative(i)))
         yield from well(alternative(i))
     for i, _ in enumerate(lab.cheat, 1):
-        yield from (_limit(cheat(i), "cheat", m, m.good) for m in symptom if not m.steady)
+        yield from (_limit(cheat(i), "cheat", m, m.good) for m in symptom)
+        yield from answered(cheat(i), "cheat")
 
 
 def _limit(phase: str, kind: Kind, measure: Measure[Any], bound: Bound) -> Limit:
