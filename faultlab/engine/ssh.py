@@ -23,7 +23,12 @@ _LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
 
 def ssh_command() -> list[str]:
     """ssh to the VM; its host key is made anew with every box, so none is remembered."""
-    options = ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR")
+    options = (
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+        "IdentitiesOnly=yes",
+    )
     timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=3")
     flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
     return ["ssh", "-i", str(libvirt.folder() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]

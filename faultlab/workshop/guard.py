@@ -15,7 +15,6 @@ from faultlab.workshop.access import Allowance, Keys, Visitor
 from faultlab.workshop.journal import Event
 from faultlab.workshop.session import Session
 
-COOKIE = "faultlab"
 _MOST_BODY = 4096  # bytes; no page of ours sends more
 _MOST_PATH = 300  # characters
 _HEADERS = {
@@ -44,6 +43,8 @@ class Guard:
         self.keys = keys
         self.hosts = hosts
         self.secure = secure
+        # A browser sends a cookie to every port of a host, so each class has its own.
+        self.cookie = f"faultlab-{session.plan.id}"
         self._strangers = Allowance(rate=10 / 60, stock=20)  # wrong tokens, for each address
         self._asked = Allowance(rate=20, stock=100)  # requests, for each visitor
         self._acts = Allowance(rate=0.5, stock=10)  # requests that change something, for each seat
@@ -56,7 +57,7 @@ class Guard:
 
     def visitor(self, connection: HTTPConnection) -> Visitor | None:
         """Return the visitor who has sent this, by their cookie."""
-        return self.keys.visitor(connection.cookies.get(COOKIE, ""))
+        return self.keys.visitor(connection.cookies.get(self.cookie, ""))
 
     def refusal(self, connection: HTTPConnection) -> str:
         """Return why nobody at all may send this; empty when somebody may."""

@@ -62,12 +62,20 @@ class Journal:
                     f"{file.name} is damaged in line {number}.", f"sed -i {number}d {file}"
                 ) from error
             self.events.append(event)
+        # A clock that somebody sets, or a lid that is closed, must not end a class: from here on
+        # seconds are counted.
+        self._began = max([time.time(), *(float(event["t"]) for event in self.events[-1:])])
+        self._since = time.monotonic()
         if mend and len(kept) != len(whole):
             os.truncate(file, len(kept))
 
+    def now(self) -> float:
+        """Return the time of the class, in seconds since 1970."""
+        return self._began + time.monotonic() - self._since
+
     def add(self, event: Event, seat: int | None = None, **facts: Any) -> Entry:
         """Write an event down, and only then let it count. Raises CannotRun: a full disk, say."""
-        entry: Entry = {"t": round(time.time(), 3), "event": event}
+        entry: Entry = {"t": round(self.now(), 3), "event": event}
         entry |= {"seat": seat} if seat is not None else {}
         entry |= facts
         was = self.file.stat().st_size if self.file.exists() else None

@@ -10,8 +10,8 @@ from starlette.templating import Jinja2Templates
 
 from faultlab.workshop import export
 from faultlab.workshop.access import TRAINER, Keys, Visitor
-from faultlab.workshop.guard import COOKIE, Guard
-from faultlab.workshop.session import Session, now
+from faultlab.workshop.guard import Guard
+from faultlab.workshop.session import Session
 
 TEMPLATES = Jinja2Templates(Path(__file__).parent / "pages")
 
@@ -39,7 +39,7 @@ class Pages:
             raise self.guard.stranger(request, "This link does not hold, or not any more.")
         answer = RedirectResponse(_home(visitor), 303)
         secure = self.guard.secure
-        answer.set_cookie(COOKIE, token, httponly=True, secure=secure, samesite="lax")
+        answer.set_cookie(self.guard.cookie, token, httponly=True, secure=secure, samesite="lax")
         return answer
 
     async def seat(self, request: Request) -> Response:
@@ -65,7 +65,9 @@ class Pages:
             raise HTTPException(404, "There is no such export.")
         name = f"{self.session.plan.id}.{kind}"
         return Response(
-            export.text(self.session.roster, self.session.journal, kind, now()),
+            export.text(
+                self.session.roster, self.session.journal, kind, self.session.journal.now()
+            ),
             media_type=export.KINDS[kind],
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )

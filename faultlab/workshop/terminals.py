@@ -9,7 +9,7 @@ from starlette.websockets import WebSocket
 
 from faultlab.workshop import tty
 from faultlab.workshop.access import Keys, Visitor
-from faultlab.workshop.guard import COOKIE, Guard
+from faultlab.workshop.guard import Guard
 from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
 
@@ -50,7 +50,7 @@ class Terminals:
         mine = [one for one in self.open if one.visitor == visitor and one.seat is seat]
         if len(mine) >= _MOST:
             raise HTTPException(403, "Too many terminals.")
-        token = page.cookies.get(COOKIE, "")
+        token = page.cookies.get(self.guard.cookie, "")
         one = OpenTerminal(visitor, token, seat, seat.turn, asyncio.Event())
         self.open.append(one)
         try:

@@ -14,14 +14,14 @@ from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints
 from faultlab.workshop.roster import Seat, Turn, known
-from faultlab.workshop.session import Session, now
+from faultlab.workshop.session import Session
 
 _NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
     """Return what a participant sees; `left`: seconds until the lab is over, None for no limit."""
-    turn, plan, then = it.turn, session.plan, now()
+    turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown = turn.state in ("red", "green", "over")
     told = turn.told(plan.blind)
@@ -60,7 +60,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
 
 def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
     lab = known(turn.lab)
-    score = session.roster.score(turn, now())
+    score = session.roster.score(turn, session.journal.now())
     return {
         "lab": lab.alias,
         "title": lab.title,
@@ -112,8 +112,10 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
         "checks": turn.checks,
         "answers": len(turn.answers),
         "told": turn.told(session.plan.blind),
-        "seconds": turn.seconds(now()),
-        "points": sum(session.roster.score(each, now()).points for each in it.turns),
+        "seconds": turn.seconds(session.journal.now()),
+        "points": sum(
+            session.roster.score(each, session.journal.now()).points for each in it.turns
+        ),
     }
 
 

@@ -527,7 +527,7 @@ class Served:
 
     def headers(self, who: int | str | None, **more: str) -> dict[str, str]:
         token = self.keys.token(who) if isinstance(who, int) else who
-        cookie = {"cookie": f"faultlab={token}"} if token is not None else {}
+        cookie = {"cookie": f"faultlab-{self.session.plan.id}={token}"} if token is not None else {}
         return {"origin": self.url, **cookie, **more}
 
     def get(self, who: int | str | None, path: str, **headers: str) -> httpx.Response:
@@ -1098,6 +1098,21 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
     assert session.roster.seat(1).turn.answers == [RIGHT]
     assert session.roster.seat(1).turn.hints == 1
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
+
+
+def test_a_clock_that_is_set_ends_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a lid that was closed: three hours by the clock are a second of the class."""
+    monkeypatch.setattr(site, "_TICK", 0.1)
+    real = time.time
+    with served(tmp_path, minutes=60) as it:
+        it.wait(1, "red")
+        monkeypatch.setattr(time, "time", lambda: real() + 3 * 3600)
+        time.sleep(0.5)
+        turn = it.session.roster.seat(1).turn
+        assert (turn.state, turn.why) == ("red", "")
+        assert turn.seconds(it.session.journal.now()) < 60
+        monkeypatch.undo()
+    assert Journal(tmp_path / "events.jsonl").now() - real() < 60
 
 
 def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
