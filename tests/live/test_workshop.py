@@ -298,7 +298,7 @@ def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
 def _press(trio: Class, path: str) -> None:
     """A button of Ada's."""
     url, token = trio.told["url"], trio.told["seats"]["Ada"].split("token=")[1]
-    answer = httpx.post(url + path, headers={"origin": url, "cookie": f"faultlab={token}"})
+    answer = httpx.post(url + path, headers={"origin": url, "cookie": f"faultlab-{NAME}={token}"})
     assert answer.status_code == 200, answer.text
 
 

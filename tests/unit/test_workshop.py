@@ -1007,7 +1007,7 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         url = f"https://127.0.0.1:{it.port}"
         answer = httpx.get(f"{url}/join?token={it.keys.token(1)}", verify=trust)
         assert answer.status_code == 303 and "Secure" in answer.headers["set-cookie"]
-        cookie = f"faultlab={it.keys.token(1)}"
+        cookie = f"faultlab-{it.session.plan.id}={it.keys.token(1)}"
         for origin, wanted in ((it.url, 403), (url, 200)):
             answer = httpx.post(
                 f"{url}/seat/1/hint", headers={"origin": origin, "cookie": cookie}, verify=trust
