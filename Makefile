@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready mystery class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit
+.PHONY: help setup ready mystery class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -97,3 +97,6 @@ test: ready ## all tests, each lab walked; what is slow takes turns
 test-all: export FAULTLAB_TESTS = 1
 test-all: ready ## the same with nothing left out (hours without KVM)
 	@tests/run.sh
+security: export FAULTLAB_TESTS = 1
+security: ready ## the attacks, tried again; writes docs/security.md
+	@.venv/bin/python -m tests.attacks

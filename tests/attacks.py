@@ -1,0 +1,75 @@
+"""Attacks: run the tests that attack, and write docs/security.md: `make security`."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[1]
+PAGE = REPO / "docs/security.md"
+# Of containers on a real engine, and of files and folders by the unit tests.
+TESTS = (
+    "tests/live/test_security.py",
+    "tests/unit/test_malformed.py",
+    "tests/unit/test_walk.py::test_nobody_takes_the_lab_of_another_user",
+    "tests/unit/test_lock.py::test_a_folder_of_somebody_else_is_refused",
+    "tests/unit/test_images.py::test_a_link_out_of_the_folder_of_a_stranger_is_refused",
+    "tests/unit/test_score.py::test_a_pattern_that_takes_for_ever_is_no_diagnosis",
+    "tests/unit/test_workshop.py::test_a_clock_that_is_set_ends_no_lab",
+)
+ABOUT = """\
+# Attacks and what came of them
+
+`make security` runs the tests below and writes this page. Each is an attack that worked once, or a
+right that a learner must not have. `held`: the attack failed. [SECURITY.md](../SECURITY.md) says
+what is defended against whom, and what is left; [proof.md](proof.md) has the cheats of each lab.
+
+"""
+
+
+def main() -> int:
+    """Run the tests and write the page; return pytest's exit code."""
+    with tempfile.NamedTemporaryFile(suffix=".xml") as junit:
+        command = [sys.executable, "-m", "pytest", "-q", *TESTS, f"--junitxml={junit.name}"]
+        code = subprocess.run(command, cwd=REPO, check=False).returncode
+        outcomes = read(Path(junit.name))
+    where = f"{platform.release()}, Python {platform.python_version()}"
+    lines = [f"Run on {datetime.now(UTC):%Y-%m-%d}, kernel {where}.", ""]
+    lines += ["| attack | tries | outcome | test |", "|---|---|---|---|"]
+    for test in tests():
+        found = outcomes.get(test.name, [])
+        came = "held" if found and all(found) else "not run" if not found else "**broken**"
+        what = (ast.get_docstring(test) or "").splitlines() or [test.name[5:].replace("_", " ")]
+        lines.append(f"| {what[0].rstrip('.')} | {len(found)} | {came} | `{test.name}` |")
+    PAGE.write_text(ABOUT + "\n".join(lines) + "\n")
+    return code
+
+
+def read(junit: Path) -> dict[str, list[bool]]:
+    """Return of each test, by its name without parameters, whether each try passed."""
+    found: dict[str, list[bool]] = {}
+    for case in ET.parse(junit).getroot().iter("testcase"):
+        held = not any(case.find(bad) is not None for bad in ("failure", "error", "skipped"))
+        found.setdefault(case.get("name", "").split("[")[0], []).append(held)
+    return found
+
+
+def tests() -> list[ast.FunctionDef]:
+    """Return the functions of the tests, in the order of TESTS."""
+    found = []
+    for one in TESTS:
+        file, _, name = one.partition("::")
+        for node in ast.parse((REPO / file).read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(name or "test_"):
+                found.append(node)
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
