@@ -20,8 +20,8 @@ _RESTAURANT = (
 _ORDERS = """n=$(date +%s)
 day=$(date -d "$((1461 + n / 120 % 39)) days" +%F) time=$((12 + n / 30 % 2 * 6 + n / 60 % 2 * 2))
 for who in "01&guests=2" "02&guests=2" "20&guests=2" "01&guests=9"; do
-curl -s -m 5 -w "%{http_code}\\n" http://web/booking/order.php -d "token=token-$who&restaurant={n}" \\
--d "table=$((n % 30 + 1))&date=$day&time=$time:00&name=Ada" || exit
+curl -s -m 5 -w "%{http_code}\\n" http://web/booking/order.php -d "token=token-$who&name=Ada" \\
+-d "restaurant={n}&table=$((n % 30 + 1))&date=$day&time=$time:00" || exit
 done | sed -E "s/.(order|table|until).:[^,]*//g"
 """
 _KEPT = """mysql -hdb -ubooking -pbooking -NBe "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(0, table_id,
