@@ -7,7 +7,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import failing, grows, rate
+from faultlab.lab.measures import failing, grows, rate, steady
 from faultlab.probes import cgroup, interface, memcaslap
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
@@ -48,6 +48,16 @@ class Look:
         """Share of the operations that fail where most do: whoever is served is served well."""
         return max(load.failed_share for load in self.crowds)
 
+    @property
+    def gets(self) -> float:
+        """Share of the operations that fetch something, in percent."""
+        return 100 * max(load.gets for load in self.crowds)
+
+    @property
+    def bytes_an_operation(self) -> float:
+        """Bytes of an object and its key."""
+        return max(load.bytes_an_operation for load in self.crowds)
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -62,9 +72,9 @@ class Inspection:
 def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     """Let a crowd come for a second, and read before and after what link and CPU have done."""
     cache, daemon = stack["cache"], stack["memcached"]
-    seconds = stack.pace.seconds(1)
+    seconds, config = stack.pace.seconds(1), stack["client"].must(f"cat {memcaslap.CONFIG}")
     link_before, cpu_before = interface.read(cache).link, cgroup.read(daemon).time
-    load = memcaslap.load(stack.user(), "cache", connections=connections, seconds=seconds)
+    load = memcaslap.load(stack.user(), "cache", config, connections=connections, seconds=seconds)
     link_after, cpu_after = interface.read(cache).link, cgroup.read(daemon).time
     point = Point(
         connections=connections,
@@ -108,6 +118,13 @@ CHECK = Check(
         ),
         failing("operations", "failed_share").says(
             "Hardly any operation fails.", "Some operations fail."
+        ),
+        steady("gets, of all operations", "gets", at_least(45), "%").says(
+            "Shop servers fetch as many objects as they store.",
+            "Shop servers hardly fetch what is stored.",
+        ),
+        steady("an object and its key", "bytes_an_operation", at_least(100), "bytes").says(
+            "An object holds what a page needs.", "An object is too small for a page."
         ),
     ),
     evidence=(

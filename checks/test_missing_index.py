@@ -1,7 +1,7 @@
 """missing-index: no index on orders, so each booking reads all 52,219 of them."""
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import RESTAURANT, page
+from faultlab.lab.asks import booking
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, failing, kept, rate
@@ -50,5 +50,5 @@ CHECK = Check(
             "rows of orders that the plan reads", lambda now: now.plan.rows("o"), at_least(25_000)
         ).seen("db", "mysql booking -e 'EXPLAIN SELECT … FROM orders o JOIN tables t …'"),
     ),
-    asks=(page(RESTAURANT, times=4, most=50, seconds=10),),
+    asks=booking(),
 )

@@ -78,5 +78,5 @@ CHECK = Check(
             "db", "mysql -e \"SHOW GLOBAL STATUS WHERE Variable_name RLIKE 'Qcache_hits|Com_'\""
         ),
     ),
-    asks=(page(POPULAR, times=3, most=12, changes="[0-9]+", seconds=20),),
+    asks=(page(POPULAR, times=6, most=12, seconds=20),),
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import RESTAURANT, page
+from faultlab.lab.asks import booking
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, kept, rate
@@ -57,5 +57,5 @@ CHECK = Check(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\""
         ),
     ),
-    asks=(page(RESTAURANT, times=4, most=50, seconds=10),),
+    asks=booking(),
 )

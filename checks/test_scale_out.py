@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import RESTAURANT, page
+from faultlab.lab.asks import booking
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import failing, kept, rate
@@ -57,5 +57,5 @@ CHECK = Check(
             unit="%",
         ).seen("php-fpm", "grep -s . /sys/fs/cgroup/cpu/cpuacct.usage /sys/fs/cgroup/cpu.stat"),
     ),
-    asks=(page(RESTAURANT, times=4, most=50, seconds=20),),
+    asks=booking(seconds=20),
 )

@@ -7,9 +7,8 @@ from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, ends, failing, rate
 from faultlab.probes import ab, mysql, wrk
 
-ACCOUNT = "http://app:8080/account.jsp?customer={n}"
+ACCOUNT = "http://app:8080/account.jsp?customer="
 CUSTOMERS = 1000
-PAGE = "'http://app:8080/account.jsp?customer=7'"
 BOUGHT = """SELECT p.p_name, l.l_quantity, l.l_quantity * h.h_price AS paid FROM warehouse.orders o
 JOIN warehouse.lineitem l ON l.l_orderkey = o.o_orderkey
 JOIN warehouse.part p ON p.p_partkey = l.l_partkey
@@ -20,10 +19,14 @@ PRICES = "`price_history`"
 
 
 def look(stack: Stack) -> wrk.Look:
-    """Four customers look at what they have bought, after some that Java compiles the page with."""
+    """Customers look at what they have bought, after some that Java compiles the page with.
+
+    Each is another one: a page that is remembered for whoever looks again serves nobody here.
+    """
     client, seconds = stack.user(), stack.pace.seconds(1)
-    ab.warm(client, PAGE, visitors=4, requests=100, seconds=1)
-    return wrk.Look(wrk.load(client, PAGE, connections=4, seconds=seconds, timeout=20))
+    ab.warm(client, f"'{ACCOUNT}7'", visitors=4, requests=100, seconds=1)
+    how = {"most": CUSTOMERS, "connections": 4, "seconds": seconds}
+    return wrk.Look(wrk.numbered(client, ACCOUNT, **how))
 
 
 def inspect(stack: Stack) -> mysql.Asked:
@@ -56,5 +59,5 @@ CHECK = Check(
             "range checked for each record", lambda now: int(now.plan.range_checked), at_least(1)
         ).seen("db", "mysql -e 'EXPLAIN SELECT … JOIN warehouse.price_history …'"),
     ),
-    asks=(page(ACCOUNT, times=4, most=CUSTOMERS, seconds=20),),
+    asks=(page(ACCOUNT + "{n}", times=4, most=CUSTOMERS, seconds=20),),
 )

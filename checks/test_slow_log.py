@@ -61,7 +61,7 @@ def look(stack: Stack) -> Look:
     """Eleven seconds of visitors, beside them the export and the job; then sum the log up."""
     client, db = stack.user(), stack["db"]
     ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=1)
-    start, before = slowlog.size(db), mysql.statements(db)
+    start, before = slowlog.mark(db), mysql.statements(db)
     with ThreadPoolExecutor(1) as pool:
         export = pool.submit(
             client.must, f"mysql -h db -ubooking -pbooking -e '{EXPORT}' >/dev/null", 60

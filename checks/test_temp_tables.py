@@ -1,12 +1,13 @@
 """temp-tables: each report keeps its rows in a table on disk, for want of room in memory."""
 
+import shlex
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Evidence, Measure
-from faultlab.lab.limits import at_least, at_most
-from faultlab.lab.measures import rate
+from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import rate, steady
 from faultlab.observe import profiler
 from faultlab.probes import mysql, mysqlslap
 
@@ -14,17 +15,27 @@ CREATED = "Created_tmp_disk_tables"
 ASKED = "Com_select"
 
 REPORT = "/tmp/report.sql"  # in the user's container, copied from client
+# Nothing was entered twice, so for one session some parcels are: a temporary table hides the other.
+TWICE = """CREATE TEMPORARY TABLE booking.entered AS
+SELECT * FROM warehouse.lineitem WHERE l_orderkey BETWEEN 100 AND 200;
+CREATE TEMPORARY TABLE warehouse.lineitem AS SELECT * FROM booking.entered
+UNION ALL SELECT * FROM booking.entered WHERE l_orderkey >= 150 AND l_linenumber = 1
+UNION ALL SELECT * FROM booking.entered WHERE l_orderkey = 190 AND l_linenumber = 1;
+"""
+NAMED = [(190, 1, 3), *((order, 1, 2) for order in range(150, 169))]
 
 
 @dataclass(frozen=True)
 class Look:
     """Four clerks who ask for their report, and what the database's processor time went into.
 
-    `writes`: the part of the samples that are in the kernel's write to a file, in percent.
+    `writes`: the part of the samples that are in the kernel's write to a file, in percent; `right`:
+    1 when the report names what was entered more than once.
     """
 
     load: mysqlslap.Load
     writes: float
+    right: int = 1
 
 
 @dataclass(frozen=True)
@@ -36,12 +47,14 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """As many as nearly a second is filled with, after some that fetch the rows into memory."""
-    text = stack["client"].must("cat /srv/report.sql").strip()
-    stack.user().must(f"cat >{REPORT} <<'_end_'\n{text}\n_end_")
+    text = stack["client"].must("cat /srv/report.sql")
+    stack.user().must(f"printf %s {shlex.quote(text)} >{REPORT}")
     reports(stack, 8)
     loads: list[mysqlslap.Load] = []
     recording = profiler.during(stack, lambda: loads.append(reports(stack, 80)))
-    return Look(loads[0], 100 * recording.stacks.share("vfs_write"))
+    typed = f"printf %s {shlex.quote(TWICE + text)} | mysql --binary-mode -BN warehouse"
+    right = stack["db"].run(typed).out.split() == [str(n) for row in NAMED for n in row]
+    return Look(loads[0], 100 * recording.stacks.share("vfs_write"), int(right))
 
 
 def reports(stack: Stack, queries: int) -> mysqlslap.Load:
@@ -81,11 +94,20 @@ CHECK = Check(
             "The database spends hardly any work on writing to files.",
             "The database spends a large part of its work on writing to files.",
         ),
+        steady("reports that name what was entered twice", "right", exactly(1)).says(
+            "The report names what was entered more than once.",
+            "The report does not name what was entered more than once.",
+        ),
     ),
     evidence=(
         Evidence("temporary tables on disk, for each query", on_disk, at_least(0.5)).seen(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\""
         ),
     ),
-    asks=(said("the report", f"mysql -hdb -ushop -pshop warehouse <{REPORT}"),),
+    asks=(
+        said(
+            "the report",
+            f"mysql --binary-mode -hdb -ushop -pshop -BN warehouse <{REPORT} | awk '$3 > 1'",
+        ),
+    ),
 )

@@ -11,11 +11,22 @@ from dataclasses import dataclass
 FAILED = "failed"  # what an answer begins with that is none
 RIGHT = ": right answers"  # ends the name of the finding
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
-# Its free tables, on a day for which nobody books.
-RESTAURANT = (
+# Its free tables, on a day that is over: nobody books for it any more.
+_RESTAURANT = (
     "http://web/booking/restaurant.php"
-    "?token=token-01&restaurant={n}&date=2045-05-05&time=18:00&guests=2"
+    "?token=token-01&restaurant={n}&date=2026-05-05&time=18:00&guests=2"
 )
+# A table, day and sitting for each second of an hour, after the days for which loads book; first
+# it is free, then taken; a partner without a token and too large a party are refused.
+_ORDERS = """n=$(date +%s)
+day=$(date -d "$((1461 + n / 120 % 39)) days" +%F) time=$((12 + n / 30 % 2 * 6 + n / 60 % 2 * 2))
+for who in "01&guests=2" "02&guests=2" "20&guests=2" "01&guests=9"; do
+curl -s -m 5 -w "%{http_code}\\n" http://web/booking/order.php -d "token=token-$who&name=Ada" \\
+-d "restaurant={n}&table=$((n % 30 + 1))&date=$day&time=$time:00" || exit
+done | sed -E "s/.(order|table|until).:[^,]*//g"
+"""
+_KEPT = """mysql -hdb -ubooking -pbooking -NBe "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(0, table_id,
+dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" """
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,20 @@ def _headers(number: int, of: int) -> str:
     return f'user-agent = "{_AGENT}"\nheader = "Cookie: visitor={"0123456789abcdef" * 40}"\n'
 
 
-def said(name: str, command: str, seconds: float = 10) -> Ask:
-    """Return the ask for what a command prints; it is kept as a digest."""
+def said(name: str, command: str, seconds: float = 10, most: int = 1_000_000) -> Ask:
+    """Return the ask for what a command prints; `{n}` in it is a number. It is kept as a digest."""
     quoted = shlex.quote(f"set -o pipefail; ({command}) | sha256sum | cut -c1-16")
-    return Ask(name, lambda _: f"bash -c {quoted} || echo {FAILED}", seconds=seconds)
+
+    def typed(numbers: Sequence[int]) -> str:
+        return f"bash -c {quoted.replace('{n}', str(numbers[0]))} || echo {FAILED}"
+
+    return Ask(name, typed, most=most, seconds=seconds)
+
+
+def booking(seconds: float = 10) -> tuple[Ask, ...]:
+    """Return the asks for the booking service: its pages, its rules, and orders of long ago."""
+    return (
+        page(_RESTAURANT, times=4, most=50, seconds=seconds),
+        said("orders, and what is refused", _ORDERS, 20, most=50),
+        said("orders that were there before", _KEPT),
+    )

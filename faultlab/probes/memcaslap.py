@@ -7,6 +7,7 @@ is answered.
 """
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
@@ -23,8 +24,9 @@ _TIMES = r"^Total Statistics \((\d+) events\)\n(?:.*\n)*? +Log2 Dist:\n((?: +\d+
 class Load:
     """Operations and bytes (keys and values, both ways) a second, in the last second of the load.
 
-    Counts over the whole load: operations, gets that found nothing, and errors. p50 and p99 are in
-    seconds and rounded up to the next power of two of microseconds, for so they are counted.
+    Counts over the whole load: operations, gets that found nothing, and errors; `gets`: their share
+    of the operations, 0 to 1. p50 and p99 are in seconds and rounded up to the next power of two of
+    microseconds, for so they are counted.
     """
 
     connections: int
@@ -35,6 +37,12 @@ class Load:
     errors: int
     p50: float
     p99: float
+    gets: float = 0.5
+
+    @property
+    def bytes_an_operation(self) -> float:
+        """Bytes of a key and its value; 0 when nothing was done."""
+        return self.bytes_per_second / max(1, self.operations_per_second)
 
     @property
     def failed_share(self) -> float:
@@ -43,17 +51,18 @@ class Load:
         return min(1, failed / self.operations) if self.operations else 1.0
 
 
-def load(machine: Shell, server: str, *, connections: int, seconds: int) -> Load:
+def load(user: Shell, server: str, config: str, *, connections: int, seconds: int) -> Load:
     """Set and get over `connections` (one, or an even number) for so many seconds.
 
-    Lengths and shares are in the machine's own file `CONFIG`.
+    `config` is the text of client's file `CONFIG`: lengths and shares.
     """
     # One key a connection is set again and again (-o 1), so that nothing is ever pushed out.
     command = (
-        f"memcaslap -s {server}:11211 -T {min(2, connections)} -c {connections} -t {seconds}s"
-        f" -S 1s -o 1 -F {CONFIG} 2>&1 | {_COUNT_ERRORS}"
+        f"f=$(mktemp); printf %s {shlex.quote(config)} >$f;"
+        f" memcaslap -s {server}:11211 -T {min(2, connections)} -c {connections} -t {seconds}s"
+        f" -S 1s -o 1 -F $f 2>&1 | {_COUNT_ERRORS}; rm $f"
     )
-    return parse(machine.run(command, timeout=seconds + 30).out, connections)
+    return parse(user.run(command, timeout=seconds + 30).out, connections)
 
 
 def parse(out: str, connections: int) -> Load:
@@ -69,15 +78,17 @@ def parse(out: str, connections: int) -> Load:
     rate, megabytes = seconds[-1] if seconds else ("0", "0")
     times = re.search(_TIMES, out, re.MULTILINE)
     counts = _counts(times[2]) if times else {}
+    gets, sets = _number("cmd_get", out), _number("cmd_set", out)
     return Load(
         connections=connections,
         operations_per_second=float(rate),
         bytes_per_second=float(megabytes) * 1024 * 1024,
-        operations=_number("cmd_get", out) + _number("cmd_set", out),
+        operations=gets + sets,
         misses=_number("get_misses", out),
         errors=_number("errors", out),
         p50=_percentile(counts, 0.50),
         p99=_percentile(counts, 0.99),
+        gets=gets / max(1, gets + sets),
     )
 
 

@@ -1,7 +1,11 @@
-"""Probe: the slow query log as pt-query-digest sums it up. Source: pt-query-digest(1)."""
+"""Probe: the slow query log as pt-query-digest sums it up. Source: pt-query-digest(1).
+
+It is read where the server writes it: another file or the table mysql.slow_log are logs as well.
+"""
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -13,6 +17,14 @@ from faultlab.probes.mysql import Statement
 FILE = "/var/log/mysql/slow.log"
 ENTRY = "# Query_time"  # in a line of each query that it has kept
 _ALIKE = 0.9
+_WHERE = """mysql -BNe "SELECT @@log_output, NOW(6),
+IF(@@slow_query_log_file LIKE '/%', @@slow_query_log_file,
+CONCAT(@@datadir, @@slow_query_log_file))" """
+# A file outside the folders that the daemon shares is found through the daemon.
+_FILE = "f={}; [ -e $f ] || f=/proc/$(pgrep -o mysqld)/root$f"
+_ROWS = r"""SELECT CONCAT("# User@Host: ", user_host, "\n# Query_time: ", TIME_TO_SEC(query_time),
+"  Lock_time: 0  Rows_sent: ", rows_sent, "  Rows_examined: ", rows_examined, "\n", sql_text, ";")
+FROM mysql.slow_log WHERE start_time >= "{}" """
 
 
 @dataclass(frozen=True)
@@ -27,24 +39,44 @@ class Logged:
         """Return the statement of performance_schema with this form, if there is one.
 
         It writes some words in its own way (`MONTH(day)` is `SQL_TSI_MONTH ( DAY )` there), so the
-        most alike statement is taken.
+        most alike statement is taken. Much more time than it took, in all or on average, was not
+        logged by the server.
         """
         form = _bare(self.form)
         alike = {s: SequenceMatcher(None, form, _bare(s.text), False).ratio() for s in ran}
         best = max(alike, key=alike.__getitem__, default=None)
-        return best if best and alike[best] > _ALIKE else None
+        if best is None or alike[best] <= _ALIKE or self.seconds > 1.5 * best.seconds:
+            return None
+        return best if self.seconds / self.calls <= 5 * best.seconds / best.calls else None
 
 
-def size(machine: Shell) -> int:
-    """Return the size of the log in bytes, 0 when there is none: `since` reads on from there."""
-    return int(machine.must(f"stat -c %s {FILE} 2>/dev/null || echo 0"))
+@dataclass(frozen=True)
+class Mark:
+    """Where a log ends now: a file and its size in bytes, or a time for the server's table."""
+
+    file: str
+    size: int
+    time: str
 
 
-def since(machine: Shell, start: int) -> list[Logged]:
-    """Return the forms logged after `start` bytes, the one that took the most time first."""
-    if size(machine) <= start:
+def mark(machine: Shell) -> Mark:
+    """Return where the log ends now: `since` reads on from there."""
+    output, time, file = machine.must(_WHERE).strip().split("\t")
+    if "FILE" not in output:
+        return Mark("", 0, time)
+    size = machine.must(f"{_FILE.format(shlex.quote(file))}; stat -c %s $f 2>/dev/null || echo 0")
+    return Mark(file, int(size), time)
+
+
+def since(machine: Shell, start: Mark) -> list[Logged]:
+    """Return the forms logged after a mark, the one that took the most time first."""
+    if not start.file:
+        read = f"mysql -BNre {shlex.quote(_ROWS.format(start.time))}"
+    elif mark(machine).size > start.size:
+        read = f"{_FILE.format(shlex.quote(start.file))}; tail -c +{start.size + 1} $f"
+    else:
         return []
-    command = f"tail -c +{start + 1} {FILE} | pt-query-digest --output json --limit 100"
+    command = f"{{ {read}; }} | pt-query-digest --output json --limit 100"
     return parse(machine.must(command, timeout=120))
 
 

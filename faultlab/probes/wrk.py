@@ -6,12 +6,20 @@ A request that takes longer than `timeout` counts as a time-out and not in the p
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 from faultlab.probes import mysql
 
 _SCRIPTS = "/usr/local/share/wrk"
+# Each request ends with a number of its own, others in each load.
+_NUMBERED = """dofile("/usr/local/share/wrk/json.lua")
+local threads = 0
+function setup(thread) threads = threads + 1; thread:set("number", threads) end
+function init() math.randomseed(os.time() * 100 + number) end
+function request() return wrk.format("GET", wrk.path .. math.random(1, %d)) end
+"""
 
 
 @dataclass(frozen=True)
@@ -70,9 +78,16 @@ def load(
     """Send the requests of a script over `connections` for `seconds`."""
     command = (
         f"wrk -t{min(2, connections)} -c{connections} -d{seconds}s --timeout {timeout}s"
-        f" -s {_SCRIPTS}/{script}.lua {url} 2>&1"
+        f" -s {Path(_SCRIPTS, script)}.lua {url} 2>&1"
     )
     return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
+
+
+def numbered(user: Shell, url: str, *, most: int, connections: int, seconds: int) -> Load:
+    """Ask for pages whose address is `url` and a number of 1 to `most`, drawn for each request."""
+    user.must(f"cat >/tmp/numbered.lua <<'_end_'\n{_NUMBERED % most}_end_")
+    how = {"connections": connections, "seconds": seconds, "timeout": 20}
+    return load(user, url, **how, script="/tmp/numbered")
 
 
 def bookings(user: Shell, *, connections: int, seconds: int) -> Load:

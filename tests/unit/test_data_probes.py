@@ -82,6 +82,37 @@ def test_what_the_slow_log_names() -> None:
     assert logged[0].statement([]) is None
 
 
+def test_what_somebody_else_wrote_into_the_slow_log() -> None:
+    """The server has not taken that time; a few of many queries are logged as they are."""
+    ran = [mysql.Statement("SELECT a FROM b", 100, 10.0, 0, 0)]
+    assert slowlog.Logged("select a from b", 3, 0.9).statement(ran) == ran[0]
+    assert slowlog.Logged("select a from b", 1, 100.0).statement(ran) is None
+    assert slowlog.Logged("select a from b", 3, 9.0).statement(ran) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "read"),
+    [
+        ("FILE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "tail -c +101 $f"),
+        ("FILE,TABLE\t2026-11-23 09:00:00.5\t/var/lib/mysql/all.log\n", "tail -c +101 $f"),
+        ("TABLE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "09:00:00.5"),
+    ],
+)
+def test_a_slow_log_is_read_where_the_server_writes_it(where: str, read: str) -> None:
+    typed: list[str] = []
+    sizes = iter(["100", "200"])
+
+    def must(command: str, timeout: float = 30) -> str:
+        typed.append(command)
+        if "@@log_output" in command:
+            return where
+        return "" if "pt-query-digest" in command else next(sizes)
+
+    db = cast("Machine", SimpleNamespace(must=must))
+    assert slowlog.since(db, slowlog.mark(db)) == []
+    assert read in typed[-1]
+
+
 def test_an_empty_slow_log() -> None:
     assert slowlog.parse("") == []
     assert slowlog.parse("# No events processed.") == []

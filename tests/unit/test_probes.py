@@ -479,6 +479,8 @@ def test_memcaslap_counts_bytes() -> None:
     """24 bytes of key and 8192 of value in each operation; it rounds to 0.1 MB."""
     got = memcaslap.parse(recorded("memcaslap/healthy"), 64)
     assert got.bytes_per_second == pytest.approx(10436 * (24 + 8192), rel=0.001)
+    assert got.bytes_an_operation == pytest.approx(24 + 8192, rel=0.001)
+    assert got.gets == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize(
