@@ -55,5 +55,14 @@ CHECK = Check(
             at_least(150),
         ).seen("tomcat", "cat /sys/fs/cgroup/cpu/cpu.stat"),
     ),
-    asks=(page("http://app:8080/", times=5, seconds=10),),
+    asks=(
+        page("http://app:8080/", times=5, seconds=10),
+        page(
+            "http://app:8080/basket.jsp?kb={n}",
+            times=5,
+            most=200,
+            changes="and [0-9]+ articles",
+            seconds=10,
+        ),
+    ),
 )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check
-from faultlab.lab.limits import at_least
-from faultlab.lab.measures import delay, ends, grows, rate
+from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import delay, ends, grows, rate, steady
 from faultlab.probes import curl, interface, wrk
 
 PAGE = "http://web/list/restaurants.html"
@@ -15,9 +15,13 @@ TYPED = f"curl -so /dev/null -H 'Accept-Encoding: gzip' -w '%{{size_download}}' 
 
 @dataclass(frozen=True)
 class Look:
-    """Eighty guests, whose browsers take gzip and who read a second before their next page."""
+    """Eighty guests, whose browsers take gzip and who read a second before their next page.
+
+    `mbits`: what came to them in a second.
+    """
 
     guests: wrk.Load
+    mbits: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,9 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Two seconds of guests."""
     client, seconds = stack.user(), stack.pace.seconds(2)
+    before = interface.read(client).rx_bytes
     load = wrk.load(client, PAGE, connections=80, seconds=seconds, timeout=10, script="readers")
-    return Look(load)
+    return Look(load, 8e-6 * (interface.read(client).rx_bytes - before) / load.seconds)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -51,6 +56,10 @@ CHECK = Check(
         ),
         delay("time for a page, median", "guests.p50", good=5, bad=20).says(
             "A page comes about as quickly as before.", "A page takes far longer than before."
+        ),
+        # The line that is rented has 10, and what waits in front of it comes when the load is over.
+        steady("sent over the line", "mbits", at_most(13), "Mbit/s").says(
+            "No more is sent than the line can carry.", "More is sent than the line can carry."
         ),
     ),
     evidence=(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.engine.contract import State
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends
@@ -12,7 +12,12 @@ from faultlab.probes import cgroup, container, curl, jvm
 
 VISITS = 200  # of 4 MB each: more than the container has, and no more than Java may keep
 BASKET = "http://app:8080/basket.jsp?kb={n}"
-PAGE = "http://app:8080/basket.jsp?kb=4096"
+MEMORY = 512 << 20  # of the container
+# Of 256 pages of memory that are compared one is the same, and all are with the basket itself.
+OTHERS = (
+    "curl -sm 10 'http://app:8080/basket.jsp?kb=400&others=100' | grep -oE 'and [0-9]+ articles' |"
+    " awk '{ exit $2 < 10 }'"
+)
 KILLED = 128 + 9
 
 
@@ -39,8 +44,13 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the customers come, until they are through or a minute is over."""
-    served = curl.one_by_one(stack.user(), PAGE, count=VISITS, max_time=10, seconds=60)
+    """Let the customers come, until they are through or a minute is over.
+
+    In a larger container their baskets are larger, up to twice: it has to be filled.
+    """
+    limit = cgroup.read(stack["tomcat"]).limit
+    page = BASKET.format(n=4096 if limit and limit <= MEMORY else 8192)
+    served = curl.one_by_one(stack.user(), page, count=VISITS, max_time=10, seconds=60)
     wait = 5 if served < VISITS else 0
     return Look(served, container.settled(stack["tomcat"], wait))
 
@@ -80,5 +90,8 @@ CHECK = Check(
         ).seen("tomcat", "docker inspect -f '{{.State.Status}} {{.State.OOMKilled}}' …-tomcat"),
     ),
     may_stop=("tomcat",),
-    asks=(page(BASKET, times=5, most=200, changes="and [0-9]+ articles", seconds=10),),
+    asks=(
+        page(BASKET, times=5, most=200, changes="and [0-9]+ articles", seconds=10),
+        said("what others also bought", OTHERS),
+    ),
 )

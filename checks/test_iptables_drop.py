@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import clicks, page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
@@ -53,5 +53,5 @@ CHECK = Check(
         ),
     ),
     evidence=(dropped("INPUT"), dropped("OUTPUT")),
-    asks=(page("http://web/"),),
+    asks=(page("http://web/"), clicks()),
 )

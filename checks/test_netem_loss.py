@@ -5,7 +5,7 @@ from math import sqrt
 from statistics import NormalDist
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import clicks, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
@@ -75,7 +75,7 @@ CHECK = Check(
             unit="packets",
         ).seen("web", "tc -s qdisc show dev eth0"),
     ),
-    asks=(page("http://web/"),),
+    asks=(page("http://web/"), clicks()),
 )
 
 

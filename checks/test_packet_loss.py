@@ -7,7 +7,7 @@ TCP; what port 80 loses on top of that asks for the port; what still never comes
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import clicks, page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
@@ -101,5 +101,5 @@ CHECK = Check(
             "web drops what it receives on eth0", "eth0.rx_dropped", at_least(1), "packets", stage=3
         ).seen("web", "netstat -i"),
     ),
-    asks=(page("http://web/"),),
+    asks=(page("http://web/"), clicks()),
 )

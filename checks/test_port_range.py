@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import php
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import grows, rate, share
@@ -47,5 +47,5 @@ CHECK = Check(
             "web", f"grep -c '{COMPLAINT}' {log.NGINX_ERROR}"
         ),
     ),
-    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
+    asks=php(),
 )

@@ -8,11 +8,12 @@ ports for a minute.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import php, tables
 from faultlab.lab.check import Check, Evidence, Measure
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
-from faultlab.lab.measures import delay, ends, grows, rate, share
+from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times, exactly
+from faultlab.lab.measures import delay, ends, grows, rate, share, steady
 from faultlab.probes import ab, conntrack, log, nstat, sockets, wrk
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, HEALTHY, Measured
@@ -33,7 +34,8 @@ while (($({sockets.TIME_WAIT.format(9000)}) > 10)); do sleep 1; done'"""
 class Look:
     """Visitors of the start page; guests who ask for a table; a crowd; a load that goes on.
 
-    `peak`: the most connections that web remembered meanwhile.
+    `peak`: the most connections that web remembered meanwhile; `forbidden`: ports that it may
+    choose and that its firewall does not let it use.
     """
 
     visits: ab.Visits
@@ -41,6 +43,7 @@ class Look:
     guests: ab.Visits
     crowd: ab.Visits
     load: wrk.Load
+    forbidden: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,16 @@ def look(stack: Stack) -> Look:
     page = f"{url}/index.php"
     crowd = ab.visits(client, page, visitors=50, seconds=stack.pace.seconds(5), most=CROWD)
     if not crowd.requests:  # wrk would wait for its first connection, for two minutes
-        return Look(visits, peak.result(), guests, crowd, NOBODY)
+        return Look(visits, peak.result(), guests, crowd, NOBODY, forbidden(web))
     wrk.load(client, page, connections=200, seconds=stack.pace.seconds(6))
     load = wrk.load(client, page, connections=200, seconds=stack.pace.seconds(2))
-    return Look(visits, peak.result(), guests, crowd, load)
+    return Look(visits, peak.result(), guests, crowd, load, forbidden(web))
+
+
+def forbidden(web: Machine) -> int:
+    """Count the local ports of web outside of those that the ticket names."""
+    low, high = map(int, web.must("cat /proc/sys/net/ipv4/ip_local_port_range").split())
+    return max(0, min(high + 1, 20_000) - low) + max(0, high - max(low - 1, 24_095))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -150,6 +159,10 @@ CHECK = Check(
             "After seconds of load about as many pages come as before.",
             "After seconds of load far fewer pages come than before.",
         ),
+        steady("ports that the firewall forbids", "forbidden", exactly(0)).says(
+            "Web calls out from the ports that it may use.",
+            "Web calls out from ports that it may not use.",
+        ),
     ),
     evidence=(
         grows(
@@ -177,7 +190,7 @@ CHECK = Check(
             "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),
     ),
-    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
+    asks=(*php(), *tables()),
 )
 
 

@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from faultlab.lab.services import CLIENT
+
 FAILED = "failed"  # what an answer begins with that is none
 RIGHT = ": right answers"  # ends the name of the finding
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
@@ -33,7 +35,8 @@ dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" "
 class Ask:
     """A question to the service: a command of a user's machine, which prints a line an answer.
 
-    `command` makes it from `count` numbers of 1 to `most`, which are others in each run.
+    `command` makes it from `count` numbers of 1 to `most`, which are others in each run. `at`: the
+    machine whose users ask.
     """
 
     name: str
@@ -41,10 +44,17 @@ class Ask:
     count: int = 1
     most: int = 1_000_000
     seconds: float = 10
+    at: str = CLIENT
 
 
 def page(
-    url: str, *, times: int = 20, most: int = 1_000_000, changes: str = "", seconds: float = 3
+    url: str,
+    *,
+    times: int = 20,
+    most: int = 1_000_000,
+    changes: str = "",
+    seconds: float = 3,
+    at: str = CLIENT,
 ) -> Ask:
     """Return the ask for a page, so many times at once; `{n}` in `url` is a number.
 
@@ -56,18 +66,55 @@ def page(
         asked = "next\n".join(
             f'url = "{url.replace("{n}", str(n))}"\noutput = "{i}"\nmax-time = {seconds:g}\n'
             f'write-out = "%{{filename_effective}} %{{http_code}} %{{exitcode}}\\n"\n'
-            f"insecure\n{_headers(i, len(numbers))}"
+            f"{_headers(i, len(numbers))}"
             for i, n in enumerate(numbers)
         )
         mask = shlex.quote(f"s#{changes}##g" if changes else "")
         return (
-            f"cd $(mktemp -d) && curl -s --parallel --parallel-immediate -K - <<'_end_' | sort -n |"
-            f" while read -r i code end; do if [ \"$code $end\" = '200 0' ];"
+            f"cd $(mktemp -d) && curl -s --parallel --parallel-immediate --parallel-max {times}"
+            " -K - <<'_end_' | sort -n |"
+            " while read -r i code end; do if [ \"$code $end\" = '200 0' ];"
             f" then sed -E {mask} $i | sha256sum | cut -c1-16; else echo {FAILED} $code $end; fi;"
             f" done\n{asked}_end_\n"
         )
 
-    return Ask(url.split("?", maxsplit=1)[0], command, times, most, seconds)
+    name = url.split("?", maxsplit=1)[0] + ("" if at == CLIENT else f" from {at}")
+    return Ask(name, command, times, most, seconds, at)
+
+
+def php(url: str = "http://web/index.php") -> tuple[Ask, ...]:
+    """Return the asks for a page of PHP's, by a crowd at once, and for the time that it shows."""
+    shown = f"curl -s -m 5 {url} | sed -nE 's/.*made by PHP at (.*)[.]<.*/\\1/p'"
+    age = f'echo $(($(date +%s) - $(date -d "$({shown})" +%s)))'
+    return (
+        page(url, times=120, changes="made by PHP at .*", seconds=10),
+        said("the page is of now", f"{age} | grep -cE '^-?[0-9]$'"),
+    )
+
+
+def tables(url: str = "http://web/availability.php") -> tuple[Ask, ...]:
+    """Return the asks for free tables, which the book tells: others now and then, in its time.
+
+    An answer may be kept for a second; twenty restaurants are asked one after the other.
+    """
+    ten = f"curl -sfm 5 '{url}?guest=[1-10]'"
+    fresh = f'now=$({ten}) && sleep 2.1 && later=$({ten}) && [ "$now" != "$later" ]'
+    spent = f"curl -sfm 5 -o /dev/null -w '%{{time_total}}' '{url}?restaurants=20'"
+    return (
+        page(f"{url}?restaurants=2", times=40, changes='"tables":[0-9]+'),
+        said("the reservation book", f"{fresh} && {spent} | awk '{{ exit $1 < 1 }}'"),
+    )
+
+
+def clicks(url: str = "http://web/") -> Ask:
+    """Return the ask for two hundred pages, one after the other over one connection, in four s.
+
+    A page that comes in one packet can be lucky; each loss takes 0.2 s or more.
+    """
+    return said(
+        "two hundred clicks",
+        f"timeout 4 curl -s -o /dev/null -w '%{{http_code}}\\n' '{url}#[1-200]' | uniq -c",
+    )
 
 
 def _headers(number: int, of: int) -> str:
@@ -77,7 +124,8 @@ def _headers(number: int, of: int) -> str:
     """
     if number < of / 2:
         return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 8 * number}"\n'
-    return f'user-agent = "{_AGENT}"\nheader = "Cookie: visitor={"0123456789abcdef" * 40}"\n'
+    cookie = "0123456789abcdef" * 40
+    return f'compressed\nuser-agent = "{_AGENT}"\nheader = "Cookie: visitor={cookie}"\n'
 
 
 def said(name: str, command: str, seconds: float = 10, most: int = 1_000_000) -> Ask:

@@ -77,8 +77,7 @@ class Looks(Measured):
         try:
             reading = self.check.take(self.stack, self.inspects)
             if self.check.asks and not self._faulty(phase):
-                said = answers.read(self.stack.user(), self.check.asks, self.record.id)
-                reading = replace(reading, answers=said)
+                reading = replace(reading, answers=self._answers())
         finally:
             self._all_running()
         took, seen = time.monotonic() - began, observer.since(before)
@@ -86,6 +85,13 @@ class Looks(Measured):
             reading = replace(reading, reference=max(fast, speed.measure()))
         self.record.facts["readings"][phase] = self.check.dump(reading)
         return took, seen
+
+    def _answers(self) -> dict[str, list[str]]:
+        """Put the asks of the check, each by the users of its machine."""
+        found: dict[str, list[str]] = {}
+        for ask in self.check.asks:
+            found |= answers.read(self.stack.user(ask.at), [ask], self.record.id)
+        return found
 
     def _faulty(self, phase: str) -> bool:
         """Tell whether the fault is in, so that the service need not answer."""

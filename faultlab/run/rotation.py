@@ -1,8 +1,8 @@
 """Rotation: which slow parts of the proof a quick run takes, so that ten commits take them all.
 
-A quick walk of a lab takes one cheat and then its fix, on one stack. Alternatives, further cheats,
-further orders of a fix, the late look at a healthy stack and the slow tests of the system take
-turns: the number of the commit says which are next.
+A quick walk of a lab takes its first cheat and then its fix, on one stack. Alternatives, other
+cheats, further orders of a fix, the late look at a healthy stack and the slow tests of the system
+take turns: the number of the commit says which are next.
 """
 
 import os
@@ -87,7 +87,7 @@ def remedies(lab: Lab) -> Remedies:
     # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
     number = commit() + 3 * labs.ids().index(lab.id)
     both = [*alternatives, *(-cheat for cheat in cheats)]
-    chosen, one = next_of(both, number), cheats[number % len(cheats)]
+    chosen, one = next_of(both, number), cheats[0]  # the fix need not undo the others
     # The cheat of a control breaks something, and there is no fix that could follow it.
     fresh = lab.control or _half_of_the_fix(lab, one)
     return Remedies(

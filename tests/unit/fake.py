@@ -46,7 +46,8 @@ class Network:
     """The state of web's network that the fault and the fixes of mtu change."""
 
     mtu: int = 1500
-    clamped: bool = False
+    clamped: bool = False  # what client sends is small
+    moved: bool = False  # the pages of nginx
     dropped: int = 0
 
     @property
@@ -54,11 +55,14 @@ class Network:
         """Whether a request with its headers arrives."""
         return self.mtu >= 200 or self.clamped
 
-    def answer(self, command: str) -> str | None:
+    def answer(self, command: str, machine: str) -> str | None:
         """Return what a command prints on a machine; None for one that is not known here."""
-        if set_to := _MTU.fullmatch(command):
+        set_to = _MTU.fullmatch(command)
+        if set_to and machine == "web":
             self.mtu = int(set_to[1])
-        self.clamped |= command == _CLAMP
+        self.clamped |= command == _CLAMP or "advmss 60" in command
+        self.clamped |= set_to is not None and machine == "client"
+        self.moved |= "root /srv;" in command
         out = None
         match command.split(maxsplit=2):
             case ["timeout", *_] if "tcpdump" in command:
@@ -67,7 +71,8 @@ class Network:
                 out = recorded("hping3/healthy")
             case ["cd", *_] if "output" in command:  # an ask for a page, many times
                 asked = command.count("output")
-                out = ("48bdcd2e9d7ffafd\n" if self.fits else "failed 000 28\n") * asked
+                well = "failed 404 0\n" if self.moved else "48bdcd2e9d7ffafd\n"
+                out = (well if self.fits else "failed 000 28\n") * asked
             case ["curl", *_]:
                 self.dropped += 0 if self.fits else 6
                 out = recorded("curl/healthy" if self.fits else "curl/mtu")
@@ -79,7 +84,7 @@ class Network:
                 out = f"{json.dumps(read)}\n{queues}\n"
             case ["echo", *words]:
                 out = " ".join(words) + "\n"
-            case ["ip" | "iptables", *_]:
+            case ["ip" | "iptables" | "sed", *_]:
                 out = ""
         return out
 
@@ -118,7 +123,7 @@ class FakeMachine(Machine):
             raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
         if command == "exit 3":
             return Done(command, 3, "", "", 0.0)
-        out = stack.network.answer(command)
+        out = stack.network.answer(command, self.name)
         if out is None:
             return Done(command, 127, "", f"sh: {command.split(maxsplit=1)[0]}: not found", 0.0)
         return Done(command, 0, out, "", 0.0)
@@ -273,7 +278,7 @@ class FakeEngine(Engine):
 
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Answer like a machine."""
-        return Network().answer(script) or ""
+        return Network().answer(script, "") or ""
 
     @contextmanager
     def beside(
