@@ -23,7 +23,7 @@ ORDER = {
 
 
 @pytest.fixture(scope="module")
-def at() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """The stack of a lab that has the service, and no fault yet."""
     with untouched("repeat-queries", "booking") as run:
         yield run.stack

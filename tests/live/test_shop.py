@@ -14,7 +14,7 @@ pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
 
 
 @pytest.fixture(scope="module")
-def at() -> Iterator[Stack]:
+def stack() -> Iterator[Stack]:
     """The stack of a lab that has shop and database, and no fault yet."""
     with untouched("slow-join", "shop") as run:
         yield run.stack
