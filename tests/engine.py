@@ -6,12 +6,15 @@ A class gives the fixture `engine`, and a stack of the lab mtu that is up on it.
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from faultlab.core import naming
 from faultlab.core.errors import CannotRun
+from faultlab.core.lock import Held
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
@@ -66,6 +69,15 @@ class EngineContract:
             pass
         stack["web"].put("/tmp", archive.getvalue())
         assert isinstance(stack["nginx"].last_log_line(), str)
+
+    def test_down_leaves_the_stack_of_another_user(
+        self, engine: Engine, stack: Stack, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mine = naming.owner()
+        monkeypatch.setattr(naming, "owner", lambda: "anna in /home/anna/faultlab")
+        with pytest.raises(Held, match=f"is of {re.escape(mine)}"):
+            engine.down(stack.name)
+        assert [*Stack(engine, stack.name)] == [*stack]
 
     def test_helpers(self, engine: Engine, stack: Stack) -> None:
         assert engine.once("machine", "echo once", stack.name).strip() == "once"

@@ -10,7 +10,6 @@ from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
 from faultlab.engine import kernel
 from faultlab.engine.contract import Engine, Machine
-from faultlab.engine.kernel import sysctls
 from faultlab.engine.stack import Stack
 from faultlab.probes import interface, iptables
 from faultlab.run import placement
@@ -97,7 +96,7 @@ def _fresh_sysctls(engine: Engine) -> dict[str, str]:
 def _sysctls(out: str) -> dict[str, str]:
     return {
         key: value
-        for key, value in sysctls(out).items()
+        for key, value in kernel.sysctls(out).items()
         if key.startswith("net.") and not any(part in f"{key}." for part in _PER_INTERFACE)
     }
 
@@ -129,9 +128,9 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
                 step.note(f"removing {name}")
                 try:
                     with lock.hold(name, "sweep"):
-                        Stack(engine, name).refuse_others()
-                        removed += engine.leftovers(name)
+                        left = engine.leftovers(name)
                         engine.down(name)
+                        removed += left
                 except Held as problem:
                     held.append(problem.message)
                 except CannotRun as problem:

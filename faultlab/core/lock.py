@@ -4,15 +4,17 @@ The kernel frees a lock when its holder dies, also by `kill -9`.
 """
 
 import fcntl
+import getpass
 import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 
 _GIVES_WAY = 15.0  # seconds: longer than any look that shares its turn
@@ -38,6 +40,18 @@ def private(folder: Path) -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise CannotRun(f"{folder} is not yours alone.", f"ls -ld {folder}")
     return folder
+
+
+def refuse_others(stack: str, owners: Iterable[str]) -> None:
+    """Check that a stack is of this user and checkout. Raises Held with whose it is.
+
+    `owners`: what its parts say (naming.owner); empty where an older faultlab started them.
+    """
+    if others := {*owners} - {"", naming.owner()}:
+        raise Held(
+            f"{stack} is of {others.pop()}.",
+            f"export FAULTLAB_NAMESPACE={getpass.getuser()}, then type it again",
+        )
 
 
 @contextmanager

@@ -213,7 +213,10 @@ class Engine(ABC):
 
     @abstractmethod
     def down(self, stack: str) -> None:
-        """Remove a stack, put a kernel that it changed back, and read back that nothing is left."""
+        """Remove a stack, put a kernel that it changed back, and read back that nothing is left.
+
+        Raises Held where another user or checkout started it.
+        """
 
     @abstractmethod
     def note_kernel(self, stack: str) -> None:

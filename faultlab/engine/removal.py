@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faultlab.core import naming
+from faultlab.core import lock, naming
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine.docker import STACK_LABEL, DockerEngine
+from faultlab.engine.docker import OWNER_LABEL, STACK_LABEL, DockerEngine
 
 if TYPE_CHECKING:
     import docker
@@ -28,7 +28,12 @@ class Removable(DockerEngine):
     """The part of a Docker engine that takes stacks down."""
 
     def down(self, stack: str) -> None:
-        """Remove a stack, and read back that nothing is left."""
+        """Remove a stack, and read back that nothing is left. Raises Held: it is another's."""
+        labels = [
+            *(container.labels for container in self.containers(stack)),
+            *((network.attrs.get("Labels") or {}) for network in self.networks(stack)),
+        ]
+        lock.refuse_others(stack, [each.get(OWNER_LABEL, "") for each in labels])
         with uninterrupted():
             self._down(stack)
 

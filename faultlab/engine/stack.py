@@ -3,15 +3,13 @@
 A stack is known by its labels alone: nothing here reads a state file.
 """
 
-import getpass
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from faultlab.core import naming
+from faultlab.core import lock
 from faultlab.core.command import meanwhile
 from faultlab.core.errors import CannotRun
-from faultlab.core.lock import Held
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.pace import Pace
 from faultlab.engine.shell import Shell
@@ -84,11 +82,7 @@ class Stack(Mapping[str, Machine]):
 
     def refuse_others(self) -> None:
         """Check that this user started it from this checkout. Raises Held with who did."""
-        if self.owner not in ("", naming.owner()):
-            raise Held(
-                f"{self.name} is of {self.owner}.",
-                f"export FAULTLAB_NAMESPACE={getpass.getuser()}, then type it again",
-            )
+        lock.refuse_others(self.name, [self.owner])
 
     def stopped(self) -> list[str]:
         """Return the machines and daemons that do not run, as `name (exit code N)`."""

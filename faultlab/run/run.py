@@ -88,7 +88,6 @@ class Run(Looks):
         `collects`: write its counters down as long as it is up.
         """
         check = checks.load(lab.id)
-        Stack(engine, name).refuse_others()
         with lock.turn(alone=False):
             engine.down(name)
             _own_kernel(engine, lab, name)

@@ -205,7 +205,7 @@ def beyond(stack: Stack) -> list[str]:
 
 
 def test_no_helper_with_more_rights_can_be_seen(stack: Stack) -> None:
-    """Whoever sees a process can change the files that it runs, by way of /proc/PID/root."""
+    """A process that is seen can have its files changed, by way of /proc/PID/root."""
     seen: list[str] = []
     for mode in ("on", "off"):
         recording = profiler.during(stack, lambda: seen.extend(beyond(stack)), mode)

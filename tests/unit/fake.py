@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NoReturn
 
 import pytest
 
-from faultlab.core import naming
+from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal as Console
 from faultlab.engine.contention import Observer
@@ -267,6 +267,7 @@ class FakeEngine(Engine):
 
     def down(self, stack: str) -> None:
         """Forget a stack."""
+        lock.refuse_others(stack, [machine.owner for machine in self.machines(stack)])
         self.stacks_up.pop(stack, None)
 
     def note_kernel(self, stack: str) -> None:
