@@ -1,7 +1,7 @@
 """Digest: all that a result depends on, hashed; a result counts only while nothing has changed.
 
 A Python file counts by its meaning: comments, docstrings, line breaks, where it imports from, and
-the sentences of a check for learners change nothing.
+the sentences of a check for learners change nothing. Nor does the reason given for a remedy.
 """
 
 import ast
@@ -16,6 +16,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
 _WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}
+_REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
 _TEXTS = ("lab.toml", "README.md", "ticket.md")  # of a lab's folder; lab.toml counts by its keys
 _PROGRAM = Path(__file__).parents[1]
 
@@ -32,7 +33,8 @@ def fault(lab: Lab) -> str:
 def walk(lab_id: str) -> str:
     """Return the digest of a lab's steps, files, check and images as they are. Raises BadInput."""
     lab = labs.load(lab_id)
-    digest = hashlib.sha256(lab.model_dump_json(include=_WALKED | {"inject", "fix"}).encode())
+    steps = lab.model_dump_json(include=_WALKED | {"inject", "fix"}, exclude=_REASONS)
+    digest = hashlib.sha256(steps.encode())
     digest.update((paths.labs() / "stack.yaml").read_bytes())
     for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
         if file.name not in _TEXTS:

@@ -44,6 +44,13 @@ def test_where_a_check_imports_from_makes_no_lab(project: Project) -> None:
     assert (digest.walk("mtu"), digest.fault(labs.load("mtu"))) == before
 
 
+def test_what_is_said_of_a_remedy_makes_no_lab(project: Project) -> None:
+    before = digest.walk("mtu")
+    text = (project.root / "labs/mtu/lab.toml").read_text()
+    project.write("labs/mtu/lab.toml", text.replace('why   = "', 'why   = "In other words: '))
+    assert digest.walk("mtu") == before
+
+
 def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     assert project.root
     before = digest.walk("mtu")
