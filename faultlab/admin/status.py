@@ -127,6 +127,7 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
             for name in engine.stacks():
                 step.note(f"removing {name}")
                 try:
+                    lock.refuse_class(name)
                     with lock.hold(name, "sweep"):
                         left = engine.leftovers(name)
                         engine.down(name)

@@ -4,13 +4,12 @@ The kernel frees a lock when its holder dies, also by `kill -9`.
 """
 
 import fcntl
-import getpass
 import os
 import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +18,7 @@ from faultlab.core.errors import CannotRun
 
 _GIVES_WAY = 15.0  # seconds: longer than any look that shares its turn
 _PAUSE = 0.02  # seconds
+_CLASS = "class-"
 
 
 class Held(CannotRun):
@@ -50,7 +50,7 @@ def refuse_others(stack: str, owners: Iterable[str]) -> None:
     if others := {*owners} - {"", naming.owner()}:
         raise Held(
             f"{stack} is of {others.pop()}.",
-            f"export FAULTLAB_NAMESPACE={getpass.getuser()}, then type it again",
+            "export FAULTLAB_NAMESPACE=another, then type it again",
         )
 
 
@@ -73,6 +73,20 @@ def hold(stack: str, doing: str, wait: bool = False) -> Iterator[None]:
             yield
         finally:
             file.truncate(0)
+
+
+def hold_class(prefix: str, doing: str) -> AbstractContextManager[None]:
+    """Hold the class whose stacks have names that begin like this. Raises Held."""
+    return hold(_CLASS + prefix, doing)
+
+
+def refuse_class(stack: str) -> None:
+    """Check that a stack is of no class that is going on. Raises Held with who has the class."""
+    for file in folder().glob(f"{_CLASS}*.lock"):
+        prefix = file.stem.removeprefix(_CLASS)
+        if stack.startswith(prefix):
+            with hold_class(prefix, "sweep"):
+                continue
 
 
 @contextmanager

@@ -33,14 +33,41 @@ def tools() -> Path:
     return root() / "tools"
 
 
+def state() -> Path:
+    """Return the folder that runs and classes are kept in: FAULTLAB_STATE, or the checkout.
+
+    A user who cannot write in the checkout has them at home. Raises CannotRun for one without a
+    home.
+    """
+    if chosen := os.environ.get("FAULTLAB_STATE"):
+        return root() / chosen
+    return root() if os.access(root(), os.W_OK) else _of_user("XDG_STATE_HOME", ".local/state")
+
+
 def runs() -> Path:
     """Return the folder that holds a folder for each run. It is not under version control."""
-    return root() / "runs"
+    return state() / "runs"
+
+
+def classes() -> Path:
+    """Return the folder that holds a folder for each class that was started."""
+    return state() / "classes"
 
 
 def cache() -> Path:
-    """Return the folder that this user's copies of the project share; it can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "faultlab"
+    """Return the folder that this user's copies of the project share; it can be made again.
+
+    Raises CannotRun for a user without a home.
+    """
+    return _of_user("XDG_CACHE_HOME", ".cache")
+
+
+def _of_user(variable: str, usual: str) -> Path:
+    """Return the folder of ours at home, or where a variable of the XDG Base Directories says."""
+    try:
+        return Path(os.environ.get(variable) or Path.home() / usual) / "faultlab"
+    except RuntimeError as error:
+        raise CannotRun("This user has no home.", "export FAULTLAB_STATE=/a/folder") from error
 
 
 def show(file: Path) -> str:

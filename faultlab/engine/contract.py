@@ -227,6 +227,10 @@ class Engine(ABC):
         """Return what measures how much others take of the CPUs while this stack is looked at."""
 
     @abstractmethod
+    def on_disk(self) -> Mapping[str, int]:
+        """Return the bytes that the containers and volumes of each stack have on the disk."""
+
+    @abstractmethod
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Run a script in a container without a network, and return what it printed."""
 

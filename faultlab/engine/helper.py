@@ -45,12 +45,21 @@ class WithHelpers(DockerEngine):
     """The part of a Docker engine that runs helpers and programs of others."""
 
     def once(
-        self, image: str, script: str, stack: str, rights: Sequence[str] = (), whole: bool = False
+        self,
+        image: str,
+        script: str,
+        stack: str,
+        rights: Sequence[str] = (),
+        *,
+        whole: bool = False,
+        cgroups: bool = False,
     ) -> str:
         """Run a script in a container without a network, and return what it printed.
 
-        `whole`: it has the processes and the network of the machine that Docker runs on.
+        `whole`: it has the processes and the network of the machine that Docker runs on; `cgroups`:
+        that machine's cgroups in /cgroup.
         """
+        volumes = {"/sys/fs/cgroup": {"bind": "/cgroup", "mode": "rw"}} if cgroups else {}
         with self.errors():
             try:
                 out: bytes = self.client.containers.run(
@@ -59,6 +68,7 @@ class WithHelpers(DockerEngine):
                     entrypoint=[],
                     network_mode="host" if whole else "none",
                     pid_mode="host" if whole else None,
+                    volumes=volumes,
                     labels={STACK_LABEL: stack},
                     remove=True,
                     stderr=True,

@@ -55,10 +55,13 @@ done'
 """
 
 
-def launch(on: Docker, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+def launch(
+    on: Docker, lab: Lab, stack: str, run_id: str, folder: Path, *, parent: str = ""
+) -> None:
     """Start the containers of the lab's stack; none of them need be ready.
 
-    The compose files that were run stay in `folder`. Raises CannotRun.
+    The compose files that were run stay in `folder`. `parent`: the cgroup that all containers are
+    in, empty for Docker's own. Raises CannotRun.
     """
     labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
     labels[OWNER_LABEL] = naming.owner()
@@ -66,7 +69,7 @@ def launch(on: Docker, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         taken = subnet.of_networks(on.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):
         files = []
-        documents = lab.services.documents(stack, lab.daemons, str(candidate), labels)
+        documents = lab.services.documents(stack, lab.daemons, str(candidate), labels, parent)
         for i, document in enumerate(documents):
             file = folder / ("compose.yaml" if i == 0 else "overlay.yaml")
             file.write_text(yaml.safe_dump(document, sort_keys=False))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch
+from faultlab.engine import bounds, launch
 from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Facts, Machine
 from faultlab.engine.docker import LAB_LABEL, STACK_LABEL
-from faultlab.engine.helper import WithHelpers
 from faultlab.engine.removal import Removable, joined_id
 from faultlab.engine.shell import Shell
+from faultlab.lab import services
 from faultlab.lab.model import Lab
 
 
-class LocalEngine(WithHelpers, Removable):
+class LocalEngine(bounds.Bounded, Removable):
     """Docker on this machine, whose kernel is not ours to change."""
 
     name = "local"
@@ -93,7 +94,19 @@ class LocalEngine(WithHelpers, Removable):
 
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         """Start the containers by Compose; the files that were run stay in `folder`."""
-        launch.launch(self, lab, stack, run_id, folder)
+        most = services.limits(os.environ.get(services.LIMITS_IN_ALL, ""))
+        parent = self.parent(stack) if most else ""
+        launch.launch(self, lab, stack, run_id, folder, parent=parent)
+        if most:
+            self.bind(stack, parent, most)
+
+    def down(self, stack: str) -> None:
+        """Remove a stack and its cgroup, and read back that nothing is left."""
+        hosts = [container.attrs["HostConfig"] for container in self.containers(stack)]
+        super().down(stack)
+        for parent in {host.get("CgroupParent", "") for host in hosts}:
+            if bounds.ours(parent):
+                self.unbind(stack, parent)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines, close their way out and to the host, by a helper."""

@@ -102,7 +102,7 @@ class Removable(DockerEngine):
             *((thing.attrs.get("Labels") or {}) for thing in (*self.networks(), *self.volumes())),
         ]
         names = {label[STACK_LABEL] for label in labels}
-        return sorted(name for name in names if name.startswith(naming.prefix()))
+        return sorted(name for name in names if name.startswith(naming.prefix_of_all()))
 
 
 def joined_id(container: Any) -> str:

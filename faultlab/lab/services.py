@@ -21,8 +21,10 @@ from faultlab.lab import daemon, images, rules
 
 CLIENT = "client"
 USER = "-user"  # ends the name of a container that looks from a machine's network
-LIMITS = "FAULTLAB_LIMITS"  # for a machine that several people share
+# For a machine that several people share: limits of each container, and of a stack as a whole.
+LIMITS, LIMITS_IN_ALL = "FAULTLAB_LIMITS", "FAULTLAB_LIMITS_IN_ALL"
 _JOIN = "service:"
+_LOG = {"max-size": "5m", "max-file": "2"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where it is there
 # Each with the keys of a service that say it, and what it looks like. No more swap than memory.
 _LIMITS = {
@@ -80,9 +82,17 @@ class Plan:
         return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
 
     def documents(
-        self, stack: str, daemons: Iterable[str], subnet: str, labels: dict[str, str]
+        self,
+        stack: str,
+        daemons: Iterable[str],
+        subnet: str,
+        labels: dict[str, str],
+        parent: str = "",
     ) -> list[dict[str, Any]]:
-        """The compose files to run: only what is needed, named, tagged, labelled, addressed."""
+        """The compose files to run: only what is needed, named, tagged, labelled, addressed.
+
+        `parent`: the cgroup that all containers are in, empty for Docker's own.
+        """
         needed = self.needed(daemons)
         needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
@@ -94,6 +104,10 @@ class Plan:
             for name, service in document["services"].items():
                 service["labels"] = labels
                 service["container_name"] = f"{stack}-{name}"
+                # A learner can write to the output of the first process, which Docker keeps.
+                service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
+                if parent:
+                    service["cgroup_parent"] = parent
                 if "image" in service:
                     service["image"] = images.tag(service["image"])
                 own = {*self.services[name]}

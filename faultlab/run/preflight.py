@@ -28,7 +28,9 @@ class Fact:
 def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     """Try Docker, Compose, the images and a real stack: facts, and the abilities that lack."""
     now = engine.facts()
-    free = shutil.disk_usage(paths.root()).free / 1e9
+    state = paths.state()
+    there = next(folder for folder in (state, *state.parents) if folder.is_dir())
+    free = shutil.disk_usage(there).free / 1e9
     facts = [
         Fact("docker", True, f"{now.version}, kernel {now.kernel}, cgroup v{now.cgroup}"),
         Fact("compose", True, " ".join(compose.program())),

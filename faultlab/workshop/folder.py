@@ -4,7 +4,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from faultlab.core import lock, paths
+from faultlab.core import lock, naming, paths
 from faultlab.core.errors import BadInput
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import Plan
@@ -16,7 +16,7 @@ class Folder:
     def __init__(self, name: str) -> None:
         """`name`: the id of the class's plan."""
         self.name = name
-        self.path = paths.root() / "classes" / name
+        self.path = paths.classes() / name
         self.keys = self.path / "keys.json"
         self.alive = self.path / "alive"  # the server touches it each second
         self.end = self.path / "end"  # tells the server to end the class
@@ -36,7 +36,7 @@ class Folder:
 
     def hold(self, doing: str) -> AbstractContextManager[None]:
         """Hold the class while the body runs. Raises lock.Held."""
-        return lock.hold(f"class-{self.name}", doing)
+        return lock.hold_class(f"{naming.prefix()}{self.name}-", doing)
 
     def held(self) -> bool:
         """Does another command hold the class? As a rule this is its server."""

@@ -34,6 +34,7 @@ class Event(StrEnum):
     ANSWERED = "answered"
     GAVE_UP = "gave up"
     TIME_OVER = "time over"
+    DISK_FULL = "disk full"
     MOVED_ON = "moved on"
     REFUSED = "refused"
     NEW_LINK = "new link"

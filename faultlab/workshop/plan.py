@@ -5,6 +5,7 @@ A mistake is told in one line with file, key and what was expected.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from faultlab.core import document
 from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
+from faultlab.core.naming import VERIFY
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab
@@ -40,7 +42,8 @@ class Plan(Strict):
 
     `blind`: labs are not named, and a diagnosis is asked for. `minutes`: for each lab, no limit
     without it. `hints`: at most so many for a lab; `hint_cost`: points for each, in place of the
-    labs' own. `hours`: how long the links are good. `limits`: of each container.
+    labs' own. `hours`: how long the links are good. `limits`: of each container; `seat_limits`: of
+    a seat as a whole; `seat_disk`: what its containers and volumes may have together.
     """
 
     id: str
@@ -55,6 +58,8 @@ class Plan(Strict):
     hours: Annotated[float, Field(gt=0, strict=False)] = 12
     # Three quarters of the processors: less would change what some labs measure.
     limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=1g pids=512"
+    seat_limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=4g pids=2048"
+    seat_disk: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] = "2g"
 
     @field_validator("seats")
     @classmethod
@@ -106,8 +111,15 @@ def read(name: str) -> Plan:
             f"The file's name becomes one of containers: a-z, 0-9 and -, got {file.stem!r}.",
             f"mv {name} class.toml",
         )
+    if file.stem == VERIFY:
+        raise BadInput(
+            f"Stacks of `faultlab verify` are called {VERIFY}: give the class another name.",
+            f"mv {name} class.toml",
+        )
     try:
-        services.limits(found.limits)
+        most, whole = services.limits(found.limits), services.limits(found.seat_limits)
+        if most.get("cpus", 0) > whole.get("cpus", math.inf):
+            raise BadInput("limits: a container may use more processors than its seat.", "")
         found.wanted()
     except BadInput as error:
         raise BadInput(f"{name}: {error.message}", f"edit {name}; see {_MANUAL}") from error

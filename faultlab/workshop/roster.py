@@ -1,7 +1,7 @@
 """Roster: who is at which lab and how far, from the events of the journal alone.
 
 Each seat has turns, one a lab: waiting, starting, red (the fault is there), green (repaired), over
-(given up, or out of time), failed (it could not be started).
+(given up, or out of time), failed (it could not be started, or was removed).
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +25,9 @@ def known(lab_id: str) -> Lab:
 
 
 _CLOCKED = ("red",)  # the states in which a learner's time runs
+
+
+DISK_FULL = "It wrote more than a seat may have on the disk, so its machines were removed."
 
 
 @dataclass
@@ -138,6 +141,9 @@ class Roster:
                 turn.state, turn.since = "red", None if self.paused else now
             case Event.FAILED:
                 turn.state, turn.why = "failed", event["why"]
+            case Event.DISK_FULL:
+                turn.stop(now)
+                turn.state, turn.why = "failed", DISK_FULL
             case Event.HINTED:
                 turn.hints = event["given"]
             case Event.ANSWERED:

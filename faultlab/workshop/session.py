@@ -171,6 +171,13 @@ class Session:
             if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(Event.TIME_OVER, seat.number)
 
+    async def weigh(self) -> None:
+        """Take the stacks of seats that have filled their part of the disk."""
+        there = [seat for seat in self.roster.seats if seat.turn.state in ("red", "green", "over")]
+        for seat in await self.stacks.too_large(there):
+            await self.stacks.cut_off(seat)
+            self.note(Event.DISK_FULL, seat.number)
+
     def pause(self, on: bool) -> None:
         """Stop all clocks and let nobody act, or go on."""
         if on != self.roster.paused and not self.roster.ended:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from faultlab.workshop.terminals import Terminals
 _FOLDER = Path(__file__).parent
 _REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look as reports do
 _TICK = 1.0
+_WEIGH = 2.0  # seconds between two looks at the disk, at least
 
 
 class Site:
@@ -76,10 +78,11 @@ class Site:
 
     @asynccontextmanager
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
-        ticker = asyncio.create_task(self._tick())
+        tasks = [asyncio.create_task(each) for each in (self._tick(), self._weigh())]
         self.session.begin()
         yield
-        ticker.cancel()
+        for task in tasks:
+            task.cancel()
         await self.session.leave()
 
     async def _tick(self) -> None:
@@ -95,6 +98,16 @@ class Site:
                 print(f"faultlab: {problem}", file=sys.stderr)
             self.terminals.update()
             await wait(change, _TICK)
+
+    async def _weigh(self) -> None:
+        """Look at the disk again and again, without keeping Docker busy with that."""
+        while True:
+            began = time.monotonic()
+            try:
+                await self.session.weigh()
+            except (Problem, OSError) as problem:
+                print(f"faultlab: {problem}", file=sys.stderr)
+            await asyncio.sleep(max(_WEIGH, 20 * (time.monotonic() - began)))
 
 
 async def _refusal(request: Request, error: HTTPException) -> Response:

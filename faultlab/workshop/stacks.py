@@ -1,13 +1,14 @@
 """Stacks: each seat has a stack of its own, which the command line starts, checks and removes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.engine.contract import Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import services
+from faultlab.lab.model import bytes_of
 from faultlab.run import placement
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
@@ -73,6 +74,16 @@ class Stacks:
         """Do something to a daemon of a seat's stack."""
         await asyncio.to_thread(lambda: act(self._machine(seat, daemon)))
 
+    async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
+        """Return the seats whose stacks have more on the disk than a seat may have."""
+        sizes = await asyncio.to_thread(lambda: placement.local().on_disk())
+        most = bytes_of(self.plan.seat_disk)
+        return [seat for seat in seats if sizes.get(self.name(seat), 0) > most]
+
+    async def cut_off(self, seat: Seat) -> None:
+        """Remove the stack of a seat at once, whatever is being done with it."""
+        await asyncio.to_thread(lambda: placement.local().down(self.name(seat)))
+
     def terminal(self, seat: Seat, machine: str) -> Shelled:
         """Return a terminal in a machine or daemon of a seat's stack. It waits for the engine."""
         return self._machine(seat, machine).terminal()
@@ -88,7 +99,11 @@ class Stacks:
         hear: Callable[[str], None] = lambda _: None,
     ) -> Outcome:
         """Run one command in a seat's namespace; `hear` gets each step's name."""
-        env = {"FAULTLAB_NAMESPACE": self._namespace(seat), services.LIMITS: self.plan.limits}
+        env = {
+            "FAULTLAB_NAMESPACE": self._namespace(seat),
+            services.LIMITS: self.plan.limits,
+            services.LIMITS_IN_ALL: self.plan.seat_limits,
+        }
         return await self.processes.run(words, env, seconds, hear)
 
     async def _down(self, seat: Seat, lab: str) -> Outcome:

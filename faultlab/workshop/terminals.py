@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.websockets import WebSocket
 
 from faultlab.workshop import tty
-from faultlab.workshop.access import Keys, Visitor
+from faultlab.workshop.access import Allowance, Keys, Visitor
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
@@ -36,6 +36,8 @@ class Terminals:
     keys: Keys
     guard: Guard
     open: list[OpenTerminal] = field(default_factory=list)
+    # Of all terminals of a seat: faster than anybody reads, and little work for the server.
+    _output: Allowance = field(default_factory=partial(Allowance, rate=2**18, stock=2**20))
     typing: asyncio.Event = field(default_factory=asyncio.Event)  # set while typing counts
 
     async def serve(self, page: WebSocket) -> None:
@@ -56,7 +58,8 @@ class Terminals:
         try:
             await page.accept()
             found = partial(self.session.stacks.terminal, seat, machine)
-            await tty.serve(page, found, self.typing, one.gone)
+            printed = partial(self._output.take, str(number))
+            await tty.serve(page, found, self.typing, one.gone, printed)
         finally:
             self.open.remove(one)
 

@@ -20,6 +20,8 @@ from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message
 _BYTES_A_SECOND = 64 * 1024
+_AT_ONCE = 16 * 1024  # bytes that go to a page in one message
+_PAUSE = 0.05  # seconds
 _MOST_WAITING = 64  # messages that a shell has not taken yet
 _OVER, _NOT_UNDERSTOOD, _TOO_MUCH, _GONE = 1000, 1007, 1008, 1011
 # Of their own: somebody's slow container keeps nobody else's page waiting.
@@ -50,11 +52,13 @@ async def serve(
     found: Callable[[], Shelled],
     allowed: asyncio.Event,
     gone: asyncio.Event,
+    printed: Callable[[int], bool],
 ) -> None:
     """Connect a page that was accepted with a new shell until one of them ends, or `gone`.
 
     `found`: returns the terminal of a machine, not open yet. What is typed while `allowed` is not
-    set is dropped.
+    set is dropped. `printed`: takes so many bytes from what may be sent now; while it returns False
+    the shell waits, as it does for a slow terminal.
     """
     shell: Shelled | None = None
     loop = asyncio.get_running_loop()
@@ -68,7 +72,7 @@ async def serve(
             for one in (
                 _from_page(page, shell, typed, allowed),
                 _to_shell(line, typed),
-                _to_page(page, shell.first, line),
+                _to_page(page, shell.first, line, printed),
                 _when(gone),
             )
         ]
@@ -126,9 +130,13 @@ async def _to_shell(line: socket.socket, typed: asyncio.Queue[bytes]) -> int:
         await asyncio.get_running_loop().sock_sendall(line, await typed.get())
 
 
-async def _to_page(page: WebSocket, first: bytes, line: socket.socket) -> int:
+async def _to_page(
+    page: WebSocket, first: bytes, line: socket.socket, printed: Callable[[int], bool]
+) -> int:
     if first:
         await page.send_bytes(first)
-    while data := await asyncio.get_running_loop().sock_recv(line, 16 * 1024):
+    while data := await asyncio.get_running_loop().sock_recv(line, _AT_ONCE):
+        while not printed(len(data)):
+            await asyncio.sleep(_PAUSE)
         await page.send_bytes(data)
     return _OVER

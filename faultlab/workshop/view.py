@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints
-from faultlab.workshop.roster import Seat, Turn, known
+from faultlab.workshop.roster import DISK_FULL, Seat, Turn, known
 from faultlab.workshop.session import Session
 
 _NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
@@ -25,6 +25,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     lab = session.lab(turn)
     shown = turn.state in ("red", "green", "over")
     told = turn.told(plan.blind)
+    kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
     rungs = [rung.text for rung in lab.hint[: turn.hints]]
     costs = [rung.cost if plan.hint_cost is None else plan.hint_cost for rung in lab.hint]
     return {
@@ -35,7 +36,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "turns": len(it.turns),
         "title": lab.title if shown and not plan.blind else "",
         "state": turn.state,
-        "why": _NOT_SAID if turn.state == "failed" and plan.blind else turn.why,
+        "why": _NOT_SAID if kept else turn.why,
         "doing": session.doing.get(it.number, ""),
         "paused": session.roster.paused,
         "ended": session.roster.ended,

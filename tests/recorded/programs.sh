@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 set -euo pipefail
 
-stack=faultlab-healthy
+stack=$(../../.venv/bin/python -c "from faultlab.core import naming; print(naming.stack_name('healthy'))")
 on() { docker exec "$stack-$1" sh -c "$2"; }
 back() { docker exec -d "$stack-$1" sh -c "$2"; }
 # keep PROBE/NAME MACHINE COMMAND: its standard output, whatever its exit code

@@ -6,7 +6,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 # shellcheck source=tests/recorded/programs.sh
 . ./programs.sh
-stack=faultlab-${FAULTLAB_NAMESPACE:+$FAULTLAB_NAMESPACE-}healthy
 page=http://web/index.php
 # use NAME: both looks of `faultlab use` at web and at php-fpm, two seconds apart
 use() {

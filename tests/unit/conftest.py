@@ -86,6 +86,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         monkeypatch.delenv(name)
     for name, value in PLAIN.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("FAULTLAB_NAMESPACE", "")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -105,7 +105,7 @@ class FakeMachine(Machine):
         self.fake = engine
         self.name = name
         self.joins = joins
-        self.lab_id = stack.removeprefix(naming.prefix())
+        self.lab_id = ""
         self.run_id = run_id
         self.owner = naming.owner()
         self.created = "2026-01-01T00:00:00"
@@ -222,6 +222,7 @@ class FakeEngine(Engine):
 
     def __init__(self) -> None:
         self.stacks_up: dict[str, FakeStack] = {}
+        self.sizes: dict[str, int] = {}
 
     @property
     def kernel(self) -> Shell:
@@ -234,11 +235,15 @@ class FakeEngine(Engine):
 
     def stacks(self) -> list[str]:
         """Return the stacks that are up."""
-        return sorted(name for name in self.stacks_up if name.startswith(naming.prefix()))
+        return sorted(name for name in self.stacks_up if name.startswith(naming.prefix_of_all()))
 
     def neighbours(self) -> Mapping[str, str]:
         """Return every stack with its lab."""
-        return {name: name.removeprefix(naming.prefix()) for name in self.stacks_up}
+        return {
+            name: machine.lab_id
+            for name, up in self.stacks_up.items()
+            for machine in up.machines.values()
+        }
 
     def machines(self, stack: str) -> list[Machine]:
         """Return the machines of a stack and then its daemons."""
@@ -256,6 +261,8 @@ class FakeEngine(Engine):
             joins = lab.services.daemons.get(name, "")
             made.machines[name] = FakeMachine(self, stack, name, joins, run_id)
         made.machines["client-user"] = FakeMachine(self, stack, "client-user", "client", run_id)
+        for machine in made.machines.values():
+            machine.lab_id = lab.alias
         (folder / "compose.yaml").write_text("services: {}\n")
         self.stacks_up[stack] = made
 
@@ -276,6 +283,10 @@ class FakeEngine(Engine):
     def observer(self, stack: str) -> Observer:
         """Return one that sees no process."""
         return Observer(proc=Path("/nonexistent"))
+
+    def on_disk(self) -> Mapping[str, int]:
+        """Return what a test says."""
+        return self.sizes
 
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Answer like a machine."""

@@ -16,6 +16,7 @@ import pytest
 from faultlab.admin import status
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
+from faultlab.workshop.folder import Folder
 from tests.unit.conftest import Result, Run
 from tests.unit.fake import FakeEngine, only_fake
 
@@ -147,6 +148,25 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     assert json.loads(got.out)["held"] == [
         f"faultlab-mtu is in use by `faultlab start mtu` (process {holder.pid})."
     ]
+
+
+def test_sweep_leaves_a_class_that_is_going_on(
+    faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two commands of its server nobody holds the stacks themselves."""
+    engine = only_fake(monkeypatch)
+    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
+    stacks = ["faultlab-math-2-mystery", "faultlab-mtu", "faultlab-maths-2-mystery"]
+    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: stacks)
+    gone: list[str] = []
+    monkeypatch.setattr(FakeEngine, "down", lambda _engine, stack: gone.append(stack))
+    with Folder("math").hold("class start"):
+        got = faultlab("sweep", "--json")
+    assert (got.code, {*gone}) == (3, {*stacks[1:]})
+    assert json.loads(got.out)["held"] == [
+        f"class-faultlab-math- is in use by `faultlab class start` (process {os.getpid()})."
+    ]
+    assert engine and faultlab("sweep").code == 0 and stacks[0] in gone
 
 
 TURN = """

@@ -16,7 +16,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
-from faultlab.workshop.roster import Roster, Seat
+from faultlab.workshop.roster import DISK_FULL, Roster, Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
@@ -70,6 +70,13 @@ def test_a_plan(tmp_path: Path) -> None:
     assert found.turns(2, set()) == ["mtu", "somaxconn"]
 
 
+def test_a_class_does_not_have_the_name_of_the_tests(tmp_path: Path) -> None:
+    """`faultlab verify` and the tests take down what is called so."""
+    (tmp_path / "verify.toml").write_text(CLASS)
+    with pytest.raises(BadInput, match="give the class another name"):
+        plan.read(str(tmp_path / "verify.toml"))
+
+
 def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
     draw = planned(labs=[], draw={"count": 3, "seed": 7, "tier": "web", "level": 3})
     running = set(labs.ids()) - {"mtu"}
@@ -93,6 +100,8 @@ def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
         (CLASS.replace('"Grace"', r'"A\u001b[2J"'), "expected names, each once"),
         (CLASS + "minutes = 0", "minutes: expected greater than 0, got 0"),
         (CLASS + "limits = 'cpus=all'", "limits: expected cpus=1 memory=1g pids=512"),
+        (CLASS + "seat_limits = 'cpus=0.5'", "a container may use more processors than its seat"),
+        (CLASS + "seat_disk = 'all'", "seat_disk: "),
         (CLASS + "[draw]\ncount = 1", "expected either labs or [draw]"),
         (CLASS.replace("labs ", "#labs "), "expected either labs or [draw]"),
         (
@@ -299,6 +308,16 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits.items() <= made["client"].items()
 
 
+def test_one_cgroup_around_a_stack() -> None:
+    """What the first process of a container prints stays within bounds in any case."""
+    parts = ({"services": {"client": {"image": "machine"}}, "networks": {"default": {}}},)
+    for parent in ("/faultlab/seat", ""):
+        documents = services.Plan(parts).documents("x", [], "198.18.7.0/24", {}, parent)
+        client = documents[0]["services"]["client"]
+        assert client.get("cgroup_parent", "") == parent
+        assert client["logging"]["options"] == {"max-size": "5m", "max-file": "2"}
+
+
 # --- access ----------------------------------------------------------------------------------
 
 
@@ -361,6 +380,7 @@ class FakeStacks(Stacks):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.well: set[int] = set()
+        self.full: set[int] = set()
         self.acted: list[tuple[int, str]] = []
         self.slow = 0.01
         self.ran: list[tuple[int, tuple[str, ...]]] = []
@@ -372,6 +392,12 @@ class FakeStacks(Stacks):
             well = seat.number in self.well
             return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
         return Outcome(0)
+
+    async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
+        return [seat for seat in seats if seat.number in self.full]
+
+    async def cut_off(self, seat: Seat) -> None:
+        self.full.discard(seat.number)
 
     async def act(self, seat: Seat, daemon: str, act: Any) -> None:
         self.acted.append((seat.number, daemon))
@@ -490,11 +516,13 @@ class Mirror:
     """In place of a shell: it says back what it hears."""
 
     opened: list[str] = []  # noqa: RUF012
+    last: Mirror
     first = b""
 
     def __init__(self, container: str) -> None:
         self.opened.append(container)
         self.ours, self.its = socket.socketpair()
+        Mirror.last = self
 
     def open(self) -> socket.socket:
         self.ours.setblocking(False)
@@ -505,6 +533,10 @@ class Mirror:
         with suppress(OSError):
             while heard := self.its.recv(65536):
                 self.its.sendall(heard)
+
+    def flood(self, size: int) -> None:
+        with suppress(OSError):
+            self.its.sendall(bytes(size))
 
     def resize(self, columns: int, rows: int) -> None:
         self.its.sendall(f"{columns}x{rows}".encode())
@@ -695,6 +727,36 @@ def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
         until(here.site.terminals.typing.is_set)
         page.send(json.dumps({"input": "kept"}))
         assert page.recv(5) == b"kept"
+
+
+def test_a_terminal_that_prints_without_end(here: Served) -> None:
+    """It waits, as a program does at a slow terminal; no other page waits for it."""
+    rate, stock = here.site.terminals._output.rate, here.site.terminals._output.stock
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        page.send(json.dumps({"input": "x"}))
+        assert page.recv(5) == b"x"
+        flood = threading.Thread(target=Mirror.last.flood, args=(2 * int(stock),), daemon=True)
+        began, got = time.monotonic(), 0
+        flood.start()
+        while got < 1.25 * stock:
+            got += len(page.recv(10))
+            took = time.monotonic() - began
+            assert got <= stock + rate * (took + 0.1) + tty._AT_ONCE
+        with here.terminal(2, "/seat/2/terminal/web") as other:
+            other.send(json.dumps({"input": "y"}))
+            assert other.recv(1) == b"y"
+
+
+def test_a_seat_that_fills_the_disk(here: Served) -> None:
+    """Its stack goes, it is told why, and a fresh one can be had."""
+    here.wait(1, "red")
+    here.stacks.full.add(1)
+    here.wait(1, "failed")
+    with here.events(1, "/seat/1/events") as views:
+        assert next(views)["why"] == DISK_FULL
+    assert here.session.roster.seat(2).turn.state == "red"
+    assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
+    here.wait(1, "red")
 
 
 def test_the_host_of_a_seat(here: Served) -> None:

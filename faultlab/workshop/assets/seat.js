@@ -16,7 +16,7 @@ function show(now) {
   mark.className = `verdict ${now.state}`;
   byId("turn").textContent = `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   if (now.doing) say(`${now.doing} …`, true);
-  else if (now.state === "failed") say(`The lab could not be started: ${now.why} Tell your trainer.`);
+  else if (now.state === "failed") say(`There is no lab here. ${now.why} Tell your trainer.`);
   else if (now.ended) say("The class has ended.", true);
   else if (now.paused) say("The class is paused: clocks stand, and nothing that is typed counts.", true);
   else if (byId("message").classList.contains("well")) say("");

@@ -1,0 +1,84 @@
+"""Bounds: one cgroup around all containers of a stack, with limits for the stack as a whole.
+
+Docker makes the cgroup that containers are to be in, and cannot limit it. A helper does that. It
+has no right but that the files of cgroups are its user's. Sources: the kernel's cgroup-v1 and
+cgroup-v2 pages, systemd.slice(5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from faultlab.engine.docker import STACK_LABEL
+from faultlab.engine.helper import WithHelpers
+from faultlab.lab.model import bytes_of
+
+_TOP = "faultlab"
+_PERIOD = 100_000  # microseconds, of which a part may be used
+# In version 1 each kind of resource has a folder of its own with the same tree in it.
+_PUT = """
+put() {{
+  done=
+  for file in /cgroup/{path}/$1 /cgroup/*/{path}/$1 /cgroup/{path}/$2 /cgroup/*/{path}/$2; do
+    if [ -e "$file" ]; then echo "$3" >"$file"; done=1; fi
+  done
+  [ "$done" ] || {{ echo "the cgroup {path} has neither $1 nor $2" >&2; exit 1; }}
+}}
+"""
+_REMOVE = "rmdir /cgroup/{path} /cgroup/*/{path} 2>/dev/null || :"
+
+
+class Bounded(WithHelpers):
+    """The part of a Docker engine that limits a stack as a whole."""
+
+    def parent(self, stack: str) -> str:
+        """Return the cgroup of a stack, as Compose wants it, which depends on Docker's driver."""
+        with self.errors():
+            driver = self.client.info().get("CgroupDriver")
+        name = stack.removeprefix(f"{_TOP}-")
+        if driver != "systemd":
+            return f"/{_TOP}/{name}"
+        return f"{_TOP}-{name.replace('-', '_')}.slice"  # a minus begins another level
+
+    def bind(self, stack: str, parent: str, limits: Mapping[str, Any]) -> None:
+        """Limit the cgroup of a stack whose containers are up; `limits` as services.limits reads.
+
+        Raises CannotRun.
+        """
+        lines = []
+        if "cpus" in limits:
+            quota = int(limits["cpus"] * _PERIOD)
+            lines.append(f"put cpu.max cpu.cfs_quota_us {quota}")
+        if "mem_limit" in limits:
+            lines.append(f"put memory.max memory.limit_in_bytes {bytes_of(limits['mem_limit'])}")
+        if "pids_limit" in limits:
+            lines.append(f"put pids.max pids.max {limits['pids_limit']}")
+        script = _PUT.format(path=_path(parent)) + "\n".join(lines)
+        self.once("machine", script, stack, cgroups=True)
+
+    def on_disk(self) -> Mapping[str, int]:
+        """Return the bytes that the containers and volumes of each stack have on the disk."""
+        with self.errors():
+            found = self.client.df()
+        sizes: dict[str, int] = {}
+        parts = [(its, its.get("SizeRw")) for its in found.get("Containers") or []]
+        parts += [(its, its["UsageData"]["Size"]) for its in found.get("Volumes") or []]
+        for its, size in parts:
+            if stack := (its.get("Labels") or {}).get(STACK_LABEL):
+                sizes[stack] = sizes.get(stack, 0) + (size or 0)
+        return sizes
+
+    def unbind(self, stack: str, parent: str) -> None:
+        """Remove the cgroup of a stack whose containers have gone. systemd does it by itself."""
+        self.once("machine", _REMOVE.format(path=_path(parent)), stack, cgroups=True)
+
+
+def ours(parent: str) -> bool:
+    """Tell whether this is the cgroup of a stack that was bound."""
+    return parent.strip("/").startswith(_TOP)
+
+
+def _path(parent: str) -> str:
+    """Return where a cgroup is below the folder of all cgroups."""
+    return f"{_TOP}.slice/{parent}" if parent.endswith(".slice") else parent.strip("/")

@@ -1,0 +1,63 @@
+"""Bounds: the files of a cgroup that are written, in both versions; live tests see the limits."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine import bounds
+from faultlab.engine.bounds import Bounded
+
+ONE = ["cpu/cpu.cfs_quota_us", "memory/memory.limit_in_bytes", "pids/pids.max", "blkio/tasks"]
+TWO = ["cpu.max", "memory.max", "pids.max"]
+LIMITS = {"cpus": 1.5, "mem_limit": "4g", "memswap_limit": "4g", "pids_limit": 2048}
+
+
+def at(folder: Path, path: str, file: str) -> Path:
+    """Return where a file of a cgroup is: in version 1 below the folder of its controller."""
+    controller, _, name = file.rpartition("/")
+    return folder / controller / path / name
+
+
+def bind(folder: Path, parent: str, limits: dict[str, object]) -> None:
+    class Here(Bounded):
+        def __init__(self) -> None:
+            pass
+
+        def once(self, image: str, script: str, stack: str, *_: object, **__: object) -> str:
+            there = script.replace("/cgroup", str(folder))
+            done = subprocess.run(["sh", "-ec", there], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise CannotRun(done.stderr)
+            return done.stdout
+
+    Here.__abstractmethods__ = frozenset()
+    Here().bind("stack", parent, limits)  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize(
+    ("files", "parent", "path"),
+    [
+        (ONE, "/faultlab/anna-1-mtu", "faultlab/anna-1-mtu"),
+        (TWO, "/faultlab/anna-1-mtu", "faultlab/anna-1-mtu"),
+        (TWO, "faultlab-anna_1_mtu.slice", "faultlab.slice/faultlab-anna_1_mtu.slice"),
+    ],
+)
+def test_the_limits_of_a_stack(files: list[str], parent: str, path: str, tmp_path: Path) -> None:
+    for file in files:
+        at(tmp_path, path, file).parent.mkdir(parents=True, exist_ok=True)
+        at(tmp_path, path, file).write_text("max\n")
+    bind(tmp_path, parent, LIMITS)
+    written = [at(tmp_path, path, file).read_text().strip() for file in files[:3]]
+    assert written == ["150000", "4294967296", "2048"] and bounds.ours(parent)
+    if files is ONE:
+        assert at(tmp_path, path, ONE[3]).read_text() == "max\n"
+
+
+def test_a_cgroup_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CannotRun, match=r"neither memory\.max nor memory\.limit_in_bytes"):
+        bind(tmp_path, "/faultlab/x", {"mem_limit": "1g"})
+    assert not bounds.ours("/docker") and not bounds.ours("")
