@@ -19,6 +19,7 @@ from faultlab.core.terminal import Terminal
 @option("--labs", metavar="LAB,LAB", help="on these only (all that run here)")
 @option("--repeat", default=1, metavar="N", help="times each (1)")
 @option("--seed", default=0, metavar="S", help="of the random order (0)")
+@option("--network", is_flag=True, help="builds of tools from elsewhere may use a network")
 @option("--from", "bundle", metavar="BUNDLE", help="a recorded lab, in place of live ones")
 @option(
     "--json",
@@ -39,7 +40,7 @@ def score(
 
     names = [*tools, *(tool.ids() if everything else [])]
     if bundle:
-        exam.replay(term, names, bundle, how["json_file"])
+        exam.replay(term, names, bundle, how["json_file"], how["network"])
     else:
         exam.score(term, names, [] if labs is None else labs.split(","), **how)
 

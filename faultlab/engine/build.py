@@ -55,13 +55,27 @@ class DockerImages(Images):
             found = self._docker.client.images.list(name="faultlab/*")
         return [tag for image in found for tag in image.tags]
 
-    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
-        """Build what is missing; two commands at once build it once. Raises CannotRun."""
+    def ensure(
+        self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
+    ) -> None:
+        """Build what is missing; two commands at once build it once. Raises CannotRun.
+
+        `network`: the build of a folder that is not of this project may use a network, too.
+        """
         if not self.missing(wanted):
             return
         with lock.hold("images", "images", wait=True):
             for name in self.missing(wanted):
-                build(self._docker, name, lambda line, name=name: say(f"image {name}: {line}"))  # type: ignore[misc]
+                self._build(name, lambda line, name=name: say(f"image {name}: {line}"), network)  # type: ignore[misc]
+
+    def _build(self, name: str, say: Say, network: bool) -> None:
+        ours = folder(name).is_relative_to(paths.root())
+        try:
+            build(self._docker, name, say, "default" if ours or network else "none")
+        except CannotRun as problem:
+            if not (ours or network):
+                problem.hint = "if you trust its author: the same command with --network"
+            raise
 
     def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
         """Write images into a compressed archive. Raises CannotRun."""
@@ -77,11 +91,14 @@ class DockerImages(Images):
         return have
 
 
-def build(on: Docker, name: str, say: Say) -> None:
-    """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error."""
+def build(on: Docker, name: str, say: Say, network: str = "default") -> None:
+    """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error.
+
+    `network`: of its RUN lines, "none" for none.
+    """
     if name == BASE:
         _build_base(on, say)
-    _build(on, name, say)
+    _build(on, name, say, network)
 
 
 def _base_source() -> str:
@@ -147,7 +164,7 @@ def pack(folder: Path, into: IO[bytes]) -> None:
     into.seek(0)
 
 
-def _build(on: Docker, name: str, say: Say) -> None:
+def _build(on: Docker, name: str, say: Say, network: str) -> None:
     base = _base_source() if name == BASE else tag(BASE)
     with on.errors(), tempfile.TemporaryFile() as context:
         pack(folder(name), context)
@@ -157,7 +174,7 @@ def _build(on: Docker, name: str, say: Say) -> None:
             tag=tag(name),
             buildargs={"BASE": base},
             labels={LABEL: short(name)},
-            network_mode="default",
+            network_mode=network,
             rm=True,
             forcerm=True,
             decode=True,
@@ -168,6 +185,6 @@ def _build(on: Docker, name: str, say: Say) -> None:
                 detail = last or str(event["error"]).strip()
                 raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
             text = str(event.get("stream") or event.get("status") or "").strip()
-            if text:
+            if text and not text.startswith("Removing intermediate container"):
                 last = text.splitlines()[-1]
                 say(last)

@@ -135,8 +135,13 @@ class Images(ABC):
         """Return those of the wanted images (all) that are not there, in the order to build."""
 
     @abstractmethod
-    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
-        """Build what is missing; `say` gets a line for each step."""
+    def ensure(
+        self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
+    ) -> None:
+        """Build what is missing; `say` gets a line for each step.
+
+        `network`: the build of a folder that is not of this project may use a network, too.
+        """
 
     @abstractmethod
     def save(self, tags: Sequence[str], to: Path, note: Say) -> None:

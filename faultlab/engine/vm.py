@@ -19,7 +19,9 @@ from faultlab.lab.model import Lab
 class _VmImages(DockerImages):
     """The images in the VM, which come with its box."""
 
-    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
+    def ensure(
+        self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
+    ) -> None:
         """Build nothing. Raises CannotRun for what is missing."""
         if lacking := self.missing(wanted):
             raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")

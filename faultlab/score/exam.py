@@ -50,6 +50,7 @@ def score(
     repeat: int,
     seed: int,
     json_file: str | None,
+    network: bool,
 ) -> None:
     """Examine the tools and print their card. Raises SaidNo where one is not as expected."""
     if repeat < 1:
@@ -64,7 +65,7 @@ def score(
     if not looks:
         raise CannotRun("None of these labs runs here.", "faultlab doctor")
     engine = places[looks[0].lab.id]
-    _prepare(term, engine, examined, kept)
+    _prepare(term, engine, examined, kept, network)
     kept.facts |= {"seed": seed, "machine": _machine(engine)}
     troubles = _all(term, engine, looks, examined, kept)
     if troubles:
@@ -81,14 +82,16 @@ def _results(name: str | None, usual: str) -> Results:
     return results.read(file) if file.exists() else Results(file)
 
 
-def replay(term: Terminal, names: Sequence[str], source: str, json_file: str | None) -> None:
+def replay(
+    term: Terminal, names: Sequence[str], source: str, json_file: str | None, network: bool
+) -> None:
     """Let tools that read files look at a recorded bundle. Raises SaidNo, BadInput, CannotRun."""
     examined = _examined(names)
     recorded = recording.read(Path(source))
     lab = labs.load(recorded.manifest["lab"])
     kept = _results(json_file, _REPLAYED)
     engine = placement.local()
-    _prepare(term, engine, examined, kept)
+    _prepare(term, engine, examined, kept, network)
     kept.facts |= {"machine": _machine(engine)}
     made_of = digest.fault(lab)
     for phase in PHASES:
@@ -134,10 +137,12 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int) -> list[Look]:
     return found
 
 
-def _prepare(term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Results) -> None:
+def _prepare(
+    term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Results, network: bool
+) -> None:
     """Build the images of the tools, and ask each for its version."""
     with term.step("tools", "building their images") as step:
-        engine.images.ensure(step.note, {tool.image for tool in examined})
+        engine.images.ensure(step.note, {tool.image for tool in examined}, network=network)
         for tool in examined:
             step.note(f"asking {tool.id} for its version")
             kept.tools[tool.id] = {

@@ -17,12 +17,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
+from faultlab.lab import images
 from faultlab.observe import profiler
 from tests.live.stacks import container, untouched
 
@@ -272,3 +274,21 @@ def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
         assert re.findall(r"^nameserver (.*)$", out, re.MULTILINE) == ["127.0.0.11"]
         assert container(machine).attrs["HostConfig"]["Dns"] == ["192.0.2.1"]
         assert machine.run("timeout 5 getent hosts name.invalid", timeout=20).code != 0
+
+
+def test_a_tool_from_elsewhere_is_built_without_a_network(tmp_path: Path) -> None:
+    """Its RUN lines are a stranger's, and could send what they find or fetch what they want."""
+    alone = 'FROM ${BASE}\nRUN test "$(ls /sys/class/net)" = lo\n'
+    (tmp_path / "Dockerfile").write_text(f"ARG BASE\n{alone}")
+    engine = LocalEngine()
+    engine.images.ensure(lambda _: None, {str(tmp_path)})
+    engine.client.images.remove(images.tag(str(tmp_path)), force=True)
+    (tmp_path / "Dockerfile").write_text(f"ARG BASE\n# anew\n{alone}")
+    images.tag.cache_clear()
+    with pytest.raises(CannotRun, match="Building the image "):
+        engine.images.ensure(lambda _: None, {str(tmp_path)}, network=True)
+    (tmp_path / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN false\n")
+    images.tag.cache_clear()
+    with pytest.raises(CannotRun) as caught:
+        engine.images.ensure(lambda _: None, {str(tmp_path)})
+    assert "--network" in caught.value.hint

@@ -178,7 +178,9 @@ class FakeImages(Images):
         """None is missing."""
         return []
 
-    def ensure(self, say: Say, wanted: Collection[str] | None = None) -> None:
+    def ensure(
+        self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
+    ) -> None:
         """There is nothing to build."""
 
     def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
