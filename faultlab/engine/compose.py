@@ -40,7 +40,9 @@ def up(stack: str, files: list[Path], env: dict[str, str]) -> None:
     """Start the services. Raises PoolOverlap, or CannotRun with what Compose said."""
     chosen = [word for file in files for word in ("-f", str(file))]
     command = [*program(), "-p", stack, *chosen, "up", "-d", "--no-build"]
-    done = run(command, timeout=180, env={**env, **_quicker(), "COMPOSE_IGNORE_ORPHANS": "1"})
+    # Compose v1 is a Python program, which must not find our libraries in place of its own.
+    env = {**env, **_quicker(), "COMPOSE_IGNORE_ORPHANS": "1", "PYTHONPATH": ""}
+    done = run(command, timeout=180, env=env)
     if done.returncode == 0:
         return
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
