@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
+from faultlab.core.errors import CannotRun
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import host, wrk
+
+
+MOST = 32
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,14 @@ class Look:
 
 
 def look(stack: Stack) -> Look:
-    """Six users a processor, who click without a pause, keep them all busy."""
-    users = 6 * int(stack["web"].must("nproc"))
+    """Six users a processor, who click without a pause, keep them all busy.
+
+    Raises CannotRun where PHP-FPM's 24 workers are too few for that.
+    """
+    processors = int(stack["web"].must("nproc"))
+    if processors > MOST:
+        raise CannotRun(f"{processors} processors are too many to keep busy.", "make list")
+    users = 6 * processors
     before = host.processors(stack["web"])
     load = wrk.load(stack.user(), "http://web/index.php", connections=users, seconds=1)
     return Look(load, before, host.processors(stack["web"]))

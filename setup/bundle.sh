@@ -18,7 +18,13 @@ bundle_open() {
         bundle_refuse "$BUNDLE is damaged: $(grep -m 1 FAILED "$LOG" || tail -n 1 "$LOG")"
     grep -q "\"machine\": \"$(uname -m)\"" "$UNPACKED/bundle.json" ||
         bundle_refuse "$BUNDLE was made on another kind of processor than $(uname -m)"
-    printf 'deb [trusted=yes] file:%s/debs ./\n' "$UNPACKED" >"$UNPACKED/sources.list"
+    local suite
+    # shellcheck source=/dev/null
+    suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    grep -q "\"suite\": \"$suite\"" "$UNPACKED/bundle.json" ||
+        bundle_refuse "$BUNDLE was made on another Debian than ${suite:-this one}"
+    # A space in a path is %20 in the list of sources.
+    printf 'deb [trusted=yes] file:%s/debs ./\n' "${UNPACKED// /%20}" >"$UNPACKED/sources.list"
     cat >"$UNPACKED/apt.conf" <<CONF
 Dir::Etc::sourcelist "$UNPACKED/sources.list";
 Dir::Etc::sourceparts "-";
@@ -54,7 +60,8 @@ bundle_load() {
         mkdir -p "$ROOT/.vm"
         echo '*' >"$ROOT/.vm/.gitignore"
         cp -p "$UNPACKED"/vm/* "$ROOT/.vm/"
-        sed -i "s#\"url\": \"[^\"]*\"#\"url\": \"file://$ROOT/.vm/faultlab.box\"#" "$ROOT/.vm/box.json"
+        sed -i "s#\"url\": \"[^\"]*\"#\"url\": \"file://${ROOT// /%20}/.vm/faultlab.box\"#" \
+            "$ROOT/.vm/box.json"
     fi
     rm -rf "$UNPACKED"
 }

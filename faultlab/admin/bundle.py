@@ -47,6 +47,7 @@ class Bundle:
     faultlab: str
     python: str
     machine: str
+    suite: str
     images: list[str]
     vm: bool
 
@@ -80,6 +81,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
             "faultlab": __version__,
             "python": f"{sys.version_info.major}.{sys.version_info.minor}",
             "machine": platform.machine(),
+            "suite": platform.freedesktop_os_release().get("VERSION_CODENAME", ""),
             "images": tags,
             "vm": with_vm,
         }

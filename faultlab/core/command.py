@@ -56,9 +56,16 @@ def run(
 
 
 def stream(
-    command: Sequence[str], note: Callable[[str], None], env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    note: Callable[[str], None],
+    env: Mapping[str, str] | None = None,
+    *,
+    patience: float = 1800,
 ) -> None:
-    """Run a program that takes long; `note` gets each line it prints. Raises CannotRun."""
+    """Run a program that takes long; `note` gets each line it prints.
+
+    `patience`: seconds that it may say nothing, after which it is ended. Raises CannotRun.
+    """
     with subprocess.Popen(
         [*DIE_WITH_US, *command],
         stdin=subprocess.DEVNULL,
@@ -70,13 +77,37 @@ def stream(
     ) as process:
         assert process.stdout is not None
         last = "it printed nothing"
-        for line in process.stdout:
+        for line in _heard(process, patience):
             text = _PAINT.sub("", line).strip()
             if text:
                 last = text
                 note(last)
+    if process.returncode == -signal.SIGKILL:
+        last = f"it was ended, perhaps after it had said nothing for {patience:.0f} s; {last}"
     if process.returncode != 0:
         raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))
+
+
+def _heard(process: subprocess.Popen[str], patience: float) -> Iterator[str]:
+    """Yield the lines of a program, and kill one that says nothing for so many seconds."""
+    assert process.stdout is not None
+    spoke = threading.Event()
+    over = threading.Event()
+
+    def watch() -> None:
+        while spoke.wait(patience):
+            spoke.clear()
+        if not over.is_set():
+            process.kill()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        for line in process.stdout:
+            spoke.set()
+            yield line
+    finally:
+        over.set()
 
 
 @contextmanager

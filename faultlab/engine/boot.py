@@ -1,6 +1,7 @@
 """Boot: bring the lab VM up, take it back to its boot state, remove it."""
 
 import os
+import platform
 import time
 from dataclasses import dataclass
 
@@ -39,7 +40,15 @@ def up(term: Terminal) -> Vm:
 
 
 def bring_up(term: Terminal) -> None:
-    """Set up libvirt, build the box, boot the VM; each only where it is missing."""
+    """Set up libvirt, build the box, boot the VM; each only where it is missing.
+
+    Raises CannotRun.
+    """
+    if platform.machine() != "x86_64":
+        raise CannotRun(
+            f"The lab VM can be built on x86-64 only, and this is {platform.machine()}.",
+            "make list shows the labs that need no VM",
+        )
     local = LocalEngine()
     with lock.hold("vm", "vm up", wait=True):
         with term.step("libvirt", "looking for what is missing") as step:

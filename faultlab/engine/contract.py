@@ -37,7 +37,10 @@ class State:
 
 @dataclass(frozen=True)
 class Facts:
-    """Versions of an engine and of the kernel below it; `memory` in bytes."""
+    """Versions of an engine and of the kernel below it; `memory` in bytes.
+
+    `unfit`: why labs cannot run on it, though it answers; empty where they can.
+    """
 
     version: str
     kernel: str
@@ -45,6 +48,7 @@ class Facts:
     cgroup: str
     cpus: int
     memory: int
+    unfit: str = ""
 
 
 class Shelled(Protocol):

@@ -28,13 +28,34 @@ _SOCKET = "unix:///var/run/docker.sock"
 
 
 def docker_url() -> str:
-    """The Engine that the `docker` command talks to: DOCKER_HOST, else its current context."""
+    """The Engine that the `docker` command talks to: DOCKER_HOST, else its current context.
+
+    Raises CannotRun for a context that is not there.
+    """
     if os.environ.get("DOCKER_HOST"):
         return os.environ["DOCKER_HOST"]
     from docker.context import ContextAPI
 
-    context = ContextAPI.get_current_context()
+    if chosen := os.environ.get("DOCKER_CONTEXT"):  # which the SDK does not read
+        context = ContextAPI.get_context(chosen)
+        if context is None:
+            raise CannotRun(f"Docker has no context {chosen}.", "docker context ls")
+    else:
+        context = ContextAPI.get_current_context()
     return (context and context.Host) or _SOCKET
+
+
+def here(url: str) -> str:
+    """Return the address of an Engine on this machine. Raises CannotRun for one elsewhere.
+
+    What a verdict rests on is read in /proc of this machine as well.
+    """
+    if url.startswith(("tcp://", "http://", "https://", "ssh://")):
+        raise CannotRun(
+            f"This Docker may be on another machine ({url}). Labs run on this one only.",
+            "docker context use default; unset DOCKER_HOST DOCKER_CONTEXT",
+        )
+    return url
 
 
 class Docker:

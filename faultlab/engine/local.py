@@ -14,7 +14,7 @@ from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Facts, Machine
-from faultlab.engine.docker import LAB_LABEL, STACK_LABEL
+from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, docker_url, here
 from faultlab.engine.removal import Removable, joined_id
 from faultlab.engine.shell import Shell
 from faultlab.lab import services
@@ -29,6 +29,8 @@ class LocalEngine(bounds.Bounded, Removable):
     walk_seconds = 900
 
     def __init__(self, url: str | None = None) -> None:
+        with self.errors():
+            url = url or here(docker_url())
         super().__init__(url)
         self.images = DockerImages(self)
 
@@ -65,6 +67,7 @@ class LocalEngine(bounds.Bounded, Removable):
         """Return what `docker info` says."""
         with self.errors():
             info: dict[str, Any] = self.client.info()
+            parts = self.client.version().get("Components") or []
         return Facts(
             version=info.get("ServerVersion", ""),
             kernel=info.get("KernelVersion", ""),
@@ -72,6 +75,7 @@ class LocalEngine(bounds.Bounded, Removable):
             cgroup=info.get("CgroupVersion", ""),
             cpus=info.get("NCPU", 0),
             memory=info.get("MemTotal", 0),
+            unfit=_unfit(info, [str(part.get("Name")) for part in parts]),
         )
 
     def neighbours(self) -> Mapping[str, str]:
@@ -121,3 +125,12 @@ class LocalEngine(bounds.Bounded, Removable):
     def observer(self, stack: str) -> Observer:
         """Return an observer to whom the stack's containers are no others."""
         return Observer([str(container.id) for container in self.containers(stack=stack)])
+
+
+def _unfit(info: Mapping[str, Any], parts: Sequence[str]) -> str:
+    """Return why labs cannot run on an engine that answers like Docker, or nothing."""
+    if any("Podman" in part for part in parts):
+        return "this is Podman, which has no such helpers and networks"
+    if any("rootless" in option for option in info.get("SecurityOptions") or []):
+        return "this is rootless Docker, which may not open /proc/sys/net of a container"
+    return ""

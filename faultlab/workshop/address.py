@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import os
+import re
 import socket
 from collections.abc import Sequence
 from typing import TypedDict
@@ -10,6 +11,9 @@ from typing import TypedDict
 from faultlab.core import command
 from faultlab.core.defaults import CLASS_PORT, LOOPBACK
 from faultlab.core.errors import BadInput, CannotRun
+
+# Docker's own bridges have a hexadecimal number; br-lan is somebody's network.
+_OF_CONTAINERS = re.compile(r"br-[0-9a-f]{12}$|docker|veth|virbr")
 
 
 class At(TypedDict):
@@ -68,7 +72,7 @@ def _addresses() -> list[str]:
     return [
         info["local"]
         for link in found
-        if not link.get("ifname", "").startswith(("br-", "docker", "veth", "virbr"))
+        if not _OF_CONTAINERS.match(link.get("ifname", ""))
         for info in link.get("addr_info", [])
         if info.get("family") in ("inet", "inet6")
     ]

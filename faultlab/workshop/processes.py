@@ -93,5 +93,7 @@ async def _ended(
                     case None:  # for people, or of Python itself
                         last = line.strip() or last
             return Outcome(await process.wait(), facts, error or last)
+    except ValueError:  # of a line that is longer than the limit
+        return Outcome(CannotRun.exit_code, facts, "it printed a line without end")
     except TimeoutError:
         return Outcome(CannotRun.exit_code, facts, f"it did not end within {seconds:g} s")

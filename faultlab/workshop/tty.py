@@ -67,15 +67,9 @@ async def serve(
         shell = await loop.run_in_executor(_hands, found)
         line = await loop.run_in_executor(_hands, shell.open)
         typed: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
-        tasks = [
-            asyncio.create_task(one)
-            for one in (
-                _from_page(page, shell, typed, allowed),
-                _to_shell(line, typed),
-                _to_page(page, shell.first, line, printed),
-                _when(gone),
-            )
-        ]
+        hear, type_ = _from_page(page, shell, typed, allowed), _to_shell(line, typed)
+        show = _to_page(page, shell.first, line, printed)
+        tasks = [asyncio.create_task(one) for one in (hear, type_, show, _when(gone))]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         codes = [task.result() for task in done if not task.exception()]
         await _close(page, codes[0] if codes else _GONE)

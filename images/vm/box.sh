@@ -18,7 +18,7 @@ cat >"$work/box.json" <<EOF
   "versions": [
     {
       "version": "$version",
-      "providers": [{ "name": "libvirt", "url": "file://$out/faultlab.box" }]
+      "providers": [{ "name": "libvirt", "url": "file://${out// /%20}/faultlab.box" }]
     }
   ]
 }

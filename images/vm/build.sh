@@ -19,6 +19,7 @@ PATH=$PATH:/usr/sbin:/sbin
 usage() { sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2; }
 give_up() { say "vm image: $1"; exit 1; }
 
+again=$(printf '%q ' sudo "$0" "$@")
 while (($#)); do
     case $1 in
         --images) (($# > 1)) || usage; images=$2; shift ;;
@@ -31,7 +32,7 @@ done
 for tool in mmdebstrap mke2fs qemu-img ssh-keygen docker dockerd; do
     has "$tool" || die "the VM's image cannot be built: $tool is missing" "setup/libvirt.sh"
 done
-[[ $(id -u) == 0 ]] || die "the VM's image cannot be built: that needs root" "sudo $0"
+[[ $(id -u) == 0 ]] || die "the VM's image cannot be built: that needs root" "$again"
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd) work=$out/work tree=$out/work/tree
@@ -83,4 +84,6 @@ for file in "${files[@]}"; do
 done
 echo "$digest" >"$out/digest"
 keep || say "vm image: not kept for other checkouts: $kept cannot be written"
+# Under sudo the user who asked is to read the key of the VM, too.
+[[ -z ${SUDO_UID-} ]] || chown -R "$SUDO_UID:" "$out"
 say "vm image: built in $SECONDS s, $(du -h "$out/disk.qcow2" | cut -f 1), in $out"

@@ -21,7 +21,7 @@ _take() {
     [[ $digest == "$(cat "$kept/digest" 2>/dev/null)" ]] || return 1
     (cd "$kept" && share "${files[@]}" "$out") || return 1
     # sed writes a new file, so the one that is kept stays as it is.
-    sed -i "s#\"url\": \"[^\"]*\"#\"url\": \"file://$out/faultlab.box\"#" "$out/box.json"
+    sed -i "s#\"url\": \"[^\"]*\"#\"url\": \"file://${out// /%20}/faultlab.box\"#" "$out/box.json"
     echo "$digest" >"$out/digest"
 }
 

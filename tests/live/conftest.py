@@ -8,12 +8,14 @@ it takes, so that no run gets too much: faultlab/run/rotation.py.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from faultlab.core import lock
 from faultlab.core.naming import verify_namespace
@@ -87,3 +89,15 @@ def the_host_is_as_it_was() -> Iterator[None]:
     while (amiss := differences(before, snapshot())) and time.monotonic() < deadline:
         time.sleep(0.5)
     assert amiss == []
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium, without a window."""
+    where = shutil.which("chromium")
+    if where is None:
+        pytest.skip("no chromium here: apt-get install chromium")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        yield launched
+        launched.close()

@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from faultlab.cli.main import main
 from faultlab.core import paths
@@ -56,25 +56,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         card = ["scorecard", str(SCORE), "--page", str(root / "runs/scorecard.html")]
         assert main(card) == 0
         yield root / "runs"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, without a window."""
-    where = shutil.which("chromium")
-    if where is None:
-        pytest.skip("no chromium here: apt-get install chromium")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
-        yield launched
-        launched.close()
-
-
-@pytest.fixture(params=["desktop light", "desktop dark", "phone light", "phone dark"])
-def look(request: pytest.FixtureRequest) -> tuple[tuple[int, int], Scheme]:
-    """How large the window is, and whether it is dark."""
-    size, scheme = request.param.split()
-    return SIZES[size], scheme
 
 
 def open_page(browser: Browser, file: Path, size: tuple[int, int], scheme: Scheme) -> Shown:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,12 +16,11 @@ from urllib.parse import urljoin
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser
 
-from faultlab.core import naming, paths
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
-from tests.live.commandline import words
+from tests.live.classes import Class, opened, type_into
 from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates(together=True, minutes=2)
@@ -39,112 +35,15 @@ NAME = "trio"
 SEATS = (1, 2, 3)
 
 
-class Class:
-    """A class, its server, and what the server said when it began."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.server: subprocess.Popen[str] | None = None
-        self.told: dict[str, Any] = {}
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """One `faultlab class` command."""
-        return subprocess.run(
-            [sys.executable, "-m", "faultlab", "class", *arguments],
-            capture_output=True,
-            text=True,
-            cwd=self.root,
-            env={**os.environ, "FAULTLAB_ROOT": str(self.root)},
-            timeout=300,
-            check=False,
-        )
-
-    def start(self) -> None:
-        """Serve it, until `stop` or `kill`."""
-        self.server = subprocess.Popen(
-            words("class", "start", f"{NAME}.toml", "--port", "0", "--json"),
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=self.root,
-            env={**os.environ, "FAULTLAB_ROOT": str(self.root)},
-        )
-        assert self.server.stdout is not None
-        said = ""
-        while not said.rstrip().endswith("}\n}"):
-            line = self.server.stdout.readline()
-            assert line, said
-            said += line
-        self.told = json.loads(said)
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End the server."""
-        if self.server is not None:
-            self.server.send_signal(number)
-            self.server.wait(60)
-            self.server = None
-
-    def states(self) -> list[str]:
-        """Of the seats, as `class status` says."""
-        return [
-            turn["state"]
-            for turn in json.loads(self.run("status", f"{NAME}.toml", "--json").stdout)["turns"]
-        ]
-
-    def wait(self, *wanted: str) -> None:
-        """Until the seats are in these states."""
-        deadline = time.monotonic() + 180
-        while (states := self.states()) != list(wanted):
-            assert time.monotonic() < deadline, states
-            time.sleep(1)
-
-
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     """A class of three that has begun; ended, and nothing left, in the end."""
-    root = tmp_path_factory.mktemp("project")
-    for name in ("labs", "checks", "images", "tools"):
-        (root / name).symlink_to(paths.root() / name)
-    (root / f"{NAME}.toml").write_text(CLASS)
-    found = Class(root)
+    found = Class(tmp_path_factory.mktemp("project"), NAME, CLASS)
     found.start()
     try:
         yield found
     finally:
-        found.kill(signal.SIGINT)
-        done = found.run("end", f"{NAME}.toml")
-        assert done.returncode == 0, done.stderr
-        left = [name for name in LocalEngine().stacks() if f"-{NAME}-" in name]
-        assert left == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium, without a window."""
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
-        yield found
-        found.close()
-
-
-def opened(browser: Browser, link: str, said: list[str]) -> Page:
-    """Somebody's page, in a browser of their own; what goes wrong in it is kept."""
-    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: dialog.accept())
-    page.goto(link)
-    return page
-
-
-def type_into(page: Page, machine: str, command: str, answer: str) -> None:
-    """Type a command into a terminal and wait for a line that it prints."""
-    page.click(f"#tab-{machine}")
-    screen = page.locator(f"#screen-{machine} .xterm-accessibility")
-    screen.get_by_text("#").first.wait_for(state="attached")
-    page.keyboard.type(f"{command}\n")
-    screen.get_by_text(re.compile(answer)).first.wait_for(state="attached", timeout=20_000)
+        found.ended()
 
 
 def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None:
@@ -225,13 +124,13 @@ def test_its_pages_have_no_barriers(
 def test_a_seat_cannot_take_the_machine(trio: Class) -> None:
     """Each container has its limits: of processors, of memory, of processes."""
     for seat in SEATS:
-        stack = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-{seat}-mystery")
+        stack = trio.stack(seat)
         assert len(stack) > 2
         for machine in stack.values():
             host = container(machine).attrs["HostConfig"]
             assert (host["NanoCpus"], host["Memory"], host["PidsLimit"]) == (10**9, 512 << 20, 200)
             assert host["MemorySwap"] == host["Memory"]
-    bombed = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-2-mystery")["web"]
+    bombed = trio.stack(2)["web"]
     assert "fork" in bombed.run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60).err
     assert trio.states()[0] == "green"
 
@@ -242,7 +141,7 @@ def test_a_shell_ends_with_its_page(trio: Class, browser: Browser) -> None:
     linus = opened(browser, trio.told["seats"]["Linus"], said)
     type_into(linus, "web", "setsid -f sleep 986; echo st''arted", "started")
     linus.keyboard.type("sleep 987\n")
-    web = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-3-mystery")["web"]
+    web = trio.stack(3)["web"]
     _until(lambda: "sleep 987" in _running(web))
     linus.context.close()
     _until(lambda: "sleep 987" not in _running(web) and "bash" not in _running(web))
@@ -265,7 +164,7 @@ def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
     said: list[str] = []
     linus = opened(browser, trio.told["seats"]["Linus"], said)
     linus.locator("#acts").wait_for()
-    stack = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-3-mystery")
+    stack = trio.stack(3)
     before = {name: machine.state.started for name, machine in stack.items()}
     links = trio.told["seats"]
     trio.kill()
@@ -291,7 +190,7 @@ def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
     trio.kill()
     trio.start()
     trio.wait("green", "red", "over", "red")
-    stack = Stack(LocalEngine(), f"{naming.prefix()}{NAME}-1-mystery")
+    stack = trio.stack(1)
     assert "DROP" in stack["web"].must("iptables -nL")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from faultlab.core import command
+from faultlab.core.errors import CannotRun
 
 SAY = ["sh", "-c", 'echo "$LC_ALL/$LANGUAGE/$MORE"']
 
@@ -28,3 +31,16 @@ def test_so_does_one_that_takes_long() -> None:
 
 def test_letters_beyond_ascii_come_through() -> None:
     assert command.run(["printf", "%s", "Grüße"], timeout=10).stdout == "Grüße"
+
+
+def test_a_program_that_says_nothing_is_ended() -> None:
+    """It could wait for ever: for a question that nobody sees, say."""
+    began = time.monotonic()
+    with pytest.raises(CannotRun, match="it had said nothing for 0 s; hello"):
+        command.stream(["sh", "-c", "echo hello; exec sleep 60"], lambda _: None, patience=0.3)
+    assert time.monotonic() - began < 30
+    said: list[str] = []
+    command.stream(
+        ["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], said.append, patience=0.5
+    )
+    assert said == ["1", "2", "3"]

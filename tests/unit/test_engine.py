@@ -12,7 +12,8 @@ import pytest
 from docker.models.containers import Container
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import exec
+from faultlab.core.terminal import Terminal
+from faultlab.engine import boot, exec, local
 from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine
 from faultlab.engine.local import LocalEngine
@@ -91,3 +92,23 @@ def test_a_command_that_prints_without_end(
     monkeypatch.setattr(Docker, "printed", frame(1, b"y\n" * 1000) * 1000)
     with pytest.raises(CannotRun, match="printed more than 1 MiB"):
         machine.run("yes")
+
+
+@pytest.mark.parametrize(
+    ("info", "parts", "why"),
+    [
+        ({"SecurityOptions": ["name=seccomp,profile=default"]}, ["Engine", "containerd"], ""),
+        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, ["Engine"], "rootless Docker"),
+        ({"SecurityOptions": ["name=rootless"]}, ["Podman Engine", "Conmon"], "Podman"),
+        ({}, [], ""),
+    ],
+)
+def test_what_answers_like_docker(info: dict[str, object], parts: list[str], why: str) -> None:
+    found = local._unfit(info, parts)
+    assert why in found and bool(found) == bool(why)
+
+
+def test_no_vm_for_another_kind_of_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(CannotRun, match="on x86-64 only, and this is aarch64"):
+        boot.bring_up(Terminal())

@@ -150,7 +150,30 @@ def test_no_permission_on_the_socket(faultlab: Run, monkeypatch: pytest.MonkeyPa
     )
 
 
-@pytest.mark.parametrize("host", ["foo", "tcp://127.0.0.1:1", "ssh://"])
+@pytest.mark.parametrize("host", ["tcp://127.0.0.1:1", "ssh://far"])
+def test_docker_on_another_machine(
+    host: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A verdict rests on this machine's /proc as well."""
+    monkeypatch.setenv("DOCKER_HOST", host)
+    assert faultlab("status") == said(
+        f"This Docker may be on another machine ({host}). Labs run on this one only.",
+        "docker context use default; unset DOCKER_HOST DOCKER_CONTEXT",
+        3,
+    )
+
+
+def test_the_context_of_the_environment_counts(
+    faultlab: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The SDK reads only the one in its file."""
+    monkeypatch.delenv("DOCKER_HOST")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("DOCKER_CONTEXT", "far")
+    assert faultlab("status") == said("Docker has no context far.", "docker context ls", 3)
+
+
+@pytest.mark.parametrize("host", ["foo"])
 def test_a_docker_host_that_is_none(
     host: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

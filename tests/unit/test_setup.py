@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+
 REPO = Path(__file__).resolve().parents[2]
 # The real tools a machine has: coreutils, grep, sed, util-linux, a shell.
 TOOLS = """
@@ -196,7 +198,7 @@ def bundle(machine: Machine, **changed: str) -> Path:
     """An archive as `faultlab bundle` writes it, with small things in it."""
     folder = machine.root / "made"
     files = {
-        "bundle.json": f'{{"machine": "{platform.machine()}"}}',
+        "bundle.json": f'{{"machine": "{platform.machine()}", "suite": "{SUITE}"}}',
         "images.tar.gz": "images",
         "wheels/some.whl": "wheel",
         "debs/Packages": "",
@@ -235,6 +237,10 @@ def test_a_bundle_brings_what_a_network_would(
     [
         ({"sums": f"{'0' * 64}  images.tar.gz\n"}, "is damaged: images.tar.gz: FAILED"),
         ({"bundle.json": '{"machine": "pdp11"}'}, "was made on another kind of processor"),
+        (
+            {"bundle.json": f'{{"machine": "{platform.machine()}", "suite": "potato"}}'},
+            f"was made on another Debian than {SUITE}",
+        ),
     ],
 )
 def test_a_bundle_that_does_not_fit(

@@ -13,6 +13,7 @@ import json
 import re
 import socket
 import ssl
+import subprocess
 import sys
 import threading
 import time
@@ -316,6 +317,27 @@ def test_one_cgroup_around_a_stack() -> None:
         client = documents[0]["services"]["client"]
         assert client.get("cgroup_parent", "") == parent
         assert client["logging"]["options"] == {"max-size": "5m", "max-file": "2"}
+
+
+def test_a_command_that_prints_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its seat was "starting" for good."""
+    endless = (sys.executable, "-c", "print('x' * 3 * 2**20)", "--")
+    monkeypatch.setattr("faultlab.workshop.processes.DIE_WITH_US", endless)
+    outcome = asyncio.run(Processes().run(["start"], {}, 10, lambda _: None))
+    assert (outcome.code, outcome.error) == (3, "it printed a line without end")
+
+
+def test_addresses_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bridge to somebody's network is one of them, and Docker's are none."""
+    links = {"br-lan": "198.18.1.1", "br-0123456789ab": "198.18.2.1", "docker0": "198.18.3.1"}
+    told = [
+        {"ifname": name, "addr_info": [{"family": "inet", "local": local}]}
+        for name, local in links.items()
+    ]
+    done = subprocess.CompletedProcess([], 0, json.dumps(told), "")
+    monkeypatch.setattr("faultlab.core.command.run", lambda *_, **__: done)
+    names = address.hosts("0.0.0.0", [])
+    assert "198.18.1.1" in names and not {"198.18.2.1", "198.18.3.1"} & {*names}
 
 
 # --- access ----------------------------------------------------------------------------------

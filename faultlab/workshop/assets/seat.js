@@ -2,7 +2,7 @@
 "use strict";
 
 const seat = document.body.dataset.seat;
-const WORDS = { waiting: "waits", starting: "starting", red: "open", green: "repaired", over: "over", failed: "could not be started" };
+const WORDS = { waiting: "waits", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
 let told = null, heard = 0, turnShown = 0, wasState = "";
 const terminals = new Map();
 

@@ -1,0 +1,115 @@
+"""A class for a test: its server, its commands, and pages of it in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+
+from faultlab.core import naming, paths
+from faultlab.engine.local import LocalEngine
+from faultlab.engine.stack import Stack
+from tests.live.commandline import words
+
+
+class Class:
+    """A class, its server, and what the server said when it began."""
+
+    def __init__(self, root: Path, name: str, plan: str) -> None:
+        for part in ("labs", "checks", "images", "tools"):
+            (root / part).symlink_to(paths.root() / part)
+        (root / f"{name}.toml").write_text(plan)
+        self.root = root
+        self.name = name
+        self.server: subprocess.Popen[str] | None = None
+        self.told: dict[str, Any] = {}
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One `faultlab class` command."""
+        return subprocess.run(
+            [sys.executable, "-m", "faultlab", "class", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.root,
+            env={**os.environ, "FAULTLAB_ROOT": str(self.root)},
+            timeout=300,
+            check=False,
+        )
+
+    def start(self) -> None:
+        """Serve it, until `stop` or `kill`."""
+        self.server = subprocess.Popen(
+            words("class", "start", f"{self.name}.toml", "--port", "0", "--json"),
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+            env={**os.environ, "FAULTLAB_ROOT": str(self.root)},
+        )
+        assert self.server.stdout is not None
+        said = ""
+        while not said.rstrip().endswith("}\n}"):
+            line = self.server.stdout.readline()
+            assert line, said
+            said += line
+        self.told = json.loads(said)
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End the server."""
+        if self.server is not None:
+            self.server.send_signal(number)
+            self.server.wait(60)
+            self.server = None
+
+    def states(self) -> list[str]:
+        """Of the seats, as `class status` says."""
+        return [
+            turn["state"]
+            for turn in json.loads(self.run("status", f"{self.name}.toml", "--json").stdout)[
+                "turns"
+            ]
+        ]
+
+    def wait(self, *wanted: str) -> None:
+        """Until the seats are in these states."""
+        deadline = time.monotonic() + 180
+        while (states := self.states()) != list(wanted):
+            assert time.monotonic() < deadline, states
+            time.sleep(1)
+
+    def stack(self, seat: int) -> Stack:
+        """Return the stack of a seat, if the class is blind."""
+        return Stack(LocalEngine(), f"{naming.prefix()}{self.name}-{seat}-mystery")
+
+    def ended(self) -> None:
+        """End it, and see that nothing is left."""
+        self.kill(signal.SIGINT)
+        done = self.run("end", f"{self.name}.toml")
+        assert done.returncode == 0, done.stderr
+        assert [name for name in LocalEngine().stacks() if f"-{self.name}-" in name] == []
+
+
+def opened(browser: Browser, link: str, said: list[str]) -> Page:
+    """Somebody's page, in a browser of their own; what goes wrong in it is kept."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(link)
+    return page
+
+
+def type_into(page: Page, machine: str, command: str, answer: str) -> None:
+    """Type a command into a terminal and wait for a line that it prints."""
+    page.click(f"#tab-{machine}")
+    screen = page.locator(f"#screen-{machine} .xterm-accessibility")
+    screen.get_by_text("#").first.wait_for(state="attached")
+    page.keyboard.type(f"{command}\n")
+    screen.get_by_text(re.compile(answer)).first.wait_for(state="attached", timeout=20_000)

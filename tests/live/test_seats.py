@@ -1,0 +1,128 @@
+"""Two seats of a class: what one does with all its rights cannot be seen or felt at the other.
+
+Ada burns processors, prints without end and fills her disk; Grace works and measures meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.live.classes import Class, opened, type_into
+
+pytestmark = pytest.mark.rotates(together=True, minutes=2)
+NAME = "pair"
+CLASS = """
+title = "A class of two"
+seats = ["Ada", "Grace"]
+labs  = ["mtu"]
+seat_disk = "300m"
+"""
+MACHINES = ("client", "web", "nginx", "php-fpm")
+LOOPS = "for i in 1 2 3 4; do while :; do :; done & done; echo st''arted"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
+    """A class of two whose labs are up."""
+    found = Class(tmp_path_factory.mktemp("project"), NAME, CLASS)
+    found.start()
+    try:
+        found.wait("red", "red")
+        yield found
+    finally:
+        found.ended()
+
+
+def press(pair: Class, who: str, path: str) -> httpx.Response:
+    """Press a button with somebody's link."""
+    url, token = pair.told["url"], pair.told["seats"][who].split("token=")[1]
+    headers = {"origin": url, "cookie": f"faultlab-{NAME}={token}"}
+    return httpx.post(url + path, headers=headers, timeout=60)
+
+
+def until(page: Page, holds: str) -> None:
+    """Wait until something holds in a page, which itself may evaluate nothing."""
+    deadline = time.monotonic() + 60
+    while not page.evaluate(holds):
+        assert time.monotonic() < deadline, holds
+        page.wait_for_timeout(50)
+
+
+def checks(page: Page) -> float:
+    """Return how long Grace's check takes in her page, in seconds: the median of three."""
+    took = []
+    for _ in range(3):
+        before = int(page.evaluate("told.checks"))
+        until(page, "!told.doing && !pressed")
+        began = time.monotonic()
+        page.click("[data-act=check]")
+        until(page, f"told.checks > {before} && !told.doing")
+        took.append(time.monotonic() - began)
+    return statistics.median(took)
+
+
+def test_one_seat_sees_and_reaches_nothing_of_another(pair: Class) -> None:
+    url, token = pair.told["url"], pair.told["seats"]["Ada"].split("token=")[1]
+    cookie = {"cookie": f"faultlab-{NAME}={token}"}
+    for path in ("/seat/2", "/seat/2/events", "/trainer", "/trainer/events", "/export.json"):
+        assert httpx.get(url + path, headers=cookie).status_code == 403, path
+    for path in ("/seat/2/check", "/seat/2/give-up", "/trainer/end", "/trainer/seat/2/restore"):
+        assert press(pair, "Ada", path).status_code == 403, path
+    hers = [
+        line.split()[3].partition("/")[0]
+        for name in ("client", "web")
+        for line in pair.stack(2)[name].must("ip -o -4 addr show eth0").splitlines()
+    ]
+    for name in ("client", "web"):
+        mine = pair.stack(1)[name]
+        mine.run("ip route add default dev eth0")  # with her rights she can try
+        for address in hers:
+            answer = mine.run(f"ping -c 1 -W 1 {address}; nc -z -w 1 {address} 80 && echo open")
+            assert "1 received" not in answer.out and "open" not in answer.out
+        mine.run("ip route del default")
+
+
+@pytest.fixture
+def hers(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
+    """A browser of Ada's own, which gives way: it would be on a computer of her own."""
+    script = tmp_path / "chromium"
+    script.write_text('#!/bin/sh\nexec nice -n 19 chromium "$@"\n')
+    script.chmod(0o755)
+    found = browser.browser_type.launch(executable_path=script, args=["--no-sandbox"])
+    yield found
+    found.close()
+
+
+def test_one_seat_does_not_slow_another(
+    pair: Class, browser: Browser, hers: Browser, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    grace = opened(browser, pair.told["seats"]["Grace"], said)
+    grace.locator("#acts").wait_for()
+    ada = opened(hers, pair.told["seats"]["Ada"], said)
+    ada.locator("#acts").wait_for()
+    calm = checks(grace)
+    for machine in MACHINES:
+        type_into(ada, machine, LOOPS, "started")
+    ada.click("#tab-client")
+    ada.keyboard.type("yes she prints without end\n")
+    time.sleep(2)
+    busy = checks(grace)
+    ada.click("#tab-web")
+    ada.keyboard.type("dd if=/dev/zero of=/full bs=1M\n")
+    full = checks(grace)
+    grace.screenshot(path=Path(os.environ.get("FAULTLAB_SHOTS", tmp_path)) / "seats-grace.png")
+    print(f"Grace's check: {calm:.2f} s calm, {busy:.2f} s busy, {full:.2f} s full")
+    pair.wait("failed", "red")
+    ada.locator("#message").get_by_text("more than a seat may have").wait_for()
+    assert busy <= 1.3 * calm and full <= 1.3 * calm, (calm, busy, full)
+    type_into(grace, "web", "ip link show eth0", r"mtu 100\b")
+    assert press(pair, "Grace", "/seat/2/hint").status_code == 200
