@@ -10,7 +10,6 @@ from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import host, wrk
 
-
 MOST = 32
 
 
