@@ -16,12 +16,19 @@ PAGE = REPO / "docs/security.md"
 # Of containers on a real engine, and of files and folders by the unit tests.
 TESTS = (
     "tests/live/test_security.py",
+    "tests/live/test_seats.py",
+    "tests/live/test_users.py",
     "tests/unit/test_malformed.py",
     "tests/unit/test_walk.py::test_nobody_takes_the_lab_of_another_user",
     "tests/unit/test_lock.py::test_a_folder_of_somebody_else_is_refused",
     "tests/unit/test_images.py::test_a_link_out_of_the_folder_of_a_stranger_is_refused",
     "tests/unit/test_score.py::test_a_pattern_that_takes_for_ever_is_no_diagnosis",
+    "tests/unit/test_lock.py::test_sweep_leaves_a_class_that_is_going_on",
     "tests/unit/test_workshop.py::test_a_clock_that_is_set_ends_no_lab",
+    "tests/unit/test_workshop.py::test_a_terminal_that_prints_without_end",
+    "tests/unit/test_workshop.py::test_a_seat_that_fills_the_disk",
+    "tests/unit/test_workshop.py::test_a_command_that_prints_a_line_without_end",
+    "tests/unit/test_errors.py::test_docker_on_another_machine",
 )
 ABOUT = """\
 # Attacks and what came of them

@@ -1,6 +1,7 @@
 """Connections: how many each address may have, and how long one may ask for nothing."""
 
 import asyncio
+import logging
 import asyncio.constants
 import resource
 from collections.abc import Callable
@@ -72,6 +73,12 @@ class Server(uvicorn.Server):
         self._ready()
 
 
+def _matters(record: logging.LogRecord) -> bool:
+    """Tell whether a line of uvicorn's log is for people: what Ctrl-C cuts off is no error."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return not (kind and issubclass(kind, asyncio.CancelledError))
+
+
 def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.Config:
     """How we serve. File descriptors for every connection are asked for from the kernel."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -80,6 +87,7 @@ def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.C
     # A connection counts when TLS stands; until then only this bounds it, and uvicorn has no
     # option for it. Its default is a minute.
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = _PATIENCE
+    logging.getLogger("uvicorn.error").addFilter(_matters)
     return uvicorn.Config(
         app,
         http=Connection,

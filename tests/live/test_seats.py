@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.live.classes import Class, opened, type_into
+from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates(together=True, minutes=2)
 NAME = "pair"
@@ -70,6 +71,7 @@ def checks(page: Page) -> float:
 
 
 def test_one_seat_sees_and_reaches_nothing_of_another(pair: Class) -> None:
+    """With the link of one, and root in its machines: pages, buttons and addresses of another."""
     url, token = pair.told["url"], pair.told["seats"]["Ada"].split("token=")[1]
     cookie = {"cookie": f"faultlab-{NAME}={token}"}
     for path in ("/seat/2", "/seat/2/events", "/trainer", "/trainer/events", "/export.json"):
@@ -90,6 +92,20 @@ def test_one_seat_sees_and_reaches_nothing_of_another(pair: Class) -> None:
         mine.run("ip route del default")
 
 
+def test_a_seat_is_limited_as_a_whole(pair: Class) -> None:
+    """One cgroup holds all containers of a seat, with limits that its root cannot change."""
+    (parent,) = {
+        container(machine).attrs["HostConfig"]["CgroupParent"] for machine in pair.stack(1).values()
+    }
+    assert parent not in ("", "/docker") and "-1-" in parent.replace("_", "-")
+    client = pair.stack(1)["client"]
+    before = container(client).logs(stdout=True, stderr=False)
+    client.run("timeout 5 yes >/proc/1/fd/1; true", timeout=20)
+    assert len(before) < len(container(client).logs(stdout=True, stderr=False)) < 12 * 2**20
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        assert "written" not in client.run(f"test -e {file} && echo -1 >{file} && echo written").out
+
+
 @pytest.fixture
 def hers(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
     """A browser of Ada's own, which gives way: it would be on a computer of her own."""
@@ -104,6 +120,7 @@ def hers(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
 def test_one_seat_does_not_slow_another(
     pair: Class, browser: Browser, hers: Browser, tmp_path: Path
 ) -> None:
+    """Busy loops in each terminal, output without end, a disk that fills: another's check waits."""
     said: list[str] = []
     grace = opened(browser, pair.told["seats"]["Grace"], said)
     grace.locator("#acts").wait_for()
