@@ -1,8 +1,8 @@
 """Connections: how many each address may have, and how long one may ask for nothing."""
 
 import asyncio
-import logging
 import asyncio.constants
+import logging
 import resource
 from collections.abc import Callable
 from typing import Any, ClassVar
