@@ -14,6 +14,7 @@ from faultlab.probes import mysql, mysqlslap
 CREATED = "Created_tmp_disk_tables"
 ASKED = "Com_select"
 
+MYSQL = "mysql --binary-mode -hdb -ushop -pshop -BN warehouse"
 REPORT = "/tmp/report.sql"  # in the user's container, copied from client
 # Nothing was entered twice, so for one session some parcels are: a temporary table hides the other.
 TWICE = """CREATE TEMPORARY TABLE booking.entered AS
@@ -52,8 +53,9 @@ def look(stack: Stack) -> Look:
     reports(stack, 8)
     loads: list[mysqlslap.Load] = []
     recording = profiler.during(stack, lambda: loads.append(reports(stack, 80)))
-    typed = f"printf %s {shlex.quote(TWICE + text)} | mysql --binary-mode -BN warehouse"
-    right = stack["db"].run(typed).out.split() == [str(n) for row in NAMED for n in row]
+    right = stack.user().run(f"printf %s {shlex.quote(TWICE + text)} | {MYSQL}").out.split() == [
+        str(n) for row in NAMED for n in row
+    ]
     return Look(loads[0], 100 * recording.stacks.share("vfs_write"), int(right))
 
 
@@ -107,7 +109,7 @@ CHECK = Check(
     asks=(
         said(
             "the report",
-            f"mysql --binary-mode -hdb -ushop -pshop -BN warehouse <{REPORT} | awk '$3 > 1'",
+            f"{MYSQL} <{REPORT} | awk '$3 > 1'",
         ),
     ),
 )
