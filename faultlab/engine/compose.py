@@ -1,6 +1,8 @@
 """Compose: start the services of a stack with the Docker Compose that is installed."""
 
+import json
 import shutil
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -14,9 +16,19 @@ class PoolOverlap(Exception):
 
 @cache
 def program() -> tuple[str, ...]:
-    """Compose v1 when it is there alone, else v2. Raises CannotRun when there is none."""
-    if shutil.which("docker") and run(["docker", "compose", "version"], timeout=20).returncode == 0:
-        return ("docker", "compose")
+    """Return the plugin of `docker`, else what is called docker-compose. Raises CannotRun.
+
+    The plugin is run by itself: as a child of `docker` some versions go on when that is killed, and
+    containers appear that nobody knows of. Source: github.com/docker/cli/issues/4332.
+    """
+    if shutil.which("docker"):
+        told = run(
+            ["docker", "info", "--format", "{{json .ClientInfo.Plugins}}"], timeout=20
+        ).stdout
+        with suppress(ValueError, TypeError, KeyError):
+            for plugin in json.loads(told):
+                if plugin["Name"] == "compose" and Path(plugin["Path"]).is_file():
+                    return (plugin["Path"],)
     if shutil.which("docker-compose"):
         return ("docker-compose",)
     raise CannotRun("Docker Compose is not installed.", "make setup")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from faultlab.core.errors import CannotRun
+from faultlab.engine import compose
 from faultlab.lab import images, services
 from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Result, Run
@@ -205,3 +208,38 @@ def test_the_stack_file_is_gone(project: Project, faultlab: Run) -> None:
     assert faultlab("start", "mtu") == Result(
         2, "", "faultlab: labs/stack.yaml: missing file\n  next: git status\n"
     )
+
+
+def fake_docker(folder: Path, told: str) -> None:
+    """Put a `docker` on the path that tells this of its plugins."""
+    (folder / "docker").write_text(f"#!/bin/sh\necho '{told}'\n")
+    (folder / "docker").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "told", ["[]", "null", "no JSON", '[{"Name": "compose", "Path": "/nonexistent"}]', "[1]"]
+)
+def test_compose_by_itself_where_docker_has_no_plugin(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_docker(tmp_path, told)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert compose.program() == ("docker-compose",)
+
+
+def test_the_plugin_of_docker_is_run_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a child of `docker` it could outlive it, and start containers after a sweep."""
+    plugin = tmp_path / "docker-compose"
+    plugin.write_text("")
+    fake_docker(tmp_path, f'[{{"Name": "buildx"}}, {{"Name": "compose", "Path": "{plugin}"}}]')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert compose.program() == (str(plugin),)
+
+
+def test_no_compose_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    with pytest.raises(CannotRun, match="Docker Compose is not installed"):
+        compose.program()
