@@ -4,6 +4,7 @@ import getpass
 import hashlib
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from faultlab.core import paths
@@ -23,8 +24,9 @@ def _own() -> str:
     """Return the namespace of this user and checkout: nobody else's stacks have these names."""
     name = re.sub("[^a-z0-9]+", "-", _user().lower()).strip("-") or str(os.getuid())
     root = paths.root().absolute()
-    if root == Path.home() / _USUAL:
-        return name
+    with suppress(RuntimeError):  # of a user without a home
+        if root == Path.home() / _USUAL:
+            return name
     return f"{name}-{hashlib.sha256(str(root).encode()).hexdigest()[:4]}"
 
 

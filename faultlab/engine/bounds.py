@@ -8,6 +8,7 @@ cgroup-v2 pages, systemd.slice(5).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from faultlab.engine.docker import STACK_LABEL
@@ -32,14 +33,13 @@ _REMOVE = "rmdir /cgroup/{path} /cgroup/*/{path} 2>/dev/null || :"
 class Bounded(WithHelpers):
     """The part of a Docker engine that limits a stack as a whole."""
 
+    cgroups = Path("/sys/fs/cgroup")
+
     def parent(self, stack: str) -> str:
         """Return the cgroup of a stack, as Compose wants it, which depends on Docker's driver."""
         with self.errors():
             driver = self.client.info().get("CgroupDriver")
-        name = stack.removeprefix(f"{_TOP}-")
-        if driver != "systemd":
-            return f"/{_TOP}/{name}"
-        return f"{_TOP}-{name.replace('-', '_')}.slice"  # a minus begins another level
+        return _slice(stack) if driver == "systemd" else _plain(stack)
 
     def bind(self, stack: str, parent: str, limits: Mapping[str, Any]) -> None:
         """Limit the cgroup of a stack whose containers are up; `limits` as services.limits reads.
@@ -69,14 +69,21 @@ class Bounded(WithHelpers):
                 sizes[stack] = sizes.get(stack, 0) + (size or 0)
         return sizes
 
-    def unbind(self, stack: str, parent: str) -> None:
-        """Remove the cgroup of a stack whose containers have gone. systemd does it by itself."""
-        self.once("machine", _REMOVE.format(path=_path(parent)), stack, cgroups=True)
+    def unbind(self, stack: str) -> None:
+        """Remove the cgroup of a stack whose containers have gone, if it has one."""
+        for parent in (_plain(stack), _slice(stack)):
+            path = _path(parent)
+            if (self.cgroups / path).is_dir() or any(self.cgroups.glob(f"*/{path}")):
+                self.once("machine", _REMOVE.format(path=path), stack, cgroups=True)
 
 
-def ours(parent: str) -> bool:
-    """Tell whether this is the cgroup of a stack that was bound."""
-    return parent.strip("/").startswith(_TOP)
+def _plain(stack: str) -> str:
+    return f"/{_TOP}/{stack.removeprefix(f'{_TOP}-')}"
+
+
+def _slice(stack: str) -> str:
+    """Return the name of a slice of systemd. A minus would begin another level."""
+    return f"{_TOP}-{stack.removeprefix(f'{_TOP}-').replace('-', '_')}.slice"
 
 
 def _path(parent: str) -> str:

@@ -1,13 +1,19 @@
 """Compose: start the services of a stack with the Docker Compose that is installed."""
 
-import json
+import os
 import shutil
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from faultlab.core.command import run
 from faultlab.core.errors import CannotRun
+
+# Where `docker` looks for plugins, after the folder of the user.
+# Source: github.com/docker/cli, cli-plugins/manager/manager_unix.go.
+_PLUGINS = tuple(
+    Path(folder, "docker/cli-plugins")
+    for folder in ("/usr/local/lib", "/usr/local/libexec", "/usr/lib", "/usr/libexec")
+)
 
 
 class PoolOverlap(Exception):
@@ -21,17 +27,17 @@ def program() -> tuple[str, ...]:
     The plugin is run by itself: as a child of `docker` some versions go on when that is killed, and
     containers appear that nobody knows of. Source: github.com/docker/cli/issues/4332.
     """
-    if shutil.which("docker"):
-        told = run(
-            ["docker", "info", "--format", "{{json .ClientInfo.Plugins}}"], timeout=20
-        ).stdout
-        with suppress(ValueError, TypeError, KeyError):
-            for plugin in json.loads(told):
-                if plugin["Name"] == "compose" and Path(plugin["Path"]).is_file():
-                    return (plugin["Path"],)
+    for folder in (_own_plugins(), *_PLUGINS):
+        if os.access(folder / "docker-compose", os.X_OK):
+            return (str(folder / "docker-compose"),)
     if shutil.which("docker-compose"):
         return ("docker-compose",)
     raise CannotRun("Docker Compose is not installed.", "make setup")
+
+
+def _own_plugins() -> Path:
+    home = Path(os.environ.get("HOME", "/"), ".docker")
+    return Path(os.environ.get("DOCKER_CONFIG") or home) / "cli-plugins"
 
 
 @cache

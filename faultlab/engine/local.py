@@ -9,7 +9,8 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import bounds, launch
+from faultlab.engine import launch
+from faultlab.engine.bounds import Bounded
 from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
@@ -21,7 +22,7 @@ from faultlab.lab import services
 from faultlab.lab.model import Lab
 
 
-class LocalEngine(bounds.Bounded, Removable):
+class LocalEngine(Bounded, Removable):
     """Docker on this machine, whose kernel is not ours to change."""
 
     name = "local"
@@ -106,11 +107,8 @@ class LocalEngine(bounds.Bounded, Removable):
 
     def down(self, stack: str) -> None:
         """Remove a stack and its cgroup, and read back that nothing is left."""
-        hosts = [container.attrs["HostConfig"] for container in self.containers(stack)]
         super().down(stack)
-        for parent in {host.get("CgroupParent", "") for host in hosts}:
-            if bounds.ours(parent):
-                self.unbind(stack, parent)
+        self.unbind(stack)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines, close their way out and to the host, by a helper."""

@@ -101,12 +101,15 @@ class Site:
 
     async def _weigh(self) -> None:
         """Look at the disk again and again, without keeping Docker busy with that."""
+        told = ""
         while True:
             began = time.monotonic()
             try:
                 await self.session.weigh()
             except (Problem, OSError) as problem:
-                print(f"faultlab: {problem}", file=sys.stderr)
+                if told != str(problem):  # once: Docker can be away for long
+                    told = str(problem)
+                    print(f"faultlab: {told}", file=sys.stderr)
             await asyncio.sleep(max(_WEIGH, 20 * (time.monotonic() - began)))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import bounds
 from faultlab.engine.bounds import Bounded
 
 ONE = ["cpu/cpu.cfs_quota_us", "memory/memory.limit_in_bytes", "pids/pids.max", "blkio/tasks"]
@@ -22,8 +21,10 @@ def at(folder: Path, path: str, file: str) -> Path:
     return folder / controller / path / name
 
 
-def bind(folder: Path, parent: str, limits: dict[str, object]) -> None:
+def here(folder: Path) -> Bounded:
     class Here(Bounded):
+        cgroups = folder
+
         def __init__(self) -> None:
             pass
 
@@ -35,7 +36,7 @@ def bind(folder: Path, parent: str, limits: dict[str, object]) -> None:
             return done.stdout
 
     Here.__abstractmethods__ = frozenset()
-    Here().bind("stack", parent, limits)  # type: ignore[abstract]
+    return Here()  # type: ignore[abstract]
 
 
 @pytest.mark.parametrize(
@@ -50,14 +51,27 @@ def test_the_limits_of_a_stack(files: list[str], parent: str, path: str, tmp_pat
     for file in files:
         at(tmp_path, path, file).parent.mkdir(parents=True, exist_ok=True)
         at(tmp_path, path, file).write_text("max\n")
-    bind(tmp_path, parent, LIMITS)
+    here(tmp_path).bind("stack", parent, LIMITS)
     written = [at(tmp_path, path, file).read_text().strip() for file in files[:3]]
-    assert written == ["150000", "4294967296", "2048"] and bounds.ours(parent)
+    assert written == ["150000", "4294967296", "2048"]
     if files is ONE:
         assert at(tmp_path, path, ONE[3]).read_text() == "max\n"
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["faultlab/anna-1-mtu", "cpu/faultlab/anna-1-mtu", "faultlab.slice/faultlab-anna_1_mtu.slice"],
+)
+def test_the_cgroup_of_a_stack_goes_with_it(path: str, tmp_path: Path) -> None:
+    """And no other one, though its name begins alike."""
+    others = [tmp_path / "faultlab/anna-1-mtu-2", tmp_path / "docker/faultlab"]
+    for folder in (tmp_path / path, *others):
+        folder.mkdir(parents=True)
+    here(tmp_path).unbind("faultlab-anna-1-mtu")
+    assert not (tmp_path / path).exists() and all(other.is_dir() for other in others)
+    here(tmp_path).unbind("faultlab-anna-1-mtu")
+
+
 def test_a_cgroup_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match=r"neither memory\.max nor memory\.limit_in_bytes"):
-        bind(tmp_path, "/faultlab/x", {"mem_limit": "1g"})
-    assert not bounds.ours("/docker") and not bounds.ours("")
+        here(tmp_path).bind("stack", "/faultlab/x", {"mem_limit": "1g"})

@@ -210,20 +210,11 @@ def test_the_stack_file_is_gone(project: Project, faultlab: Run) -> None:
     )
 
 
-def fake_docker(folder: Path, told: str) -> None:
-    """Put a `docker` on the path that tells this of its plugins."""
-    (folder / "docker").write_text(f"#!/bin/sh\necho '{told}'\n")
-    (folder / "docker").chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    "told", ["[]", "null", "no JSON", '[{"Name": "compose", "Path": "/nonexistent"}]', "[1]"]
-)
 def test_compose_by_itself_where_docker_has_no_plugin(
-    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_docker(tmp_path, told)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setattr(compose, "_PLUGINS", (tmp_path / "nowhere",))
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert compose.program() == ("docker-compose",)
 
@@ -232,14 +223,20 @@ def test_the_plugin_of_docker_is_run_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a child of `docker` it could outlive it, and start containers after a sweep."""
-    plugin = tmp_path / "docker-compose"
+    plugin = tmp_path / "cli-plugins/docker-compose"
+    plugin.parent.mkdir()
     plugin.write_text("")
-    fake_docker(tmp_path, f'[{{"Name": "buildx"}}, {{"Name": "compose", "Path": "{plugin}"}}]')
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setattr(compose, "_PLUGINS", ())
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert compose.program() == ("docker-compose",)
+    plugin.chmod(0o755)
+    compose.program.cache_clear()
     assert compose.program() == (str(plugin),)
 
 
 def test_no_compose_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "_PLUGINS", ())
     monkeypatch.setattr("shutil.which", lambda _name: None)
     with pytest.raises(CannotRun, match="Docker Compose is not installed"):
         compose.program()
