@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready mystery class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
+.PHONY: help setup ready next progress mystery class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -33,6 +33,10 @@ use-%: ready ## utilisation, saturation, errors, read now (AT=web: only it)
 	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
 watch-%: ready ## the numbers that matter for it, live (a strong hint)
 	@$(FAULTLAB) watch $*
+next: ready ## which lab to take now
+	@$(FAULTLAB) next
+progress: ready ## what you have solved so far
+	@$(FAULTLAB) progress
 mystery: ready ## a lab that does not say which it is (SEED=7 TIER=web LEVEL=3)
 	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL))
 hint-%: ready ## the next hint

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from faultlab.admin import bundle, doctor, status
 from faultlab.core import events, paths
 from faultlab.engine import boot
-from faultlab.learn import hints, learner, mystery, several
+from faultlab.learn import hints, learner, mystery, progress, several
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -43,6 +43,8 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),
     "diagnose": (mystery.diagnose,),
+    "next": (progress.next_,),
+    "progress": (progress.show,),
     "reset": (learner.reset,),
     "down": (learner.down,),
     "use": (table.show,),

@@ -77,6 +77,24 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
         return learner.debrief(term, lab)
 
 
+@verb("", "--track queries")
+@option("--track", metavar="TRACK", help="packets, queues, memory, queries or bytes")
+def next_(term: Terminal, track: str | None) -> object:
+    """Say which lab to take now."""
+    from faultlab.learn import progress
+
+    return progress.next_(term, track)
+
+
+@verb("", "--page progress.html")
+@option("--page", metavar="FILE", help="also write it as a page")
+def progress(term: Terminal, page: str | None) -> object:
+    """Show what you have solved so far."""
+    from faultlab.learn import progress
+
+    return progress.show(term, page)
+
+
 @verb("", "--tier web --level 3", "--seed 7")
 @option("--seed", type=int, metavar="S", help="the same draw again (by chance)")
 @option("--tier", metavar="TIER", help="web, app or data (all)")

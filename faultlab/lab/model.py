@@ -111,6 +111,7 @@ class Figure(Strict):
 class Lab(Strict):
     """The facts of one lab, as `lab.toml` gives them.
 
+    `track`: the part of the path that it is on; `needs`: the labs that teach what it builds on.
     `alias`: what its stack, labels and runs are called; not its `id` while nobody may know it.
     """
 
@@ -120,6 +121,8 @@ class Lab(Strict):
     title: str
     origin: str
     tier: Literal["web", "app", "data", "control"]
+    track: Literal["packets", "queues", "memory", "queries", "bytes"]
+    needs: list[str] = []
     daemons: Annotated[list[str], Field(min_length=1)]
     scope: Literal["machine", "kernel"]
     requires: list[str] = []

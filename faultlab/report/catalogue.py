@@ -2,9 +2,9 @@
 
 import textwrap
 
-from faultlab.core import paths, text
+from faultlab.core import text
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import path
 from faultlab.lab import terms as lab_terms
 from faultlab.lab.model import Lab
 from faultlab.lab.terms import Terms
@@ -13,27 +13,27 @@ from faultlab.lab.terms import Terms
 def table() -> str:
     """The table that stands in the README; a test compares them."""
     rows = []
-    for lab in (labs.load(lab_id) for lab_id in labs.ids()):
+    for lab in path.ordered():
         stars = "●" * lab.difficulty + "○" * (5 - lab.difficulty)
         link = f"[`{lab.id}`](labs/{lab.id}/ticket.md)"
-        rows.append([link, lab.title, lab.tier, str(lab.minutes), stars])
-    columns = ("lab", "what its users report", "tier", "minutes", "level")
+        rows.append([link, lab.title, lab.track, str(lab.minutes), stars])
+    columns = ("lab", "what its users report", "track", "minutes", "level")
     return "\n".join(text.markdown(columns, rows)) + "\n"
 
 
 def show(term: Terminal, markdown: bool) -> list[Lab]:
-    """Print the catalogue. No spoiler: the cause is in `--json` only."""
-    found = [labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()]
+    """Print the catalogue in the order of the path. The cause is in `--json` only."""
+    found = path.ordered()
     if markdown:
         term.console.width = 200
         term.say(table().rstrip())
         return found
     term.table(
-        ("lab", "what its users report", "tier", "min", "level"),
-        [(lab.id, lab.title, lab.tier, str(lab.minutes), str(lab.difficulty)) for lab in found],
+        ("lab", "what its users report", "track", "min", "level"),
+        [(lab.id, lab.title, lab.track, str(lab.minutes), str(lab.difficulty)) for lab in found],
     )
     term.say()
-    term.say("Start one: make lab-ID")
+    term.say("Start one: make lab-ID. The next one for you: make next")
     return found
 
 

@@ -28,6 +28,7 @@ NEIGHBOURS = {
     ("score", "report"),
     ("workshop", "learn"),
     ("report", "verify"),
+    ("learn", "report"),
 }
 MODULES = sorted(
     str(file.relative_to(REPO).with_suffix("")).replace("/", ".").removesuffix(".__init__")

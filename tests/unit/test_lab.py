@@ -23,6 +23,7 @@ LAB = """\
 title      = "The port answers, the page never comes"
 origin     = "packet-drop case, stage 3"
 tier       = "web"
+track       = "packets"
 daemons    = ["nginx", "php-fpm"]
 scope      = "machine"
 minutes    = 15
@@ -141,7 +142,7 @@ MISTAKES = {
     "TOML": (
         "[truth]",
         "[truth",
-        "not valid TOML: Expected ']' at the end of a table declaration (at line 9, column 7)",
+        "not valid TOML: Expected ']' at the end of a table declaration (at line 10, column 7)",
     ),
     "an id": ("title ", 'id = "mtu"\ntitle ', "id: unknown key (the folder's name is the id)"),
 }

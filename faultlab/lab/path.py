@@ -1,0 +1,37 @@
+"""Path: the order in which labs are best taken: by track, and after those that they build on."""
+
+from collections.abc import Mapping
+
+from faultlab.core.errors import BadInput
+from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
+
+# Each track with its title, in the order of the path.
+TRACKS = {
+    "packets": "Packets",
+    "queues": "Queues and ports",
+    "memory": "Memory and processors",
+    "queries": "Queries",
+    "bytes": "Bytes",
+}
+
+
+def ordered() -> list[Lab]:
+    """Return all labs in the order of the path. Raises BadInput for needs that cannot be met."""
+    found = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
+    tracks = list(TRACKS)
+
+    def place(lab: Lab) -> tuple[int, int, int, int, str]:
+        depth = _depth(lab, found, ())
+        return tracks.index(lab.track), depth, lab.difficulty, lab.minutes, lab.id
+
+    return sorted(found.values(), key=place)
+
+
+def _depth(lab: Lab, found: Mapping[str, Lab], above: tuple[str, ...]) -> int:
+    """Return how many labs come before one, by the longest way."""
+    if lab.id in above:
+        raise BadInput(f"{lab.id} needs itself, by way of {above[-1]}.", f"edit {lab.folder}")
+    if unknown := [need for need in lab.needs if need not in found]:
+        raise BadInput(f"{lab.id} needs {unknown[0]}, which is no lab.", f"edit {lab.folder}")
+    return max((1 + _depth(found[need], found, (*above, lab.id)) for need in lab.needs), default=0)

@@ -1,0 +1,191 @@
+"""Progress: what a learner has done so far, lab by lab, and what to take next.
+
+It is read from the recorded runs of this checkout; nothing else is remembered.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from faultlab.core import paths
+from faultlab.core.defaults import MYSTERY
+from faultlab.core.errors import BadInput
+from faultlab.core.naming import stack_name
+from faultlab.core.terminal import Terminal
+from faultlab.lab import path
+from faultlab.lab.model import Lab
+from faultlab.learn import learner
+from faultlab.report.page import render
+from faultlab.run.record import READY, Record
+
+# Solved by the learner, solved by the documented fix, tried, or never started.
+State = Literal["solved", "shown", "tried", "new"]
+_ORDER: tuple[State, ...] = ("solved", "shown", "tried", "new")
+_WORDS = {"solved": "solved", "shown": "fix shown", "tried": "tried", "new": ""}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A lab and the best run of it. `seconds`: from the ticket to the check that said yes.
+
+    `false_checks`: those before that said no.
+    """
+
+    lab: str
+    title: str
+    track: str
+    state: State
+    seconds: float | None = None
+    hints: int = 0
+    false_checks: int = 0
+    run: str = ""
+
+    @property
+    def done(self) -> bool:
+        """True when it is solved, or its fix was shown."""
+        return self.state in ("solved", "shown")
+
+    @property
+    def cells(self) -> list[str]:
+        """Return the cells of its row in a table."""
+        time = "" if self.seconds is None else f"{max(1, round(self.seconds / 60))} min"
+        counts = [str(self.hints), str(self.false_checks)] if self.run else ["", ""]
+        return [self.lab, _WORDS[self.state], time, *counts]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """All labs in the order of the path, and how many are solved."""
+
+    labs: list[Taken]
+    solved: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Next:
+    """The lab to take now; without one all are done. `vm`: it runs in the lab VM only."""
+
+    lab: str | None
+    title: str
+    track: str
+    minutes: int
+    vm: bool
+    done: int
+    of: int
+
+
+def show(term: Terminal, page: str | None) -> Progress:
+    """Print what was done on each track, and write it as a page. Raises BadInput."""
+    taken = _taken(path.ordered())
+    found = Progress(taken, sum(one.state == "solved" for one in taken), len(taken))
+    for track, its in _by_track(taken):
+        term.heading(f"{track}: {sum(one.done for one in its)} of {len(its)}")
+        headings = ("lab", "", "time", "hints", "checks that said no")
+        term.table(headings, [one.cells for one in its])
+        term.say()
+    if page is not None:
+        file = paths.in_a_folder(page)
+        paths.write_whole(file, render("progress.html", tracks=_by_track(taken), found=found))
+        term.say(f"Written: {file}")
+    term.say("Next: make next")
+    return found
+
+
+def next_(term: Terminal, track: str | None) -> Next:
+    """Say which lab to take now. Raises BadInput for a track that is none."""
+    if track is not None and track not in path.TRACKS:
+        raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(path.TRACKS)}")
+    every = path.ordered()
+    taken = {one.lab: one for one in _taken(every)}
+    lab = _first(every, taken, track)
+    if lab is None:
+        of = [one for one in taken.values() if track in (None, one.track)]
+        term.say("You have done every lab of this path. Now a blind one: make mystery")
+        return Next(None, "", track or "", 0, False, len(of), len(of))
+    its = [one for one in taken.values() if one.track == lab.track]
+    done = sum(one.done for one in its)
+    term.heading(f"{path.TRACKS[lab.track]}: {done} of {len(its)}")
+    term.say(f"{lab.id}: {lab.title}. About {lab.minutes} minutes.")
+    if lab.needs:
+        term.say(f"It builds on {', '.join(lab.needs)}.")
+    vm = lab.scope == "kernel"
+    if vm:
+        term.say("It needs a kernel of its own: make vm")
+    term.say()
+    term.say(f"Next: make lab-{lab.id}")
+    return Next(lab.id, lab.title, lab.track, lab.minutes, vm, done, len(its))
+
+
+def _first(every: Sequence[Lab], taken: dict[str, Taken], track: str | None) -> Lab | None:
+    """Return the first lab that is not done, on the track of the last run if there is one left.
+
+    What it needs comes before it, also from another track.
+    """
+    left = [lab for lab in every if not taken[lab.id].done and track in (None, lab.track)]
+    last = max((one for one in taken.values() if one.run), key=lambda one: one.run, default=None)
+    here = [lab for lab in left if last is not None and lab.track == last.track]
+    found = next(iter(here or left), None)
+    while found is not None:
+        missing = [need for need in found.needs if not taken[need].done]
+        if not missing:
+            break
+        found = next(lab for lab in every if lab.id == missing[0])
+    return found
+
+
+def _by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
+    groups = groupby(taken, key=lambda one: one.track)
+    return [(path.TRACKS[track], list(its)) for track, its in groups]
+
+
+def _taken(every: Sequence[Lab]) -> list[Taken]:
+    """Return each lab with the best of its runs."""
+    best = {lab.id: Taken(lab.id, lab.title, lab.track, "new") for lab in every}
+    for one in _runs(best):
+        so_far = best[one.lab]
+        if _rank(one) < _rank(so_far):
+            best[one.lab] = one
+    return list(best.values())
+
+
+def _rank(one: Taken) -> tuple[int, int, int, float]:
+    return _ORDER.index(one.state), one.hints, one.false_checks, one.seconds or 0.0
+
+
+def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
+    """Yield each run of a learner in this checkout; of a mystery only when it has been told."""
+    for run_id in Record.ids():
+        with suppress(BadInput):
+            record = Record.read(run_id)
+            lab = labs.get(record.facts["lab"])
+            if lab is None or not record.happened(READY):
+                continue
+            blind = record.facts["stack"] == stack_name(MYSTERY)
+            told = record.happened("down") or record.happened(learner.GAVE_UP)
+            if record.facts["stack"] == stack_name(lab.lab) or (blind and told):
+                yield _run(lab, record)
+
+
+def _run(lab: Taken, record: Record) -> Taken:
+    """Return what a learner did in one run, up to the first check that said yes."""
+    began, refused, hints = 0.0, 0, 0
+    shown = False
+    state: State = "tried"
+    seconds = None
+    for event in record.facts["events"]:
+        match event["event"]:
+            case "ready":
+                began = event["t"]
+            case "hint":
+                hints += 1
+            case "fix" | learner.GAVE_UP:
+                shown = True
+            case "check" if event["fixed"]:
+                state, seconds = "shown" if shown else "solved", event["t"] - began
+                break
+            case "check":
+                refused += 1
+    return Taken(lab.lab, lab.title, lab.track, state, seconds, hints, refused, record.id)

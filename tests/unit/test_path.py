@@ -1,0 +1,121 @@
+"""The path: the order of labs, what to take next, and what a learner has done so far."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from faultlab.core.errors import BadInput
+from faultlab.lab import path
+from tests.unit.conftest import Project, Run
+
+
+def run(project: Project, lab: str, *events: dict[str, Any], number: int = 1, **facts: Any) -> None:
+    """Record the run of a learner: a ticket after ten seconds, and what came then."""
+    counted = [{"t": 10.0, "event": "ready"}, *events]
+    stack = facts.pop("stack", f"faultlab-{lab}")
+    project.run(f"20260101-0000{number:02}-{lab}-abcd", stack=stack, events=counted, **facts)
+
+
+def at(t: float, event: str, **facts: Any) -> dict[str, Any]:
+    return {"t": t, "event": event, **facts}
+
+
+def taken(faultlab: Run, lab: str) -> dict[str, Any]:
+    labs = json.loads(faultlab("progress", "--json").out)["labs"]
+    (found,) = [one for one in labs if one["lab"] == lab]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_each_lab_comes_after_what_it_needs() -> None:
+    seen: set[str] = set()
+    tracks: list[str] = []
+    for lab in path.ordered():
+        assert {*lab.needs} <= seen, lab.id
+        seen.add(lab.id)
+        tracks += [lab.track] if lab.track not in tracks else []
+    assert tracks == list(path.TRACKS)
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ('["packet-loss"]', "needs itself, by way of"),
+        ('["mtv"]', "healthy needs mtv, which is no lab"),
+    ],
+)
+def test_needs_that_cannot_be_met(needs: str, said: str, project: Project, faultlab: Run) -> None:
+    text = (project.root / "labs/healthy/lab.toml").read_text()
+    project.write("labs/healthy/lab.toml", text.replace("track ", f"needs = {needs}\ntrack ", 1))
+    with pytest.raises(BadInput, match=said):
+        path.ordered()
+    assert faultlab("next").code == 2
+
+
+def test_the_first_lab(project: Project, faultlab: Run) -> None:
+    assert project.root
+    assert faultlab("next").out.endswith("Next: make lab-healthy\n")
+    assert json.loads(faultlab("next", "--json", "--track", "bytes").out)["lab"] == "gzip"
+    assert faultlab("next", "--track", "bits").code == 2
+
+
+def test_what_was_done(project: Project, faultlab: Run) -> None:
+    hint, no, yes = at(20, "hint"), at(30, "check", fixed=False), at(130, "check", fixed=True)
+    run(project, "mtu", hint, no, no, yes, at(140, "check", fixed=False))
+    assert taken(faultlab, "mtu") == {
+        **{"lab": "mtu", "title": "The port answers, the page never comes", "track": "packets"},
+        **{"state": "solved", "seconds": 120.0, "hints": 1, "false_checks": 2},
+        "run": "20260101-000001-mtu-abcd",
+    }
+    run(project, "mtu", at(40, "check", fixed=True), number=2)
+    assert (taken(faultlab, "mtu")["seconds"], taken(faultlab, "mtu")["hints"]) == (30.0, 0)
+    run(project, "gzip", no, at(50, "fix"), yes)
+    run(project, "swap", no)
+    states = [taken(faultlab, lab)["state"] for lab in ("gzip", "swap", "healthy")]
+    assert states == ["shown", "tried", "new"]
+    assert "mtu            solved  1 min" in faultlab("progress").out
+
+
+def test_what_is_no_run_of_a_learner_here(project: Project, faultlab: Run) -> None:
+    """A walk of `verify`, a seat of a class, a copy of another user, a record that is damaged."""
+    yes = at(130, "check", fixed=True)
+    run(project, "mtu", yes, stack="faultlab-math-1-mtu")
+    run(project, "gzip", yes, stack="faultlab-verify-gzip")
+    project.run("20260101-000003-swap-abcd", stack="faultlab-swap", events=[yes])
+    (project.run("20260101-000004-busy-abcd", stack="faultlab-busy") / "run.json").write_text("{")
+    assert {one["state"] for one in json.loads(faultlab("progress", "--json").out)["labs"]} == {
+        "new"
+    }
+
+
+def test_a_mystery_is_not_told_before_its_end(project: Project, faultlab: Run) -> None:
+    yes = at(130, "check", fixed=True)
+    run(project, "mtu", yes, stack="faultlab-mystery")
+    assert taken(faultlab, "mtu")["state"] == "new"
+    run(project, "mtu", yes, at(140, "down"), stack="faultlab-mystery", number=2)
+    assert taken(faultlab, "mtu")["state"] == "solved"
+
+
+def test_what_comes_next(project: Project, faultlab: Run) -> None:
+    yes = at(130, "check", fixed=True)
+    run(project, "missing-index", yes)
+    told = json.loads(faultlab("next", "--json").out)
+    assert (told["lab"], told["track"], told["done"]) == ("repeat-queries", "queries", 1)
+    for number, lab in enumerate(("gzip", "bandwidth", "tls-resumption"), 2):
+        run(project, lab, yes, number=number)
+    assert json.loads(faultlab("next", "--json").out)["lab"] == "healthy"
+    assert "make mystery" in faultlab("next", "--track", "bytes").out
+    run(project, "iptables-drop", yes, number=9)
+    assert json.loads(faultlab("next", "--json").out)["lab"] == "healthy"
+
+
+def test_a_page(project: Project, faultlab: Run) -> None:
+    run(project, "mtu", at(130, "check", fixed=True))
+    file = project.root / "progress.html"
+    assert faultlab("progress", "--page", str(file)).code == 0
+    page = file.read_text()
+    assert "1 of 27 labs solved" in page and "Queues and ports" in page and "<td" in page
+    assert faultlab("progress", "--page", str(project.root / "nowhere/x.html")).code == 2
