@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page
 from tests.live.classes import Class, opened, type_into
 from tests.live.stacks import container
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = pytest.mark.rotates(together=True, minutes=3)
 NAME = "pair"
 CLASS = """
 title = "A class of two"
