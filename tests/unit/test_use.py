@@ -414,8 +414,7 @@ def up(monkeypatch: pytest.MonkeyPatch) -> Iterator[Up]:
 
     def be(lab: str, kernel: object = None) -> Place:
         place = Place(lab, kernel)
-        monkeypatch.setattr(placement, "having", lambda _lab: None)
-        monkeypatch.setattr(use, "Stack", lambda _engine, _name: place)
+        monkeypatch.setattr(placement, "up", lambda _lab: place)
         return place
 
     yield be

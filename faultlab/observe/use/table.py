@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import Field
 
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Shell
@@ -125,7 +124,7 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Us
         raise BadInput(
             f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
         )
-    stack = Stack(placement.having(lab.alias), stack_name(lab.alias))
+    stack = placement.up(lab.alias)
     chosen = _machines(lab, stack, machine)
     with term.alive("use", f"reading for {seconds:g} s"):
         found = tables(lab, stack, chosen, seconds)
