@@ -13,6 +13,11 @@ from faultlab.engine.shell import Shell
 _SLOW = 500  # milliseconds
 _SILENCE = 5  # seconds without any answer, after which ab gives up
 
+# By a reset or a refusal. Another reason can be ab's own: it has no port left, say.
+_TURNED_AWAY = re.compile(
+    r"^apr_socket_connect\(\): Connection re\w+.* \((104|111)\)$", re.MULTILINE
+)
+
 # ab -g writes a line for each request, the quickest first; field 5 is its whole time in ms.
 _TAIL = r"""awk -F'\t' 'NR > 1 { t[++n] = $5; if ($5 >= %d) slow++ }
 END { k = int(n / 100); if (k < 1) k = 1
@@ -74,10 +79,11 @@ def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int
 def parse(out: str, seconds: float) -> Visits:
     """Read ab's report and the line about the tail.
 
-    ab gives no report when nobody is answered any more: then all visits before count as slow,
-    since their times are not told. Raises CannotRun for anything else that is no report.
+    ab gives no report when nobody is answered any more, or when ten visitors were turned away: then
+    all visits before count as slow, since their times are not told. Raises CannotRun for anything
+    else that is no report.
     """
-    if "apr_pollset_poll: The timeout" in out:
+    if "apr_pollset_poll: The timeout" in out or _TURNED_AWAY.search(out):
         before = int(_number(r"Total of (\d+) requests completed", out))
         return Visits(seconds, before, 0, before, _SILENCE, _SILENCE, _SILENCE)
     tail = re.search(r"^tail (\d+) (\d+) (\d*) ([\d.]+)$", out, re.MULTILINE)

@@ -90,6 +90,14 @@ def test_ab(name: str, visits: Visits, slow: float) -> None:
     assert (got.good_per_second > 0) == (slow < 1)
 
 
+def test_ab_when_visitors_are_turned_away() -> None:
+    """It ends after ten of them, and says no times of those before."""
+    got = ab.parse(recorded("ab/turned-away"), 1.0)
+    assert got == Visits(1.0, 20416, 0, 20416, 5, 5, 5) and got.slow_share == 1
+    with pytest.raises(CannotRun):  # no port is left to ab itself
+        ab.parse("apr_socket_connect(): Cannot assign requested address (99)\nTotal of 5", 1.0)
+
+
 def test_ab_without_a_host() -> None:
     with pytest.raises(CannotRun, match=r"ab gave no result: .*Temporary failure"):
         ab.parse(recorded("ab/unknown-host"), 1.0)
