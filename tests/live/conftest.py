@@ -91,9 +91,9 @@ def the_host_is_as_it_was() -> Iterator[None]:
     assert amiss == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's chromium, without a window."""
+    """Debian's chromium, without a window. It ends with the module, as its event loop must."""
     where = shutil.which("chromium")
     if where is None:
         pytest.skip("no chromium here: apt-get install chromium")

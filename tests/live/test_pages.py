@@ -58,6 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root / "runs"
 
 
+@pytest.fixture(params=["desktop light", "desktop dark", "phone light", "phone dark"])
+def look(request: pytest.FixtureRequest) -> tuple[tuple[int, int], Scheme]:
+    """How large the window is, and whether it is dark."""
+    size, scheme = request.param.split()
+    return SIZES[size], scheme
+
+
 def open_page(browser: Browser, file: Path, size: tuple[int, int], scheme: Scheme) -> Shown:
     """Show a file, and note everything that it says and asks for."""
     width, height = size

@@ -120,7 +120,7 @@ def hers(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
 def test_one_seat_does_not_slow_another(
     pair: Class, browser: Browser, hers: Browser, tmp_path: Path
 ) -> None:
-    """Busy loops in each terminal, output without end, a disk that fills: another's check waits."""
+    """Busy loops, output without end, a disk that fills: another's check takes as long."""
     said: list[str] = []
     grace = opened(browser, pair.told["seats"]["Grace"], said)
     grace.locator("#acts").wait_for()

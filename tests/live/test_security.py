@@ -277,7 +277,7 @@ def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
 
 
 def test_a_tool_from_elsewhere_is_built_without_a_network(tmp_path: Path) -> None:
-    """Its RUN lines are a stranger's, and could send what they find or fetch what they want."""
+    """RUN lines of a stranger's tool, which could send what they find or fetch what they want."""
     alone = 'FROM ${BASE}\nRUN test "$(ls /sys/class/net)" = lo\n'
     (tmp_path / "Dockerfile").write_text(f"ARG BASE\n{alone}")
     engine = LocalEngine()

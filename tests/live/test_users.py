@@ -96,7 +96,7 @@ def own(user: User) -> str:
 
 
 def test_the_same_lab_at_once(users: list[User]) -> None:
-    """Each has a stack and a record of their own, and nobody waits for anybody's leave."""
+    """Three users start the same lab at once: each has a stack and a record of their own."""
     started = at_once(users, "start", "mtu")
     assert [code for code, _, _ in started] == [0, 0, 0], started
     ada, *others = users
@@ -117,7 +117,7 @@ def test_the_same_lab_at_once(users: list[User]) -> None:
 
 
 def test_a_class_of_the_same_name_at_once(users: list[User]) -> None:
-    """Each server has seats of its own; the end of one class is not the end of another."""
+    """Three classes of the same name at once: the end of one is not the end of another."""
     servers = []
     for user in users:
         file = user.home / "math.toml"

@@ -154,7 +154,7 @@ def test_no_permission_on_the_socket(faultlab: Run, monkeypatch: pytest.MonkeyPa
 def test_docker_on_another_machine(
     host: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A verdict rests on this machine's /proc as well."""
+    """Docker on another machine: a verdict rests on this machine's /proc as well."""
     monkeypatch.setenv("DOCKER_HOST", host)
     assert faultlab("status") == said(
         f"This Docker may be on another machine ({host}). Labs run on this one only.",

@@ -103,7 +103,7 @@ def test_base_counts_for_all(folder: Path) -> None:
 
 
 def test_a_link_out_of_the_folder_of_a_stranger_is_refused(tmp_path: Path) -> None:
-    """It would bring any file of this machine into the image, where its RUN can read it."""
+    """A link out of a tool's folder: it would bring any file into the image, for RUN to read."""
     mine, other = tmp_path / "mine", tmp_path / "other"
     for made in (mine, other):
         made.mkdir()

@@ -34,7 +34,7 @@ WAIT = "wait until it has ended, then type it again"
 def test_a_folder_of_somebody_else_is_refused(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody can make it in /tmp before us, with files that we would open."""
+    """A folder for locks that somebody made in /tmp before us, with files that we would open."""
     folder = tmp_path / "faultlab-0"
     monkeypatch.setattr(lock, "folder", lambda: folder)
     match how:
@@ -153,7 +153,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
 def test_sweep_leaves_a_class_that_is_going_on(
     faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two commands of its server nobody holds the stacks themselves."""
+    """A sweep in a class: between two commands of its server nobody holds its stacks."""
     engine = only_fake(monkeypatch)
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     stacks = ["faultlab-math-2-mystery", "faultlab-mtu", "faultlab-maths-2-mystery"]

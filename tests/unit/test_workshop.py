@@ -320,7 +320,7 @@ def test_one_cgroup_around_a_stack() -> None:
 
 
 def test_a_command_that_prints_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its seat was "starting" for good."""
+    """A command that prints a line without end: its seat was "starting" for good."""
     endless = (sys.executable, "-c", "print('x' * 3 * 2**20)", "--")
     monkeypatch.setattr("faultlab.workshop.processes.DIE_WITH_US", endless)
     outcome = asyncio.run(Processes().run(["start"], {}, 10, lambda _: None))
@@ -752,7 +752,7 @@ def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
 
 
 def test_a_terminal_that_prints_without_end(here: Served) -> None:
-    """It waits, as a program does at a slow terminal; no other page waits for it."""
+    """A program that prints without end waits, as at a slow terminal; no other page does."""
     rate, stock = here.site.terminals._output.rate, here.site.terminals._output.stock
     with here.terminal(1, "/seat/1/terminal/web") as page:
         page.send(json.dumps({"input": "x"}))
@@ -770,7 +770,7 @@ def test_a_terminal_that_prints_without_end(here: Served) -> None:
 
 
 def test_a_seat_that_fills_the_disk(here: Served) -> None:
-    """Its stack goes, it is told why, and a fresh one can be had."""
+    """A seat that fills the disk loses its stack, is told why, and can have a fresh one."""
     here.wait(1, "red")
     here.stacks.full.add(1)
     here.wait(1, "failed")
@@ -1185,7 +1185,7 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_set_ends_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does a lid that was closed: three hours by the clock are a second of the class."""
+    """A clock that is set, or a lid that is closed: three hours are a second of the class."""
     monkeypatch.setattr(site, "_TICK", 0.1)
     real = time.time
     with served(tmp_path, minutes=60) as it:
