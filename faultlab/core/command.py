@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 # counts for more than LC_ALL unless that is exactly C; and C would lose letters beyond ASCII.
 ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 
+_SOME = 1 << 16  # bytes; a line that is longer loses its beginning
 _PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
 
 
@@ -71,43 +73,34 @@ def stream(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
         env={**os.environ, **ENGLISH, **(env or {})},
     ) as process:
         assert process.stdout is not None
         last = "it printed nothing"
-        for line in _heard(process, patience):
-            text = _PAINT.sub("", line).strip()
-            if text:
-                last = text
-                note(last)
-    if process.returncode == -signal.SIGKILL:
-        last = f"it was ended, perhaps after it had said nothing for {patience:.0f} s; {last}"
+        try:
+            for line in _lines(process.stdout.fileno(), patience):
+                text = _PAINT.sub("", line).strip()
+                if text:
+                    last = text
+                    note(last)
+        except TimeoutError:
+            process.kill()
+            last = f"it had said nothing for {patience:.0f} s; {last}"
     if process.returncode != 0:
         raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))
 
 
-def _heard(process: subprocess.Popen[str], patience: float) -> Iterator[str]:
-    """Yield the lines of a program, and kill one that says nothing for so many seconds."""
-    assert process.stdout is not None
-    spoke = threading.Event()
-    over = threading.Event()
-
-    def watch() -> None:
-        while spoke.wait(patience):
-            spoke.clear()
-        if not over.is_set():
-            process.kill()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        for line in process.stdout:
-            spoke.set()
-            yield line
-    finally:
-        over.set()
+def _lines(pipe: int, patience: float) -> Iterator[str]:
+    """Yield each line that comes. Raises TimeoutError when nothing comes for so many seconds."""
+    rest = b""
+    while select.select([pipe], [], [], patience)[0]:
+        some = os.read(pipe, _SOME)
+        *lines, rest = re.split(rb"[\r\n]", rest[-_SOME:] + some)
+        yield from (line.decode(errors="replace") for line in lines)
+        if not some:
+            yield rest.decode(errors="replace")
+            return
+    raise TimeoutError
 
 
 @contextmanager
