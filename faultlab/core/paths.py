@@ -62,6 +62,12 @@ def cache() -> Path:
     return _of_user("XDG_CACHE_HOME", ".cache")
 
 
+def docker_config() -> Path:
+    """Return the folder of Docker's command line: its contexts and plugins."""
+    home = Path(os.environ.get("HOME") or "/")
+    return Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
+
+
 def _of_user(variable: str, usual: str) -> Path:
     """Return the folder of ours at home, or where a variable of the XDG Base Directories says."""
     try:

@@ -5,6 +5,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+from faultlab.core import paths
 from faultlab.core.command import run
 from faultlab.core.errors import CannotRun
 
@@ -27,17 +28,12 @@ def program() -> tuple[str, ...]:
     The plugin is run by itself: as a child of `docker` some versions go on when that is killed, and
     containers appear that nobody knows of. Source: github.com/docker/cli/issues/4332.
     """
-    for folder in (_own_plugins(), *_PLUGINS):
+    for folder in (paths.docker_config() / "cli-plugins", *_PLUGINS):
         if os.access(folder / "docker-compose", os.X_OK):
             return (str(folder / "docker-compose"),)
     if shutil.which("docker-compose"):
         return ("docker-compose",)
     raise CannotRun("Docker Compose is not installed.", "make setup")
-
-
-def _own_plugins() -> Path:
-    home = Path(os.environ.get("HOME", "/"), ".docker")
-    return Path(os.environ.get("DOCKER_CONFIG") or home) / "cli-plugins"
 
 
 @cache

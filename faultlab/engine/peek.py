@@ -8,9 +8,10 @@ import http.client
 import json
 import os
 import socket
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from faultlab.core import paths
 
 _SCHEME = "unix://"
 _SOCKET = "/var/run/docker.sock"
@@ -37,9 +38,9 @@ def _socket() -> str | None:
     host = os.environ.get("DOCKER_HOST", "")
     if host:
         return host.removeprefix(_SCHEME) if host.startswith(_SCHEME) else None
-    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     try:
-        chosen = json.loads((folder / "config.json").read_text()).get("currentContext")
+        text = (paths.docker_config() / "config.json").read_text()
+        chosen = json.loads(text).get("currentContext")
     except FileNotFoundError:
         chosen = None
     except (OSError, ValueError, AttributeError):
