@@ -100,7 +100,7 @@ class EngineContract:
     def test_facts_and_images(self, engine: Engine) -> None:
         facts = engine.facts()
         assert facts.version and facts.kernel and facts.cpus > 0 and facts.memory > 0
-        assert engine.images.missing() == []
+        assert engine.unfit() == "" and engine.images.missing() == []
 
     def test_another_stack_is_not_there(self, engine: Engine) -> None:
         name = stack_name("nothing")

@@ -37,10 +37,7 @@ class State:
 
 @dataclass(frozen=True)
 class Facts:
-    """Versions of an engine and of the kernel below it; `memory` in bytes.
-
-    `unfit`: why labs cannot run on it, though it answers; empty where they can.
-    """
+    """Versions of an engine and of the kernel below it; `memory` in bytes."""
 
     version: str
     kernel: str
@@ -48,7 +45,6 @@ class Facts:
     cgroup: str
     cpus: int
     memory: int
-    unfit: str = ""
 
 
 class Shelled(Protocol):
@@ -192,6 +188,10 @@ class Engine(ABC):
     @abstractmethod
     def facts(self) -> Facts:
         """Return what the engine says of itself."""
+
+    @abstractmethod
+    def unfit(self) -> str:
+        """Return why labs cannot run on it, though it answers; empty where they can."""
 
     @abstractmethod
     def stacks(self) -> list[str]:

@@ -68,7 +68,6 @@ class LocalEngine(Bounded, Removable):
         """Return what `docker info` says."""
         with self.errors():
             info: dict[str, Any] = self.client.info()
-            parts = self.client.version().get("Components") or []
         return Facts(
             version=info.get("ServerVersion", ""),
             kernel=info.get("KernelVersion", ""),
@@ -76,8 +75,14 @@ class LocalEngine(Bounded, Removable):
             cgroup=info.get("CgroupVersion", ""),
             cpus=info.get("NCPU", 0),
             memory=info.get("MemTotal", 0),
-            unfit=_unfit(info, [str(part.get("Name")) for part in parts]),
         )
+
+    def unfit(self) -> str:
+        """Return why labs cannot run on an engine that only answers like Docker; else nothing."""
+        with self.errors():
+            info: dict[str, Any] = self.client.info()
+            parts = self.client.version().get("Components") or []
+        return _unfit(info, [str(part.get("Name")) for part in parts])
 
     def neighbours(self) -> Mapping[str, str]:
         """Return every stack of every namespace, with the id of its lab."""

@@ -27,20 +27,20 @@ class Fact:
 
 def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     """Try Docker, Compose, the images and a real stack: facts, and the abilities that lack."""
-    now = engine.facts()
+    now, unfit = engine.facts(), engine.unfit()
     about = f"{now.version}, kernel {now.kernel}, cgroup v{now.cgroup}"
     state = paths.state()
     there = next(folder for folder in (state, *state.parents) if folder.is_dir())
     free = shutil.disk_usage(there).free / 1e9
     facts = [
-        Fact("docker", not now.unfit, now.unfit or about, "docker context ls"),
+        Fact("docker", not unfit, unfit or about, "docker context ls"),
         Fact("compose", True, " ".join(compose.program())),
         Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
     ]
     lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
     facts.append(Fact("images", not lacking, text, "make setup"))
-    if lacking or now.unfit:
+    if lacking or unfit:
         return facts, {}
     tried, missing = _try_stack(engine)
     return facts + tried, missing

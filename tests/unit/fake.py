@@ -235,6 +235,10 @@ class FakeEngine(Engine):
         """Say that nothing is below."""
         return Facts("0", "0", "none", "2", 1, 1 << 30)
 
+    def unfit(self) -> str:
+        """Say that labs can run here."""
+        return ""
+
     def stacks(self) -> list[str]:
         """Return the stacks that are up."""
         return sorted(name for name in self.stacks_up if name.startswith(naming.prefix_of_all()))
