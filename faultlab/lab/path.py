@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
@@ -18,7 +19,7 @@ TRACKS = {
 
 def ordered() -> list[Lab]:
     """Return all labs in the order of the path. Raises BadInput for needs that cannot be met."""
-    found = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
+    found = {lab_id: labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()}
     tracks = list(TRACKS)
 
     def place(lab: Lab) -> tuple[int, int, int, int, str]:

@@ -1,6 +1,7 @@
 """Catalogue: every lab in a line, as a table for a person, for a program, and for the README."""
 
 import textwrap
+from collections.abc import Sequence
 
 from faultlab.core import text
 from faultlab.core.terminal import Terminal
@@ -10,10 +11,10 @@ from faultlab.lab.model import Lab
 from faultlab.lab.terms import Terms
 
 
-def table() -> str:
-    """The table that stands in the README; a test compares them."""
+def table(labs: Sequence[Lab]) -> str:
+    """Return the table of these labs that is in the README; a test compares them."""
     rows = []
-    for lab in path.ordered():
+    for lab in labs:
         stars = "●" * lab.difficulty + "○" * (5 - lab.difficulty)
         link = f"[`{lab.id}`](labs/{lab.id}/ticket.md)"
         rows.append([link, lab.title, lab.track, str(lab.minutes), stars])
@@ -26,7 +27,7 @@ def show(term: Terminal, markdown: bool) -> list[Lab]:
     found = path.ordered()
     if markdown:
         term.console.width = 200
-        term.say(table().rstrip())
+        term.say(table(found).rstrip())
         return found
     term.table(
         ("lab", "what its users report", "track", "min", "level"),
