@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 from playwright.sync_api import Browser, Page
 
 from faultlab.core import naming, paths
@@ -70,12 +71,17 @@ class Class:
 
     def states(self) -> list[str]:
         """Of the seats, as `class status` says."""
-        return [
-            turn["state"]
-            for turn in json.loads(self.run("status", f"{self.name}.toml", "--json").stdout)[
-                "turns"
-            ]
-        ]
+        said = json.loads(self.run("status", f"{self.name}.toml", "--json").stdout)
+        return [turn["state"] for turn in said["turns"]]
+
+    def cookie(self, who: str) -> dict[str, str]:
+        """Return the header that somebody's link leads to."""
+        return {"cookie": f"faultlab-{self.name}={self.told['seats'][who].split('token=')[1]}"}
+
+    def press(self, who: str, path: str) -> httpx.Response:
+        """Press a button with somebody's link."""
+        url = self.told["url"]
+        return httpx.post(url + path, headers={"origin": url, **self.cookie(who)}, timeout=60)
 
     def wait(self, *wanted: str) -> None:
         """Until the seats are in these states."""

@@ -42,13 +42,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
         found.ended()
 
 
-def press(pair: Class, who: str, path: str) -> httpx.Response:
-    """Press a button with somebody's link."""
-    url, token = pair.told["url"], pair.told["seats"][who].split("token=")[1]
-    headers = {"origin": url, "cookie": f"faultlab-{NAME}={token}"}
-    return httpx.post(url + path, headers=headers, timeout=60)
-
-
 def until(page: Page, holds: str) -> None:
     """Wait until something holds in a page, which itself may evaluate nothing."""
     deadline = time.monotonic() + 60
@@ -72,12 +65,11 @@ def checks(page: Page) -> float:
 
 def test_one_seat_sees_and_reaches_nothing_of_another(pair: Class) -> None:
     """With the link of one, and root in its machines: pages, buttons and addresses of another."""
-    url, token = pair.told["url"], pair.told["seats"]["Ada"].split("token=")[1]
-    cookie = {"cookie": f"faultlab-{NAME}={token}"}
+    url, cookie = pair.told["url"], pair.cookie("Ada")
     for path in ("/seat/2", "/seat/2/events", "/trainer", "/trainer/events", "/export.json"):
         assert httpx.get(url + path, headers=cookie).status_code == 403, path
     for path in ("/seat/2/check", "/seat/2/give-up", "/trainer/end", "/trainer/seat/2/restore"):
-        assert press(pair, "Ada", path).status_code == 403, path
+        assert pair.press("Ada", path).status_code == 403, path
     hers = [
         line.split()[3].partition("/")[0]
         for name in ("client", "web")
@@ -142,4 +134,4 @@ def test_one_seat_does_not_slow_another(
     ada.locator("#message").get_by_text("more than a seat may have").wait_for()
     assert busy <= 1.3 * calm and full <= 1.3 * calm, (calm, busy, full)
     type_into(grace, "web", "ip link show eth0", r"mtu 100\b")
-    assert press(pair, "Grace", "/seat/2/hint").status_code == 200
+    assert pair.press("Grace", "/seat/2/hint").status_code == 200

@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
@@ -184,21 +181,13 @@ def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
 def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
     """`kill -9` while a seat moves on to its next lab."""
     journal = trio.root / "classes" / NAME / "events.jsonl"
-    with suppress(subprocess.TimeoutExpired):
-        _press(trio, "/seat/1/next")
+    assert trio.press("Ada", "/seat/1/next").status_code == 200
     _until(lambda: '"starting", "seat": 1' in journal.read_text().splitlines()[-1])
     trio.kill()
     trio.start()
     trio.wait("green", "red", "over", "red")
     stack = trio.stack(1)
     assert "DROP" in stack["web"].must("iptables -nL")
-
-
-def _press(trio: Class, path: str) -> None:
-    """A button of Ada's."""
-    url, token = trio.told["url"], trio.told["seats"]["Ada"].split("token=")[1]
-    answer = httpx.post(url + path, headers={"origin": url, "cookie": f"faultlab-{NAME}={token}"})
-    assert answer.status_code == 200, answer.text
 
 
 def test_the_end_is_told_to_the_server(trio: Class) -> None:
