@@ -86,7 +86,7 @@ def refuse_class(stack: str) -> None:
         prefix = file.stem.removeprefix(_CLASS)
         if stack.startswith(prefix):
             with hold_class(prefix, "sweep"):
-                continue
+                pass
 
 
 @contextmanager

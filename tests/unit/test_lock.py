@@ -153,7 +153,7 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
 def test_sweep_leaves_a_class_that_is_going_on(
     faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sweep in a class: between two commands of its server nobody holds its stacks."""
+    """A sweep in a class: between two commands its server holds no lock on its stacks."""
     engine = only_fake(monkeypatch)
     monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     stacks = ["faultlab-math-2-mystery", "faultlab-mtu", "faultlab-maths-2-mystery"]

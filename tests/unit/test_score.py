@@ -116,7 +116,7 @@ def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) 
 
 
 def test_a_pattern_that_takes_for_ever_is_no_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pattern of a stranger that takes for ever must not hang the exam."""
+    """A pattern of a stranger that has no end must not hang the exam."""
     monkeypatch.setattr(diagnosis, "_SEARCH", 0.05)
     slow = speaking("lines", alarm=[Alarm(match=r"(\w+)+\d", causes=["mtu"])])
     with pytest.raises(Broken, match=r"takes more than 0\.05 s"):
