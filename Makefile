@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready next progress mystery class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
+.PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
 
 help: ## this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -58,7 +58,9 @@ verify-%: ready ## the whole contract of one lab (REPEAT=3)
 verify: ready ## each lab that runs here: fix, a cheat, what is next (JOBS=2)
 	@$(FAULTLAB) verify --all --quick --engine $(ENGINE) --jobs $(JOBS) --repeat $(REPEAT)
 
-class: export FAULTLAB_WEB = 1
+page class: export FAULTLAB_WEB = 1
+page: ready ## work on labs in your browser (PORT=8420)
+	@$(FAULTLAB) page $(if $(PORT),--port $(PORT))
 class: ready ## open a workshop and serve its pages (CLASS=class.toml)
 	@$(FAULTLAB) class start $(CLASS)
 

@@ -1,1 +1,1 @@
-"""The command line: one file a group of verbs, and `main`, which runs them."""
+"""The command line: one file for each group of verbs, and `main`, which runs them."""

@@ -1,4 +1,4 @@
-"""Admin: the verbs that look after this machine."""
+"""Admin: the verbs that take care of this machine."""
 
 from click import Choice, argument, option
 
@@ -8,27 +8,27 @@ from faultlab.core.terminal import Terminal
 
 
 @verb("", "mtu")
-@many("labs", "only these labs")
+@many("labs", "check only these labs")
 def doctor(term: Terminal, labs: tuple[str, ...]) -> object:
-    """Find out what runs here, by trying."""
+    """Try what this machine can run."""
     from faultlab.admin import doctor
 
     return doctor.show(term, labs)
 
 
 @verb("", "--spoil")
-@option("--spoil", is_flag=True, help="also what differs from a new machine")
+@option("--spoil", is_flag=True, help="also list what differs from a new machine")
 def status(term: Terminal, spoil: bool) -> object:
-    """Say what of ours is up, read from Docker and the kernel."""
+    """List what faultlab has running, as Docker and the kernel report it."""
     from faultlab.admin import status
 
     return status.show(term, spoil=spoil)
 
 
 @verb("", "--images")
-@option("--images", "images_too", is_flag=True, help="the images and the box as well")
+@option("--images", "images_too", is_flag=True, help="also remove the images and the box of the VM")
 def sweep(term: Terminal, images_too: bool) -> object:
-    """Remove everything of ours."""
+    """Remove everything that faultlab has created."""
     from faultlab.admin import status
 
     return status.sweep(term, images_too)
@@ -36,9 +36,9 @@ def sweep(term: Terminal, images_too: bool) -> object:
 
 @verb("", "--out /media/usb/faultlab.bundle.tar --no-vm")
 @option("--out", metavar="FILE", default=defaults.BUNDLE, help=f"({defaults.BUNDLE})")
-@option("--no-vm", is_flag=True, help="without the lab VM: 1 GB less")
+@option("--no-vm", is_flag=True, help="leave out the lab VM (saves 1 GB)")
 def bundle(term: Terminal, out: str, no_vm: bool) -> object:
-    """Write all that a machine without a network needs into one file."""
+    """Pack everything that a machine without a network needs into one file."""
     from faultlab.admin import bundle
 
     return bundle.bundle(term, out, vm=not no_vm)
@@ -55,7 +55,7 @@ def images(term: Terminal) -> object:
 @verb("up", "status", "ssh", "down")
 @argument("action", type=Choice(("up", "down", "ssh", "status", "reset")))
 def vm(term: Terminal, action: str) -> object:
-    """Manage the lab VM, for faults of a whole kernel."""
+    """Manage the lab VM, which runs faults that need a kernel of their own."""
     from faultlab.engine import boot
 
     return getattr(boot, action)(term)

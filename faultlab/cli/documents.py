@@ -1,6 +1,6 @@
 """Documents: the JSON of each verb and file, and its schema, made from the dataclass behind it.
 
-To import it takes a second, since all verbs are imported; only `docs` does.
+This module imports all verbs, which takes a second. Only `docs` imports it.
 """
 
 import json
@@ -24,12 +24,12 @@ from faultlab.run import record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard
 from faultlab.verify import matrix, reliability_page, verify, walks
-from faultlab.workshop import server, verbs
+from faultlab.workshop import server, solo, verbs
 
 
 @dataclass(frozen=True)
 class Written:
-    """The files that `docs` has changed."""
+    """The files that `docs` changed."""
 
     written: list[str]
 
@@ -69,9 +69,10 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "bundle": (bundle.bundle,),
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
+    "page": (solo.serve,),
     "class": (server.welcome, verbs.status, verbs.end, verbs.write),
 }
-# Of the verb beside us, of every verb, and of files.
+# The JSON of `docs` itself, of errors and events, and of files.
 OTHERS: dict[str, Any] = {
     "docs": Written,
     "error": events.Failure,
@@ -83,7 +84,7 @@ OTHERS: dict[str, Any] = {
 
 
 def schemas() -> dict[Path, str]:
-    """Return the file of each schema, and its text."""
+    """Return the text of each schema, by its file."""
     printed = {
         verb: reduce(or_, [get_type_hints(make, include_extras=True)["return"] for make in makers])
         for verb, makers in VERBS.items()

@@ -1,4 +1,4 @@
-"""Learn: the verbs of one person at one lab."""
+"""Learn: the verbs for one person who works on a lab."""
 
 from click import argument, option
 
@@ -8,12 +8,12 @@ from faultlab.core.terminal import Terminal
 
 
 @verb("mtu", "mtu somaxconn gzip", "mtu --engine vm", "mtu --blind")
-@many("labs", "a lab of `faultlab list`, or several", required=True)
-@option("--blind", is_flag=True, help="as a mystery, for somebody else")
+@many("labs", "one or more labs of `faultlab list`", required=True)
+@option("--blind", is_flag=True, help="hide which lab it is, for another person")
 @ENGINE
 @EVENTS
 def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> object:
-    """Bring a lab up, prove its symptom, print the ticket; or several side by side."""
+    """Start a lab, prove its symptom and print the ticket; several labs start side by side."""
     if len(set(labs)) > 1:
         from faultlab.learn import several
 
@@ -36,8 +36,9 @@ def shell(_term: Terminal, lab: str, machine: str) -> None:
 
 @verb("mtu")
 @LAB
+@EVENTS
 def hint(term: Terminal, lab: str) -> object:
-    """Give the next rung of the hint ladder."""
+    """Show the next hint."""
     from faultlab.learn import hints
 
     return hints.hint(term, lab)
@@ -55,7 +56,7 @@ def check(term: Terminal, lab: str) -> object:
 
 @verb("mtu", "packet-loss 2")
 @LAB
-@argument("stage", required=False, type=int, help="only this of several faults (all)")
+@argument("stage", required=False, type=int, help="fix only this one of several faults (all)")
 @EVENTS
 def fix(term: Terminal, lab: str, stage: int | None) -> object:
     """Apply the documented fix."""
@@ -66,9 +67,9 @@ def fix(term: Terminal, lab: str, stage: int | None) -> object:
 
 @verb("mtu", "mystery --give-up")
 @LAB
-@option("--give-up", is_flag=True, help="a mystery: say what it was")
+@option("--give-up", is_flag=True, help="end a mystery and show its solution")
 def debrief(term: Terminal, lab: str, give_up: bool) -> object:
-    """Show the lesson; of a mystery, what it was and what your answer is worth."""
+    """Show the lesson; for a mystery, also the solution and your points."""
     from faultlab.learn import learner, mystery
 
     if lab == defaults.MYSTERY:
@@ -80,14 +81,14 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
 @verb("", "--track queries")
 @option("--track", metavar="TRACK", help="packets, queues, memory, queries or bytes")
 def next_(term: Terminal, track: str | None) -> object:
-    """Say which lab to take now."""
+    """Recommend the lab to take now."""
     from faultlab.learn import progress
 
     return progress.next_(term, track)
 
 
 @verb("", "--page progress.html")
-@option("--page", metavar="FILE", help="also write it as a page")
+@option("--page", metavar="FILE", help="also write an HTML page")
 def progress(term: Terminal, page: str | None) -> object:
     """Show what you have solved so far."""
     from faultlab.learn import progress
@@ -96,14 +97,14 @@ def progress(term: Terminal, page: str | None) -> object:
 
 
 @verb("", "--tier web --level 3", "--seed 7")
-@option("--seed", type=int, metavar="S", help="the same draw again (by chance)")
+@option("--seed", type=int, metavar="S", help="repeat the draw of this seed (random)")
 @option("--tier", metavar="TIER", help="web, app or data (all)")
-@option("--level", type=int, metavar="N", help="of this level or below, 1 to 5 (5)")
+@option("--level", type=int, metavar="N", help="highest level, 1 to 5 (5)")
 @ENGINE
 def mystery(
     term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
 ) -> object:
-    """Start a lab that is drawn, and does not say which it is."""
+    """Start a lab that is drawn at random and does not say which one it is."""
     from faultlab.learn import mystery
 
     return mystery.start(term, seed, tier, level, wanted)
@@ -117,7 +118,7 @@ def mystery(
 @option("--resource", required=True, metavar="WORD", help="resource, or none")
 @option("--cause", required=True, metavar="WORD", help="cause, or none")
 def diagnose(term: Terminal, component: str, resource: str, cause: str) -> object:
-    """Say what is wrong in the mystery that is up, in the words of `terms`."""
+    """Answer what is wrong in the mystery that is up, in the words of `terms`."""
     from faultlab.learn import mystery
 
     return mystery.diagnose(term, component, resource, cause)

@@ -24,7 +24,7 @@ VERBS = {
 
 
 class _Program(click.Group):
-    """The group of all verbs, in the order of their files."""
+    """The group of all verbs, in the order in which their files define them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the verbs."""
@@ -44,7 +44,7 @@ def program() -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Run one command line and return its exit code; no traceback for what a user can cause."""
+    """Run one command line and return its exit code. User errors print no traceback."""
     _reach_us_when_told_to_stop()
     verb = VERBS.get(argv[0]) if argv else None
     term = Terminal(
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
     try:
         _run(argv, term, f"faultlab {verb.name} --help" if verb else "faultlab --help")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` closed the pipe
         return CannotRun.exit_code
     except (Exception, KeyboardInterrupt) as error:
         problem = _problem(error)
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str], term: Terminal, hint: str) -> None:
-    """Run one command line by click, but not by its `main`, which has other exit codes."""
+    """Run one command line with click, but without click's `main` and its exit codes."""
     try:
         with program.make_context("faultlab", list(argv), obj=term) as ctx:
             program.invoke(ctx)
@@ -78,7 +78,7 @@ def _run(argv: list[str], term: Terminal, hint: str) -> None:
 
 
 def _problem(error: BaseException) -> Problem:
-    """Return an error as a user is told it; with FAULTLAB_DEBUG, raise one that is ours."""
+    """Return the error to print; with FAULTLAB_DEBUG, raise an error of our own again."""
     match error:
         case Problem():
             return error
@@ -94,25 +94,25 @@ def _problem(error: BaseException) -> Problem:
 
 
 def _reach_us_when_told_to_stop() -> None:
-    """SIGTERM ends us as Ctrl-C does: through the clean-up."""
+    """Let SIGTERM, and a SIGHUP that is not ignored, end us as Ctrl-C does, with the clean-up."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
         signal.signal(signal.SIGHUP, stop)
 
 
 def _in_utf8() -> None:
-    """Begin again in UTF-8 mode where the locale's encoding is another one: our files are UTF-8."""
+    """Start again in UTF-8 mode if the locale has another encoding; our files are UTF-8."""
     if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):
         sys.stdout.flush()
-        utf8 = {**os.environ, "PYTHONUTF8": "1"}  # for the Pythons that we start, too
+        utf8 = {**os.environ, "PYTHONUTF8": "1"}  # the Python programs that we start inherit this
         os.execve(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]], utf8)
 
 
 def entry() -> NoReturn:
-    """The console script."""
+    """Run the console script."""
     _in_utf8()
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Report: the verbs that show the catalogue and the runs that were recorded."""
+"""Report: the verbs that show the catalogue and the recorded runs."""
 
 from click import argument, option
 
@@ -9,10 +9,10 @@ RUN = argument("run", help="a run of `faultlab runs`")
 
 
 @verb("", "mtu --last 5", "--json")
-@argument("lab", required=False, help="only of this lab (all)")
-@option("--last", default=20, metavar="N", help="how many (20)")
+@argument("lab", required=False, help="only runs of this lab (all)")
+@option("--last", default=20, metavar="N", help="how many runs (20)")
 def runs(term: Terminal, lab: str | None, last: int) -> object:
-    """List the runs that are recorded, the newest first."""
+    """List the recorded runs, the newest first."""
     from faultlab.report import history
 
     return history.runs(term, lab, last)
@@ -21,7 +21,7 @@ def runs(term: Terminal, lab: str | None, last: int) -> object:
 @verb("20261121-205240-temp-tables-ccfd")
 @RUN
 def show(term: Terminal, run: str) -> object:
-    """Tell the story of a recorded run: what happened, what was measured (a spoiler)."""
+    """Tell the story of a recorded run: what happened and what was measured (a spoiler)."""
     from faultlab.report import history
 
     return history.show(term, run)
@@ -38,9 +38,9 @@ def judge(term: Terminal, run: str) -> object:
 
 @verb("", "--all")
 @argument("run", required=False, help="a run of `faultlab runs` (the newest)")
-@option("--all", "everything", is_flag=True, help="the catalogue with every lab's runs")
+@option("--all", "everything", is_flag=True, help="one page about all labs and their runs")
 def report(term: Terminal, run: str | None, everything: bool) -> object:
-    """Make a page about a run, or about all of them, for a browser (a spoiler)."""
+    """Write an HTML page about one run, or about all of them (a spoiler)."""
     from faultlab.report import index, page
 
     if everything:
@@ -50,8 +50,8 @@ def report(term: Terminal, run: str | None, everything: bool) -> object:
 
 
 @verb("bandwidth", "bandwidth --to picture.svg")
-@argument("run", metavar="RUN|LAB", help="a run, or a lab: its newest with a sweep")
-@option("--to", metavar="FILE", help="where to (runs/RUN/sweep.svg)")
+@argument("run", metavar="RUN|LAB", help="a run, or a lab (its newest run with a sweep)")
+@option("--to", metavar="FILE", help="the file to write (runs/RUN/sweep.svg)")
 def plot(term: Terminal, run: str, to: str | None) -> object:
     """Draw what a run measured under a growing load, as SVG (a spoiler)."""
     from faultlab.report import plot
@@ -60,9 +60,9 @@ def plot(term: Terminal, run: str, to: str | None) -> object:
 
 
 @verb("", "--json")
-@option("--markdown", is_flag=True, help="as the table of the README")
+@option("--markdown", is_flag=True, help="print the table of the README")
 def list_(term: Terminal, markdown: bool) -> object:
-    """Show the catalogue."""
+    """List all labs."""
     from faultlab.report import catalogue
 
     return catalogue.show(term, markdown=markdown)
@@ -77,11 +77,11 @@ def terms(term: Terminal) -> object:
 
 
 @verb("", "conntrack", "--markdown")
-@many("labs", "only these labs")
-@option("--markdown", is_flag=True, help="as it stands in docs/origins.md")
-@option("--picture", metavar="FILE", help="draw cases that follow each other, as SVG")
+@many("labs", "compare only these labs")
+@option("--markdown", is_flag=True, help="print the Markdown of docs/origins.md")
+@option("--picture", metavar="FILE", help="draw cases that build on each other, as SVG")
 def origins(term: Terminal, labs: tuple[str, ...], markdown: bool, picture: str | None) -> object:
-    """Show measured figures beside those of the documents of origin, and beside the limits."""
+    """Compare measured figures with those of the sources, and with the limits."""
     from faultlab.report import references_page
 
     return references_page.show(term, labs, markdown=markdown, picture=picture)

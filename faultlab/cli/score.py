@@ -14,18 +14,18 @@ from faultlab.core.terminal import Terminal
     "./my-tool --labs mtu,iptables-drop",
     "tshark --from mtu.bundle.tar.gz",
 )
-@many("tools", "a folder of tools/, or any (./NAME)")
-@option("--all", "everything", is_flag=True, help="every folder of tools/")
-@option("--labs", metavar="LAB,LAB", help="on these only (all that run here)")
-@option("--repeat", default=1, metavar="N", help="times each (1)")
-@option("--seed", default=0, metavar="S", help="of the random order (0)")
-@option("--network", is_flag=True, help="builds of tools from elsewhere may use a network")
-@option("--from", "bundle", metavar="BUNDLE", help="a recorded lab, in place of live ones")
+@many("tools", "a folder in tools/, or any other (./NAME)")
+@option("--all", "everything", is_flag=True, help="examine every tool in tools/")
+@option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
+@option("--repeat", default=1, metavar="N", help="how often to examine each (1)")
+@option("--seed", default=0, metavar="S", help="seed of the random order (0)")
+@option("--network", is_flag=True, help="let the builds of other people's tools use a network")
+@option("--from", "bundle", metavar="BUNDLE", help="use a recorded lab instead of live ones")
 @option(
     "--json",
     "json_file",
     metavar="FILE",
-    help="where trials are kept; one that is there goes on (runs/score.json)",
+    help="the file of trials; an existing one is continued (runs/score.json)",
 )
 def score(
     term: Terminal,
@@ -35,7 +35,7 @@ def score(
     bundle: str | None,
     **how: Any,
 ) -> None:
-    """Examine diagnostic tools: what they catch, name, miss and cry about."""
+    """Examine diagnostic tools: what they catch, name and miss, and their false alarms."""
     from faultlab.score import exam, tool
 
     names = [*tools, *(tool.ids() if everything else [])]
@@ -47,21 +47,21 @@ def score(
 
 @verb("mtu", "conntrack --out /tmp/conntrack.tar.gz")
 @LAB
-@option("--out", metavar="FILE", help="where to (LAB.bundle.tar.gz)")
+@option("--out", metavar="FILE", help="the file to write (LAB.bundle.tar.gz)")
 @ENGINE
 def record(term: Terminal, lab: str, out: str | None, wanted: str) -> object:
-    """Write what a lab leaves in counters, logs and captures into one file."""
+    """Record the counters, logs and captures of a lab in one file."""
     from faultlab.score import recording
 
     return recording.record(term, lab, out, wanted)
 
 
 @verb("runs/score.json", "docs/score.json --page runs/scorecard.html")
-@many("files", "what `faultlab score --json` wrote", required=True)
-@option("--markdown", is_flag=True, help="as it stands in docs/scorecard.md")
-@option("--page", "to", metavar="HTML", help="write it as a page for a browser")
+@many("files", "a file that `faultlab score --json` wrote", required=True)
+@option("--markdown", is_flag=True, help="print the Markdown of docs/scorecard.md")
+@option("--page", "to", metavar="HTML", help="write an HTML page")
 def scorecard(term: Terminal, files: tuple[str, ...], markdown: bool, to: str | None) -> object:
-    """Show the figures of a score that was made, of several together."""
+    """Show the results of one or more scores together."""
     from faultlab.score import page, scorecard
 
     if to:

@@ -1,6 +1,6 @@
-"""Verb: one command of the command line, how it reads its words, and what ends its help.
+"""Verb: one command of the command line, how it reads its words, and the end of its help.
 
-The functions behind verbs import what they need when they are called; `--help` needs none of it.
+The functions behind verbs import what they need when they are called, so `--help` is quick.
 """
 
 import re
@@ -13,7 +13,7 @@ import click
 from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
-SETTINGS = {"help_option_names": ["-h", "--help"]}  # of click, for the program and each verb
+SETTINGS = {"help_option_names": ["-h", "--help"]}  # for click: of the program and of each verb
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 
 LAB = click.argument("lab", help="a lab of `faultlab list`")
@@ -34,23 +34,23 @@ ENGINE = click.option(
     metavar="ENGINE",
     default=defaults.AUTO,
     callback=_engine,
-    help="where it runs: local, vm, or auto: here if it can (auto)",
+    help="where to run it: local, vm, or auto for local if possible (auto)",
 )
 
 EVENTS = click.option(
-    "--events", is_flag=True, expose_value=False, help="print a JSON object for each step instead"
+    "--events", is_flag=True, expose_value=False, help="print a JSON object for each step"
 )
 
 
 def many(name: str, text: str, required: bool = False) -> Callable[[Any], Any]:
-    """Return an argument for any number of words; its name is a plural."""
+    """Return an argument that takes any number of words. `name` is a plural."""
     one = name.removesuffix("s").upper()
     metavar = f"{one}..." if required else f"[{one}]..."
     return click.argument(name, nargs=-1, required=required, metavar=metavar, help=text)
 
 
 def ending(examples: Iterable[str]) -> str:
-    """Return what stands below the options in a help: examples and exit codes, line by line."""
+    """Return the end of a help text, line by line: examples and exit codes."""
     return "\n  ".join(("\b\nexamples:", *examples)) + (
         "\n\n\b\nexit codes:\n"
         "  0  pass      1  the system under test said no\n"
@@ -59,7 +59,7 @@ def ending(examples: Iterable[str]) -> str:
 
 
 class Verb(click.Command):
-    """A command with examples. It has a flag `--json`, unless its `--json` takes a file."""
+    """A command with examples. It has a flag `--json`, unless its own `--json` takes a file."""
 
     def __init__(self, *, examples: tuple[str, ...], **facts: Any) -> None:
         super().__init__(epilog=ending(examples), context_settings=SETTINGS, **facts)
@@ -67,14 +67,14 @@ class Verb(click.Command):
         self.has_events = any("--events" in param.opts for param in self.params)
         self.has_own_json = any("--json" in param.opts for param in self.params)
         if not self.has_own_json:
-            text = "print one JSON object instead"
+            text = "print one JSON object"
             self.params += [click.Option(["--json"], is_flag=True, expose_value=False, help=text)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words after the name of the verb. Raises UsageError.
 
-        Two things are not as in click: `-1` is a number where no option takes it, and an option
-        is not the value of the one before it (`--json --quick` lacks a file).
+        Two things differ from click. `-1` is a number where no option takes it. An option is never
+        the value of the option before it: in `--json --quick` the file is missing.
         """
         options = [param for param in self.params if isinstance(param, click.Option)]
         valued = {name for each in options if not each.is_flag for name in each.opts}
@@ -100,10 +100,10 @@ def _is_option(word: str) -> bool:
 
 
 def verb(*examples: str) -> Callable[[Callable[..., object]], Verb]:
-    """Make a verb of a function: its name, its docstring as help, and words to type as examples.
+    """Make a verb of a function, with its docstring as help and these words as examples.
 
-    The function is called with the terminal, its arguments and its options. It prints words for
-    people; the document that it returns is for programs.
+    The function is called with the terminal, its arguments and its options. It prints text for
+    people and returns the document for programs.
     """
 
     def made(act: Callable[..., object]) -> Verb:

@@ -17,17 +17,17 @@ from faultlab.core.terminal import Terminal
 )
 @many("labs", "labs to verify")
 @option("--all", "everything", is_flag=True, help="every lab")
-@option("--jobs", default=1, metavar="N", help="labs side by side (1)")
-@option("--quick", is_flag=True, help="fix, one cheat, and what is next")
-@option("--repeat", default=1, metavar="N", help="times each (1)")
+@option("--jobs", default=1, metavar="N", help="how many labs at a time (1)")
+@option("--quick", is_flag=True, help="only the fix, one cheat, and the parts whose turn it is")
+@option("--repeat", default=1, metavar="N", help="how often to verify each (1)")
 @option(
-    "--json", "json_file", metavar="FILE", help="where cases are kept; what was cut off goes on"
+    "--json", "json_file", metavar="FILE", help="file of cases; an interrupted verify is continued"
 )
 @option("--junit", "junit_file", metavar="FILE", help="write the result as JUnit XML")
 @ENGINE
 @EVENTS
 def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
-    """Run the whole contract of labs, judged by pytest."""
+    """Run the whole contract of labs and let pytest judge it."""
     from faultlab.verify import verify
 
     return verify.verify(term, labs, **how)
@@ -36,12 +36,12 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
 @verb("mtu iptables-drop", "--all --json", "--recorded")
 @many("labs", "labs to run")
 @option("--all", "everything", is_flag=True, help="every lab")
-@option("--recorded", is_flag=True, help="newest recorded rows; run nothing")
+@option("--recorded", is_flag=True, help="show the newest recorded rows and run nothing")
 @ENGINE
 def matrix(
     term: Terminal, labs: tuple[str, ...], everything: bool, recorded: bool, wanted: str
 ) -> object:
-    """Look for the evidence of every lab in every other one."""
+    """Check that the evidence of each lab shows in no other lab."""
     from faultlab.verify import matrix
 
     if recorded:
@@ -57,11 +57,11 @@ def matrix(
     "--markdown docs/reliability.json",
 )
 @many("files", f"what `faultlab verify --json` or --collect wrote ({defaults.RELIABILITY})")
-@option("--markdown", is_flag=True, help="as it stands in docs/reliability.md")
-@option("--collect", metavar="INTO", help="add their walks to this file")
-@option("--proof", is_flag=True, help="each repair and each cheat instead, as in docs/proof.md")
+@option("--markdown", is_flag=True, help="print the Markdown of docs/reliability.md")
+@option("--collect", metavar="INTO", help="add the walks of these files to this file")
+@option("--proof", is_flag=True, help="print each repair and each cheat, as in docs/proof.md")
 def reliability(term: Terminal, files: tuple[str, ...], **how: Any) -> object:
-    """Say how often each lab passes, and how far its measures keep from their limits."""
+    """Show how often each lab passes, and how far its measures stay from their limits."""
     from faultlab.verify import reliability_page
 
     return reliability_page.show(term, files, **how)

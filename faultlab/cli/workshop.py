@@ -1,4 +1,4 @@
-"""Workshop: the verb of a trainer."""
+"""Workshop: the verb for a trainer."""
 
 from typing import Any
 
@@ -9,6 +9,15 @@ from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
 
+@verb("", "--port 8421")
+@option("--port", default=defaults.CLASS_PORT, metavar="N", help=f"({defaults.CLASS_PORT})")
+def page(term: Terminal, port: int) -> object:
+    """Work on labs in a browser: catalogue, terminals, hints and lessons on one page."""
+    from faultlab.workshop import solo
+
+    return solo.serve(term, port)
+
+
 @verb(
     "start class.toml",
     "start class.toml --listen 0.0.0.0",
@@ -17,15 +26,17 @@ from faultlab.core.terminal import Terminal
     "end class.toml",
 )
 @argument("action", type=Choice(("start", "status", "end", "export")))
-@argument("file", default=defaults.CLASS_FILE, help=f"who and what ({defaults.CLASS_FILE})")
-@option("--listen", metavar="ADDR", default=defaults.LOOPBACK, help="with TLS (loopback)")
+@argument("file", default=defaults.CLASS_FILE, help=f"the class file ({defaults.CLASS_FILE})")
+@option(
+    "--listen", metavar="ADDR", default=defaults.LOOPBACK, help="listen here, with TLS (loopback)"
+)
 @option("--port", default=defaults.CLASS_PORT, metavar="N", help=f"({defaults.CLASS_PORT})")
-@option("--name", "names", multiple=True, metavar="NAME", help="of this machine in links")
-@option("--cert", metavar="FILE", help="certificate (one of its own)")
-@option("--key", metavar="FILE", help="and its key")
+@option("--name", "names", multiple=True, metavar="NAME", help="this machine's name in links")
+@option("--cert", metavar="FILE", help="the certificate (self-signed)")
+@option("--key", metavar="FILE", help="the key of the certificate")
 @option("--to", metavar="FILE", help="export: .csv, .json or .html (all three)")
 def class_(term: Terminal, action: str, file: str, to: str | None, **server: Any) -> object:
-    """Run a workshop: seats with labs of their own, and a page for everybody."""
+    """Run a workshop: each seat has its own labs, and each person a page."""
     from faultlab.workshop import verbs
 
     match action:

@@ -1,6 +1,7 @@
 """Find, read and check the folders of labs.
 
-A mistake in a folder is told in one line with file, key and what was expected, and exits with 2.
+A mistake in a folder is reported in one line with the file, the key and the expected value. The
+exit code is 2.
 """
 
 import difflib
@@ -17,7 +18,7 @@ _MANUAL = "docs/adding-a-lab.md"
 
 
 def ids() -> list[str]:
-    """The labs of this project, by name. A folder that starts with `_` or `.` is none."""
+    """Return the names of all labs. A folder that starts with `_` or `.` is not a lab."""
     folder = paths.labs()
     if not folder.is_dir():
         raise BadInput(f"There is no folder {folder}.", "cd to the project, or unset FAULTLAB_ROOT")
@@ -25,25 +26,25 @@ def ids() -> list[str]:
 
 
 def load(lab_id: str) -> Lab:
-    """Read and validate one lab. Raises BadInput with the file, the key and what was expected."""
+    """Read and validate one lab. Raises BadInput with the file, the key and the expected value."""
     known(lab_id)
     return load_folder(paths.labs() / lab_id)
 
 
 def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:
-    """Return the labs that a verb was asked for, or all. Raises BadInput for both and for none."""
+    """Return the labs that a verb was given, or all. Raises BadInput for both and for neither."""
     if bool(lab_ids) == everything:
         raise BadInput("Name some labs, or say --all.", f"faultlab {verb} --help")
     return [load(lab_id) for lab_id in (ids() if everything else dict.fromkeys(lab_ids))]
 
 
 def truths(lab: Lab) -> list[Truth]:
-    """Return the truths that a diagnosis may name; of several faults also those of their labs."""
+    """Return the truths that a diagnosis can name; for several faults also those of their labs."""
     return [lab.truth, *(load(twin).truth for twin in lab.twins if lab.stages)]
 
 
 def known(lab_id: str) -> None:
-    """Raise BadInput, with the nearest name, when there is no such lab."""
+    """Raise BadInput, with the nearest name, if there is no such lab."""
     if lab_id not in (*ids(), MYSTERY):
         near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.5)
         raise BadInput(
@@ -53,7 +54,7 @@ def known(lab_id: str) -> None:
 
 
 def load_folder(folder: Path) -> Lab:
-    """Read and validate the lab in a folder, whatever it is called."""
+    """Read and validate the lab in a folder, which can have any name."""
     file = folder / "lab.toml"
     for needed in ("lab.toml", "ticket.md", "README.md"):
         if not (folder / needed).is_file():
@@ -70,14 +71,17 @@ def load_folder(folder: Path) -> Lab:
 
 
 def _check_places(lab: Lab, file: Path) -> None:
-    """Daemons, abilities and places must be known ones."""
+    """Check that daemons, abilities and places are known. Raises BadInput."""
     stack = lab.services
     named = [(f"daemons[{i}]", name, [*stack.daemons]) for i, name in enumerate(lab.daemons)]
     named += [(f"requires[{i}]", name, [*ABILITIES]) for i, name in enumerate(lab.requires)]
     document.all_known(named, paths.show(file), _MANUAL)
-    places = [*stack.needed(lab.daemons), *([KERNEL] if lab.scope == "kernel" else [])]
+    needed = stack.needed(lab.daemons)
+    places = [*needed, *([KERNEL] if lab.scope == "kernel" else [])]
     steps = [
         (f"{key}.at", step.at, places if step.run is not None else lab.daemons)
         for key, step in lab.steps()
     ]
+    signs = ((f"hint[{i}].when.at", rung.when) for i, rung in enumerate(lab.hint))
+    steps += [(key, sign.at, needed) for key, sign in signs if sign]
     document.all_known(steps, paths.show(file), _MANUAL)

@@ -79,11 +79,20 @@ class Remedy(Strict):
     steps: Annotated[list[Step], Field(min_length=1)]
 
 
+class Sign(Strict):
+    """A command that only reads, and succeeds on a machine or daemon while something is so."""
+
+    at: str
+    run: str
+
+
 class Hint(Strict):
-    """One hint, a rung of the ladder; `cost` in points."""
+    """One hint; `cost` in points. It applies while its `stage` is faulty and `when` succeeds."""
 
     cost: Annotated[int, Field(ge=0)]
     text: str
+    stage: Annotated[int, Field(gt=0)] | None = None
+    when: Sign | None = None
 
 
 class Figure(Strict):
@@ -151,6 +160,15 @@ class Lab(Strict):
             raise ValueError("fix: expected stages 1, 2, … in order, in every step or in none")
         if self.ordered and not self.stages:
             raise ValueError("ordered: expected a stage in every step of the fix")
+        return self
+
+    @model_validator(mode="after")
+    def _each_stage_has_a_hint(self) -> Lab:
+        general = [rung.stage for rung in self.hint if rung.when is None]
+        if unknown := [rung.stage for rung in self.hint if rung.stage not in (None, *self.stages)]:
+            raise ValueError(f"hint: stage {unknown[0]} is in no step of the fix")
+        if None not in general and not (self.stages and {*general} == {*self.stages}):
+            raise ValueError("hint: expected one without when, or one for each stage")
         return self
 
     def called(self, other: str) -> Lab:

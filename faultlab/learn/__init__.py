@@ -1,1 +1,1 @@
-"""One person at one lab: start to debrief, hints, mystery."""
+"""One person who works on a lab, from start to debrief, with hints, mystery and progress."""

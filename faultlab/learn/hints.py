@@ -1,24 +1,30 @@
-"""Hints: the ladder of a lab that is up, one rung at a time. It has to be quick."""
+"""Hints: one at a time, for the state that a lab is in. They have to be quick."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
+from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import peek
+from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
-from faultlab.lab.model import Lab
+from faultlab.lab.model import Lab, Sign
 from faultlab.run.record import READY, Record
+
+_SECONDS = 5  # after which a sign counts as missing
 
 
 @dataclass(frozen=True)
 class Hinted:
-    """The hints that were given so far, and what they cost."""
+    """The hints that were given so far, and what they cost. `number`: of the new one, if any."""
 
     lab: str
+    number: int | None
     given: int
     of: int
     cost: int
@@ -26,26 +32,84 @@ class Hinted:
 
 
 def hint(term: Terminal, lab_id: str) -> Hinted:
-    """Give the next rung of the ladder; at its end, all of them again. Raises CannotRun."""
+    """Give the next hint that applies, after those that were given before. Raises CannotRun."""
     with _record(lab_id) as (lab, record):
-        ladder = lab.hint
-        given = int(record.facts["hints"])
-        if given < len(ladder):
-            given += 1
-            record.facts["hints"] = given
-            record.event("hint", number=given)
-    hints = [told(lab, rung.text) for rung in ladder[:given]]
-    for i, (rung, text) in enumerate(zip(ladder, hints, strict=False), 1):
+        numbers = possible(lab, record.hints, _gone(record))
+        number = following(lab, numbers, partial(_holds, lab))
+        if number is not None:
+            record.event("hint", number=number)
+    given = [lab.hint[number - 1] for number in record.hints]
+    hints = [told(lab, rung.text) for rung in given]
+    for i, (rung, text) in enumerate(zip(given, hints, strict=True), 1):
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
-        term.say(f"Hint {i} of {len(ladder)} ({points}): {text}")
-    if given == len(ladder):
-        term.say(f"That was the last one. Next: make fix-{lab_id}, or make debrief-{lab_id}")
-    return Hinted(lab_id, given, len(ladder), sum(rung.cost for rung in ladder[:given]), hints)
+        term.say(f"Hint {i} ({points}): {text}")
+    if number is None:
+        term.say(
+            f"No other hint applies to the state that {lab_id} is in."
+            f" Next: make fix-{lab_id}, or make debrief-{lab_id}"
+        )
+    cost = sum(rung.cost for rung in given)
+    return Hinted(lab_id, number, len(given), len(lab.hint), cost, hints)
+
+
+def possible(lab: Lab, given: Collection[int], gone: Collection[int]) -> Iterator[int]:
+    """Yield the numbers, from 1, of the hints that can be next; the last one applies for sure.
+
+    `given`: the numbers of those that were given; `gone`: the stages that are repaired.
+    """
+    stages = (None, *lab.showing(gone))
+    for number, rung in enumerate(lab.hint, 1):
+        if number not in given and rung.stage in stages:
+            yield number
+            if rung.when is None:
+                return
+
+
+def following(lab: Lab, numbers: Iterable[int], holds: Callable[[Sign], bool]) -> int | None:
+    """Return the first of these hints that applies; None when none does."""
+    for number in numbers:
+        sign = lab.hint[number - 1].when
+        if sign is None or holds(sign):
+            return number
+    return None
+
+
+def repaired(found: Iterable[tuple[int | None, bool]]) -> set[int]:
+    """Return the stages of which all findings hold, from the stage and the truth of each."""
+    every = list(found)
+    faulty = {stage for stage, holds in every if not holds}
+    return {stage for stage, _ in every if stage is not None} - faulty
+
+
+def holds(machine: Shell, sign: Sign) -> bool:
+    """Tell whether the command of a sign succeeds; it fails where the machine does not answer."""
+    with suppress(CannotRun):
+        return machine.run(sign.run, timeout=_SECONDS).code == 0
+    return False
 
 
 def told(lab: Lab, text: str) -> str:
     """A text of the lab with the name that its stack has, where it tells what to type."""
     return re.sub(rf"(make [a-z]+-){lab.id}\b", rf"\g<1>{lab.alias}", text)
+
+
+def _gone(record: Record) -> set[int]:
+    """Return the stages that the last check found repaired, and those that were fixed since."""
+    found = record.facts["judged"].get("check", {}).get("good", [])
+    gone = repaired((finding.get("stage"), finding["holds"]) for finding in found)
+    for event in reversed(record.facts["events"]):
+        if event["event"] == "check":
+            break
+        if event["event"] == "fix":
+            gone |= {step["stage"] for step in event["steps"] if step.get("stage")}
+    return gone
+
+
+def _holds(lab: Lab, sign: Sign) -> bool:
+    from faultlab.run import placement  # Docker's SDK takes a while to import
+
+    stack = placement.up(lab.alias)
+    return sign.at in stack and holds(stack[sign.at], sign)
 
 
 @contextmanager

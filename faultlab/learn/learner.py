@@ -1,4 +1,4 @@
-"""Learner: the commands of one person at one lab, from start to debrief."""
+"""Learner: the verbs of one person who works on a lab, from start to debrief."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,12 +21,12 @@ from faultlab.run.readings import sentences
 from faultlab.run.record import READY, Record
 from faultlab.run.run import Run
 
-GAVE_UP = "gave up"  # the event after which nothing is kept from the learner of a mystery
+GAVE_UP = "gave up"  # after this event nothing is hidden from the learner of a mystery
 
 
 @dataclass(frozen=True)
 class Found:
-    """A finding, as a learner may see it."""
+    """A finding, with what a learner can see of it."""
 
     name: str
     value: float
@@ -38,7 +38,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Started:
-    """A lab that is up: its run, where to log in, its ticket, and the proof of its symptom."""
+    """A lab that is up: its run, the machines to log in to, its ticket, and the proven symptom."""
 
     lab: str
     verdict: str
@@ -50,7 +50,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Checked:
-    """The symptom as it is now."""
+    """The symptom as a check has just measured it."""
 
     lab: str
     verdict: str
@@ -60,7 +60,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The steps of the fix, as they are typed."""
+    """The steps of the fix, as an engineer types them."""
 
     lab: str
     steps: list[str]
@@ -68,7 +68,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Lesson:
-    """The lesson of a lab, and the diagnosis that is right."""
+    """The lesson of a lab, and the correct diagnosis."""
 
     lab: str
     lesson: str
@@ -77,27 +77,27 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Removed:
-    """The things of a lab that were there and are removed."""
+    """The parts of a lab that existed and were removed."""
 
     lab: str
     removed: list[str]
 
 
 def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> Started:
-    """Bring a lab up, prove its symptom and hand over the ticket; a lab that is up stays as it is.
+    """Start a lab, prove its symptom and print the ticket. A lab that is already up is kept.
 
-    `blind`: as a mystery. Raises SaidNo after a roll-back when the fault shows no effect; CannotRun
-    when it cannot run.
+    `blind`: start it as a mystery. Raises SaidNo if the fault has no effect, after a roll-back;
+    raises CannotRun if the lab cannot run.
     """
     lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"start {lab.alias}"):
-        with term.alive("start", "looking whether it is up"):
+        with term.alive("start", "checking if it is already up"):
             stack = placement.find(lab, wanted)
         return _up_already(term, lab, wanted, stack) or begin(term, lab, wanted)
 
 
 def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started | None:
-    """Hand over a lab that is up as a whole; None where it is not. Raises CannotRun."""
+    """Return a lab that is completely up, else None. Raises CannotRun."""
     stack.refuse_others()
     if not _ready(lab, stack):
         return None
@@ -120,7 +120,7 @@ def _ready(lab: Lab, stack: Stack) -> bool:
 
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
-    """Back to the injected state: a fresh stack, whatever was done to the old one."""
+    """Replace the stack by a fresh one with the fault injected. Discards all changes to it."""
     lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"reset {lab.alias}"):
         old = placement.up(lab.alias)
@@ -131,9 +131,9 @@ def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
 
 
 def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
-    """Bring a lab up afresh, prove its symptom and hand over the ticket. Raises what `start` does.
+    """Start a lab afresh, prove its symptom and print the ticket. Raises what `start` raises.
 
-    The caller holds its stack.
+    The caller holds the lock of its stack.
     """
     name = stack_name(lab.alias)
     term.heading(f"{lab.alias}: {lab.title}")
@@ -192,7 +192,7 @@ def _rows(found: Iterable[Finding]) -> list[Found]:
 
 
 def shell(lab_id: str, machine: str) -> None:
-    """Become a shell on a machine or daemon of a lab that is up."""
+    """Replace this process by a shell on a machine or daemon of a lab that is up."""
     lab = placement.named(lab_id)
     stack = placement.up(lab.alias)
     if not stack:
@@ -209,7 +209,7 @@ def shell(lab_id: str, machine: str) -> None:
 
 
 def check(term: Terminal, lab_id: str) -> Checked:
-    """Measure the symptom as it is now and judge it. Raises SaidNo while it is not gone."""
+    """Measure the symptom now and judge it. Raises SaidNo if it still shows."""
     with attached(lab_id, "check") as run:
         with term.step("check", "measuring what its users meet now") as step:
             run.measure("check")
@@ -233,9 +233,9 @@ def check(term: Terminal, lab_id: str) -> Checked:
 
 
 def _progress(lab: Lab, found: Iterable[Finding]) -> str:
-    """How many of several faults are gone; it does not say which, that is for the learner.
+    """Return how many of several faults are fixed, but not which ones.
 
-    Where one hides the next, what comes after the first that is there says nothing.
+    If the faults are ordered, each hides the next, so only those before the first open one count.
     """
     by_stage: dict[int, list[bool]] = {}
     for finding in found:
@@ -247,10 +247,10 @@ def _progress(lab: Lab, found: Iterable[Finding]) -> str:
 
 
 def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
-    """Apply the documented fix, or one stage of it, and show each step as an engineer types it."""
+    """Apply the documented fix, or one stage of it, and print each step as it is typed."""
     with attached(lab_id, "fix") as run:
         if run.lab.alias != run.lab.id and not run.record.happened(GAVE_UP):
-            raise CannotRun("The fix would say what it is.", f"faultlab debrief {lab_id} --give-up")
+            raise CannotRun("The fix would give it away.", f"faultlab debrief {lab_id} --give-up")
         if stage is not None and stage not in run.lab.stages:
             stages = " ".join(map(str, run.lab.stages)) or "none"
             raise BadInput(
@@ -261,7 +261,7 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
             run.apply("fix", steps)
         except CannotRun as problem:
             raise CannotRun(
-                f"{problem.message} Was something repaired by hand before?",
+                f"{problem.message} Did you repair part of it by hand before?",
                 f"make reset-{lab_id} fix-{lab_id}",
             ) from problem
     typed = [inject.typed(run.stack, step) for step in steps]
@@ -272,15 +272,15 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
 
 
 def debrief(term: Terminal, lab_id: str) -> Lesson:
-    """Show the lesson."""
+    """Print the lesson."""
     lab = placement.named(lab_id)
     term.markdown(lab.lesson)
     return Lesson(lab.alias, lab.lesson, lab.truth)
 
 
 def down(term: Terminal, lab_id: str) -> Removed:
-    """Remove a lab and read back that nothing is left."""
-    labs.known(lab_id)  # not loaded: a mistake in its folder must not keep it up
+    """Remove a lab, and verify that nothing is left."""
+    labs.known(lab_id)  # do not load it: a mistake in its folder must not prevent its removal
     name = stack_name(lab_id)
     with lock.hold(name, f"down {lab_id}"):
         engine = placement.up(lab_id).engine
@@ -293,7 +293,7 @@ def down(term: Terminal, lab_id: str) -> Removed:
 
 @contextmanager
 def attached(lab_id: str, verb: str) -> Iterator[Run]:
-    """The run of a lab that is up, read while nobody else can change it."""
-    lab = placement.named(lab_id)  # first: a typing error is one whether or not Docker is up
+    """Yield the run of a lab that is up, and lock its stack meanwhile."""
+    lab = placement.named(lab_id)  # first, so that a typing error is reported even without Docker
     with lock.hold(stack_name(lab.alias), f"{verb} {lab.alias}"):
         yield Run.attach(placement.having(lab.alias), lab)

@@ -1,7 +1,8 @@
-"""Mystery: a lab that its learner has not been told, what they think it is, and what that is worth.
+"""Mystery: a lab whose name the learner does not know, their diagnosis, and its score.
 
-The stack, its labels and its run are called `mystery`, so nothing in reach says which lab it is;
-the run's record on the host does. Controls are drawn, too: "nothing is wrong" is an answer.
+The stack, its labels and its run are called `mystery`, so nothing that the learner can reach names
+the lab. Only the run's record on the host does. Controls are drawn too: "nothing is wrong" can be
+the correct answer.
 """
 
 import random
@@ -23,17 +24,17 @@ from faultlab.run import placement
 from faultlab.run.record import Record
 
 NAME = defaults.MYSTERY
-_CONTROLS = 0.2  # of the draws: somebody who looks for a fault every time finds one every time
-_TWINS = 3  # times as likely is a lab whose symptom has another cause elsewhere
-_PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a right part, for the repair, off for each retry
+_CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
+_TWINS = 3  # a lab with twins is drawn this many times as often
+_PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a correct part, for the repair, off for each retry
 _ANSWER = "answer"
 
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a diagnosis. `answer`: the last one; None without one.
+    """The score of a diagnosis. `answer`: the last one, or None.
 
-    Each right part and the repair earn 10 points; hints and further answers cost some of them.
+    Each correct part and the repair earn 10 points. Hints and further answers cost points.
     """
 
     answer: dict[str, str] | None
@@ -46,19 +47,19 @@ class Score:
 
     @property
     def of(self) -> int:
-        """The most points possible: 40, or 10 where no diagnosis is asked for."""
+        """Return the most points possible: 40, or 10 if no diagnosis is asked for."""
         return _PART * len(self.right) + _REPAIR
 
     @property
     def points(self) -> int:
-        """The points earned, never below 0; after giving up there are none for the repair."""
+        """Return the points earned, at least 0. A learner who gives up gets none for the repair."""
         earned = _PART * sum(self.right.values()) + _REPAIR * (self.repaired and not self.gave_up)
         return max(0, earned - self.hints - _AGAIN * max(0, self.answers - 1))
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer, and how many there are with it."""
+    """An answer, and the number of answers so far."""
 
     answers: int
     answer: dict[str, str]
@@ -66,7 +67,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Told:
-    """The lab that it was, the score of the diagnosis, and the lesson."""
+    """The name of the lab, the score of the diagnosis, and the lesson."""
 
     lab: str
     truth: dict[str, str]
@@ -82,7 +83,7 @@ class Told:
 
 
 def candidates(tier: str | None, level: int | None) -> list[Lab]:
-    """The labs to draw from. Controls are of every tier and level. Raises BadInput for none."""
+    """Return the labs to draw from; controls match all filters. Raises BadInput if none match."""
     every = [labs.load(lab_id) for lab_id in labs.ids()]
     found = [
         lab
@@ -101,7 +102,7 @@ def candidates(tier: str | None, level: int | None) -> list[Lab]:
 
 
 def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
-    """The labs in the order of their draw: the same for the same seed and the same labs."""
+    """Yield the labs in the order of their draw, which depends only on the seed and the labs."""
     chance = random.Random(seed)
     left = list(found)
     while left:
@@ -116,7 +117,7 @@ def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
 def start(
     term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
 ) -> learner.Started:
-    """Draw a lab and start it under no name. Raises what `start` raises."""
+    """Draw a lab and start it as a mystery. Raises what `learner.start` raises."""
     found = candidates(tier, level)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
@@ -124,16 +125,16 @@ def start(
     with lock.hold(name, NAME):
         if stack.Stack(placement.having(NAME), name):
             raise CannotRun("A mystery is up already.", f"make down-{NAME}")
-        with term.step("draw", "looking what runs here") as step:
+        with term.step("draw", "checking which labs run here") as step:
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
         return learner.begin(term, drawn.called(NAME), wanted)
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
-    """Return the first lab drawn that runs here. Raises CannotRun when none does.
+    """Return the first lab drawn that runs here. Raises CannotRun if none does.
 
-    Without `--engine vm` no lab that needs the VM is taken: the VM would tell it apart.
+    Without `--engine vm`, labs that need the VM are skipped: the VM would give them away.
     """
     engine = placement.local()
     for lab in order(found, seed):
@@ -143,19 +144,19 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
 
 
 def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answered:
-    """Note an answer; it is scored in the debrief. Raises BadInput for a word that is no term."""
+    """Record an answer, which the debrief scores. Raises BadInput for a word not in `terms`."""
     answer = answered(component, resource, cause)
     with learner.attached(NAME, "diagnose") as run:
         run.record.event(_ANSWER, **answer)
         given = sum(1 for _ in _answers(run.record.facts["events"]))
-    term.say(f"Answer {given} noted; the debrief says what it is worth.")
+    term.say(f"Answer {given} is recorded; the debrief scores it.")
     if given > 1:
-        term.say(f"The last one counts, and each after the first costs {_AGAIN} points.")
+        term.say(f"Only the last answer counts. Each answer after the first costs {_AGAIN} points.")
     return Answered(given, answer)
 
 
 def debrief(term: Terminal, give_up: bool) -> Told:
-    """Tell what it was and what the answer is worth; then show the lesson.
+    """Print the solution and the score of the answer, then the lesson.
 
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
     """
@@ -193,12 +194,12 @@ def debrief(term: Terminal, give_up: bool) -> Told:
 def _must_be_done(found: Score) -> None:
     if found.answer is None:
         raise CannotRun(
-            "The debrief opens when you have said what it is.",
+            "The debrief opens after you answer what it is.",
             "faultlab diagnose --help, or faultlab debrief mystery --give-up",
         )
     if not found.repaired:
         raise CannotRun(
-            "The debrief opens when a check has said that it is well.",
+            "The debrief opens after a check has passed.",
             f"make check-{NAME}, or faultlab debrief {NAME} --give-up",
         )
 
@@ -210,7 +211,7 @@ def _answers(events: Iterable[dict[str, Any]]) -> Iterator[dict[str, str]]:
 
 
 def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
-    """Tell which parts of an answer are right. Of several faults the best match counts."""
+    """Tell which parts of an answer are correct; of several faults the best match counts."""
     given = answer or {}
     every = [truth.model_dump() for truth in labs.truths(lab)]
     compared = [{part: given.get(part) == word for part, word in one.items()} for one in every]
@@ -232,17 +233,16 @@ def answered(component: str, resource: str, cause: str) -> dict[str, str]:
 
 
 def scored(lab: Lab, record: Record) -> Score:
-    """Return the score of this run's learner so far."""
+    """Return the learner's score in this run so far."""
     events = record.facts["events"]
     answers = list(_answers(events))
     answer = answers[-1] if answers else None
-    given = int(record.facts["hints"])
     return Score(
         answer=answer,
         right=right(lab, answer),
         repaired=any(event["event"] == "check" and event.get("fixed") for event in events),
         gave_up=any(event["event"] == learner.GAVE_UP for event in events),
-        hints=sum(rung.cost for rung in lab.hint[:given]),
+        hints=sum(lab.hint[number - 1].cost for number in record.hints),
         answers=len(answers),
         minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,
     )

@@ -1,9 +1,9 @@
-"""Progress: what a learner has done so far, lab by lab, and what to take next.
+"""Progress: what a learner has done so far, lab by lab, and which lab to take next.
 
-It is read from the recorded runs of this checkout; nothing else is remembered.
+All of it comes from the recorded runs of this checkout.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,7 +20,7 @@ from faultlab.learn import learner
 from faultlab.report.page import render
 from faultlab.run.record import READY, Record
 
-# Solved by the learner, solved by the documented fix, tried, or never started.
+# Solved by the learner, solved by the documented fix, tried, or not started.
 State = Literal["solved", "shown", "tried", "new"]
 _ORDER: tuple[State, ...] = ("solved", "shown", "tried", "new")
 _WORDS = {"solved": "solved", "shown": "fix shown", "tried": "tried", "new": ""}
@@ -28,9 +28,9 @@ _WORDS = {"solved": "solved", "shown": "fix shown", "tried": "tried", "new": ""}
 
 @dataclass(frozen=True)
 class Taken:
-    """A lab and the best run of it. `seconds`: from the ticket to the check that said yes.
+    """A lab and its best run. `seconds`: from the ticket to the check that passed.
 
-    `false_checks`: those before that said no.
+    `false_checks`: checks before it that failed.
     """
 
     lab: str
@@ -44,7 +44,7 @@ class Taken:
 
     @property
     def done(self) -> bool:
-        """True when it is solved, or its fix was shown."""
+        """Return whether it is solved, or its fix was shown."""
         return self.state in ("solved", "shown")
 
     @property
@@ -66,7 +66,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Next:
-    """The lab to take now; without one all are done. `vm`: it runs in the lab VM only."""
+    """The lab to take now; None when all are done. `vm`: it runs in the lab VM only."""
 
     lab: str | None
     title: str
@@ -79,33 +79,32 @@ class Next:
 
 def show(term: Terminal, page: str | None) -> Progress:
     """Print what was done on each track, and write it as a page. Raises BadInput."""
-    taken = _taken(path.ordered())
-    found = Progress(taken, sum(one.state == "solved" for one in taken), len(taken))
-    for track, its in _by_track(taken):
+    found = so_far(path.ordered())
+    for track, its in by_track(found.labs):
         term.heading(f"{track}: {sum(one.done for one in its)} of {len(its)}")
-        headings = ("lab", "", "time", "hints", "checks that said no")
+        headings = ("lab", "", "time", "hints", "failed checks")
         term.table(headings, [one.cells for one in its])
         term.say()
     if page is not None:
         file = paths.in_a_folder(page)
-        paths.write_whole(file, render("progress.html", tracks=_by_track(taken), found=found))
+        paths.write_whole(file, render("progress.html", tracks=by_track(found.labs), found=found))
         term.say(f"Written: {file}")
     term.say("Next: make next")
     return found
 
 
 def next_(term: Terminal, track: str | None) -> Next:
-    """Say which lab to take now. Raises BadInput for a track that is none."""
+    """Print which lab to take now. Raises BadInput for an unknown track."""
     if track is not None and track not in path.TRACKS:
         raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(path.TRACKS)}")
     every = path.ordered()
-    taken = {one.lab: one for one in _taken(every)}
-    lab = _first(every, taken, track)
+    taken = so_far(every).labs
+    lab = following(every, taken, track)
     if lab is None:
-        of = [one for one in taken.values() if track in (None, one.track)]
-        term.say("You have done every lab of this path. Now a blind one: make mystery")
+        of = [one for one in taken if track in (None, one.track)]
+        term.say("You have done every lab of this path. Next: make mystery")
         return Next(None, "", track or "", 0, False, len(of), len(of))
-    its = [one for one in taken.values() if one.track == lab.track]
+    its = [one for one in taken if one.track == lab.track]
     done = sum(one.done for one in its)
     term.heading(f"{path.TRACKS[lab.track]}: {done} of {len(its)}")
     term.say(f"{lab.id}: {lab.title}. About {lab.minutes} minutes.")
@@ -119,36 +118,39 @@ def next_(term: Terminal, track: str | None) -> Next:
     return Next(lab.id, lab.title, lab.track, lab.minutes, vm, done, len(its))
 
 
-def _first(every: Sequence[Lab], taken: dict[str, Taken], track: str | None) -> Lab | None:
-    """Return the first lab that is not done, on the track of the last run if there is one left.
+def following(every: Sequence[Lab], taken: Iterable[Taken], track: str | None = None) -> Lab | None:
+    """Return the first lab that is not done, preferably on the track of the last run.
 
-    What it needs comes before it, also from another track.
+    The labs that it needs come first, from other tracks too.
     """
-    left = [lab for lab in every if not taken[lab.id].done and track in (None, lab.track)]
-    last = max((one for one in taken.values() if one.run), key=lambda one: one.run, default=None)
+    of = {one.lab: one for one in taken}
+    left = [lab for lab in every if not of[lab.id].done and track in (None, lab.track)]
+    last = max((one for one in of.values() if one.run), key=lambda one: one.run, default=None)
     here = [lab for lab in left if last is not None and lab.track == last.track]
     found = next(iter(here or left), None)
     while found is not None:
-        missing = [need for need in found.needs if not taken[need].done]
+        missing = [need for need in found.needs if not of[need].done]
         if not missing:
             break
         found = next(lab for lab in every if lab.id == missing[0])
     return found
 
 
-def _by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
+def by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
+    """Return the title of each track with its labs."""
     groups = groupby(taken, key=lambda one: one.track)
     return [(path.TRACKS[track], list(its)) for track, its in groups]
 
 
-def _taken(every: Sequence[Lab]) -> list[Taken]:
-    """Return each lab with the best of its runs."""
+def so_far(every: Sequence[Lab]) -> Progress:
+    """Return each lab with its best run, and how many are solved."""
     best = {lab.id: Taken(lab.id, lab.title, lab.track, "new") for lab in every}
     for one in _runs(best):
         so_far = best[one.lab]
         if _rank(one) < _rank(so_far):
             best[one.lab] = one
-    return list(best.values())
+    taken = list(best.values())
+    return Progress(taken, sum(one.state == "solved" for one in taken), len(taken))
 
 
 def _rank(one: Taken) -> tuple[int, int, int, float]:
@@ -156,7 +158,7 @@ def _rank(one: Taken) -> tuple[int, int, int, float]:
 
 
 def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
-    """Yield each run of a learner in this checkout; of a mystery only when it has been told."""
+    """Yield each learner's run in this checkout; a mystery's only after its solution was shown."""
     for run_id in Record.ids():
         with suppress(BadInput):
             record = Record.read(run_id)
@@ -170,7 +172,7 @@ def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
 
 
 def _run(lab: Taken, record: Record) -> Taken:
-    """Return what a learner did in one run, up to the first check that said yes."""
+    """Return what a learner did in one run, up to the first check that passed."""
     began, refused, hints = 0.0, 0, 0
     shown = False
     state: State = "tried"

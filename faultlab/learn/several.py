@@ -1,6 +1,6 @@
-"""Several: labs that are started side by side by one command.
+"""Several: labs that one command starts side by side.
 
-Each lab is a command of its own, `faultlab start LAB`; what makes load takes turns (lock.turn).
+Each lab starts in its own process, `faultlab start LAB`. Loads take turns (lock.turn).
 """
 
 import os
@@ -22,16 +22,16 @@ from faultlab.core.events import Event
 from faultlab.core.terminal import Terminal, typable
 from faultlab.lab import load as labs
 
-# On SIGTERM each removes what it has begun, also when we are killed.
+# On SIGTERM each process removes what it has started, even if we are killed.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
-_SIDE_BY_SIDE = 2  # for each processor
-_POLL = 0.2  # seconds between two pictures of the progress
+_SIDE_BY_SIDE = 2  # for each CPU
+_POLL = 0.2  # seconds between two updates of the progress
 _WORST_FIRST: tuple[type[Problem], ...] = (SaidNo, CannotRun, BadInput)
 
 
 @dataclass
 class Command:
-    """One lab's `start`: what it is at, and what came of it."""
+    """One lab's `start`: its current step and its outcome."""
 
     lab: str
     doing: str = "waiting for its turn"
@@ -39,11 +39,11 @@ class Command:
     began: float = 0.0
     seconds: float = 0.0
     code: int | None = None
-    own: dict[str, Any] = field(default_factory=dict)  # the JSON object of its `start`
+    own: dict[str, Any] = field(default_factory=dict)  # the JSON object that its `start` printed
     error: events.Error | None = None
 
     def hear(self, event: Event) -> None:
-        """Take note of what it says."""
+        """Store an event of the process."""
         match event:
             case events.Step():
                 self.doing = f"{event.name:<9} {event.text}"
@@ -56,7 +56,7 @@ class Command:
 
     @property
     def problem(self) -> tuple[str, str]:
-        """The problem, and what to type next; both are empty where all went well."""
+        """Return the problem and the next command to type; both are empty after success."""
         if not self.code:
             return "", ""
         if not self.error:
@@ -71,22 +71,22 @@ class Command:
 
 @dataclass(frozen=True)
 class Several:
-    """Of each lab, what its `start` prints or its error, with `lab`, `exit_code` and `seconds`."""
+    """For each lab its `start` object or its error, with `lab`, `exit_code` and `seconds`."""
 
     labs: list[dict[str, Any]]
     seconds: float
 
 
-_Said = queue.Queue[tuple[Command, str | None]]  # a line; None after the last
+_Said = queue.Queue[tuple[Command, str | None]]  # a line; None after the last one
 
 
 def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> Several:
-    """Start these labs side by side and report how each ended. Raises the worst of their errors."""
+    """Start these labs side by side and print how each ended. Raises the worst of their errors."""
     if blind or MYSTERY in lab_ids:
         raise BadInput("A mystery is started alone.", "faultlab start --help")
     names = list(dict.fromkeys(lab_ids))
-    loads = {name: labs.load(name).load for name in names}  # raises before anything starts
-    # Those that have to take turns begin first.
+    loads = {name: labs.load(name).load for name in names}  # raises before anything is started
+    # Labs that make load take turns, so they begin first.
     commands = [Command(name) for name in sorted(names, key=lambda name: not loads[name])]
     began = time.monotonic()
     with _shown(term, commands) as show:
@@ -129,7 +129,7 @@ def _launch(command: Command, wanted: str, said: _Said) -> None:
     words = ["start", command.lab, "--engine", wanted, "--events"]
     command.began = time.monotonic()
     command.doing = "beginning"
-    # In a process group of its own: Ctrl-C reaches it once, by way of us.
+    # It has its own process group, so Ctrl-C reaches it once, through us.
     command.process = subprocess.Popen(
         [*_STOP_WITH_US, sys.executable, "-m", "faultlab", *words],
         stdin=subprocess.DEVNULL,
@@ -164,7 +164,7 @@ def _state(command: Command) -> str:
 
 @contextmanager
 def _shown(term: Terminal, commands: list[Command]) -> Iterator[Any]:
-    """Show a line for each lab where lines can be overwritten; elsewhere one line for all."""
+    """Show a line for each lab on a terminal, and one line for all of them elsewhere."""
     if term.quiet or not term.console.is_terminal:
         with term.step("labs", "beginning") as step:
             yield lambda: step.note(_summary(commands))
@@ -177,7 +177,7 @@ def _shown(term: Terminal, commands: list[Command]) -> Iterator[Any]:
 
 
 def _summary(commands: list[Command]) -> str:
-    """`4 of 10 up; healthy 2, stack 1, waits 3`."""
+    """Return a summary such as `4 of 10 up; healthy 2, stack 1, waits 3`."""
     states = [_state(command) for command in commands]
     rest = sorted({state for state in states if state != "up"})
     counted = ", ".join(f"{state} {states.count(state)}" for state in rest)

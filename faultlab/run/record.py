@@ -1,4 +1,4 @@
-"""Record: `run.json`, the story of one run, written whole after every step.
+"""Record: `run.json`, the story of one run, rewritten after every step.
 
 A later failure or a `kill -9` loses nothing that was measured before. docs/run-record.md describes
 the content.
@@ -24,14 +24,14 @@ from faultlab.core.errors import BadInput
 
 SCHEMA = 2
 _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
-VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst on
-READY = "ready"  # the event after which a learner can work
+VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst to the best
+READY = "ready"  # after this event a learner can work
 _FILE = "run.json"
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 
 
 def worst(tests: Iterable[Mapping[str, str]]) -> str:
-    """The worst verdict of these tests; empty when there are none."""
+    """Return the worst verdict of these tests; empty if there are none."""
     said = {test["verdict"] for test in tests}
     return next((verdict for verdict in VERDICTS if verdict in said), "")
 
@@ -45,7 +45,7 @@ def _rename(facts: dict[str, Any]) -> None:
 
 
 def span(event: Mapping[str, Any]) -> tuple[float, float]:
-    """Return when a phase was measured: begin and end; older records keep the end only."""
+    """Return the begin and end of a measured phase; older records have the end only."""
     return event["t"] - event.get("took", 0.0), event["t"]
 
 
@@ -56,7 +56,7 @@ class _Event(BaseModel):
 
 
 class Facts(BaseModel):
-    """The facts that every reader counts on; the rest of them is for people."""
+    """The facts that every reader needs; all others are for people."""
 
     model_config = ConfigDict(extra="allow")
     id: str
@@ -70,14 +70,14 @@ class Facts(BaseModel):
 
 @dataclass(eq=False)
 class Record:
-    """The folder of one run and what its `run.json` says."""
+    """The folder of one run and the content of its `run.json`."""
 
     folder: Path
     facts: dict[str, Any]
 
     @classmethod
     def create(cls, lab_id: str, stack: str, context: Mapping[str, Any]) -> Record:
-        """Begin a run: a new folder under `runs/`. Raises CannotRun when it cannot be written."""
+        """Begin a run with a new folder under `runs/`. Raises CannotRun if it cannot be written."""
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{lab_id}-{secrets.token_hex(2)}"
         facts: dict[str, Any] = {
@@ -91,7 +91,6 @@ class Record:
             "readings": {},
             "judged": {},
             "tests": [],
-            "hints": 0,
         }
         record = cls(paths.runs() / run_id, facts)
         try:
@@ -103,14 +102,14 @@ class Record:
 
     @classmethod
     def open(cls, run_id: str) -> Record | None:
-        """The record of an earlier run, or None when it is lost or damaged."""
+        """Return the record of an earlier run; None if it is lost or damaged."""
         with suppress(BadInput):
             return cls.read(run_id)
         return None
 
     @classmethod
     def read(cls, run_id: str) -> Record:
-        """The record of an earlier run. Raises BadInput: lost, damaged, or of another version."""
+        """Return the record of an earlier run. Raises BadInput: lost, damaged, other version."""
         folder = paths.runs() / run_id
         if not run_id or Path(run_id).name != run_id or not folder.is_dir():
             raise BadInput(f"There is no run {run_id!r}.", "faultlab runs")
@@ -124,7 +123,7 @@ class Record:
 
     @staticmethod
     def ids(lab_id: str = "") -> list[str]:
-        """The runs that have a folder (of one lab), the newest first; a record may be damaged."""
+        """Return the runs (of one lab), the newest first. Their records can be damaged."""
         folder = paths.runs()
         names = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
         found = [match for name in names if (match := _ID.fullmatch(name))]
@@ -132,30 +131,35 @@ class Record:
 
     @property
     def id(self) -> str:
-        """The name of the folder."""
+        """Return the name of the folder."""
         return self.folder.name
 
     @property
     def began(self) -> float:
-        """The time at which the run began, in seconds since 1970."""
+        """Return when the run began, in seconds since 1970."""
         return datetime.fromisoformat(self.facts["started"]).timestamp()
 
     @property
     def verdict(self) -> str:
-        """The verdict of the worst test of a verified run; empty when nobody judged it."""
+        """Return the verdict of the worst test of a verified run; empty if it was not judged."""
         return worst(self.facts["tests"])
 
     def event(self, event: str, /, **facts: Any) -> None:
-        """Note that something happened now."""
+        """Record that something happened now."""
         self.facts["events"].append(
             {"t": round(time.time() - self.began, 3), "event": event, **facts}
         )
         self.save()
 
     def happened(self, name: str) -> bool:
-        """Tell whether this event was noted."""
+        """Return whether this event was recorded."""
         return any(event["event"] == name for event in self.facts["events"])
 
+    @property
+    def hints(self) -> list[int]:
+        """Return the numbers of the hints that were given, from 1."""
+        return [event["number"] for event in self.facts["events"] if event["event"] == "hint"]
+
     def save(self) -> None:
-        """Write the file whole, or leave the old one. Raises CannotRun: a full disk, say."""
+        """Write the whole file or keep the old one. Raises CannotRun, as on a full disk."""
         paths.write_whole(self.folder / _FILE, json.dumps(self.facts, indent=1) + "\n")

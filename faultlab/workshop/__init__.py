@@ -1,9 +1,9 @@
-"""Workshop: a class at one machine, each seat with stacks of its own, and a page for everybody.
+"""Workshop: a class on one machine, with stacks for each seat and a page for each person.
 
-`plan` is class.toml; `journal` keeps every event, and the `roster` follows from them; `session`
-lets the seats start, check and end labs, as `slots` become free, on `stacks` that `processes` bring
-up. `site` is all that a browser can ask for: `page`, `streams`, `actions` and `terminals`, each
-behind `guard`, which knows from `access` who may come in; `tty` is one terminal, `view` what a page
-shows. `verbs` are the commands: they keep a class in its `folder`, and `server` serves it at an
-`address`, with the sockets of `connections`.
+`plan` is class.toml. `journal` stores every event, and the `roster` follows from them. `session`
+lets the seats start, check and end labs as `slots` become free, on `stacks` that `processes` bring
+up. `site` has all routes of a browser: `page`, `streams`, `actions` and `terminals`. `guard` checks
+each request against the tokens in `access`. `tty` is one terminal, `view` the content of a page.
+`verbs` are the commands. They keep a class in its `folder`. `server` serves it at an `address`,
+with the sockets of `connections`.
 """

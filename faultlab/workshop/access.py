@@ -1,7 +1,7 @@
-"""Access: who may come in: tokens, certificates, how often, and from which page.
+"""Access: tokens, certificates, and limits on how often a client can ask.
 
-A link carries a token of 256 bits; the browser that opens it gets a cookie with it. Tokens are
-compared in constant time, are valid for some hours, and can be replaced, which ends the old one.
+A link carries a token of 256 bits, and the browser that opens it gets a cookie with it. Tokens are
+compared in constant time and are valid for some hours. A new token ends the old one.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from faultlab.core import command
 from faultlab.core.errors import CannotRun
 
-TRAINER = 0  # the number of no seat
+TRAINER = 0  # not the number of any seat
 _MOST_KEYS = 10_000  # of an allowance
 
 
@@ -31,11 +31,11 @@ class Visitor:
 
     @property
     def trainer(self) -> bool:
-        """True for the trainer, who may see and do everything."""
+        """Return whether this is the trainer, who can see and do everything."""
         return self.number == TRAINER
 
     def may(self, seat: int) -> bool:
-        """Tell whether this visitor may use this seat."""
+        """Return whether this visitor can use this seat."""
         return self.trainer or self.number == seat
 
 
@@ -43,7 +43,7 @@ class Keys:
     """The tokens of a class, in a file that only its owner can read."""
 
     def __init__(self, file: Path) -> None:
-        """Read the tokens. Raises CannotRun when the file is damaged."""
+        """Read the tokens. Raises CannotRun if the file is damaged."""
         self.file = file
         self._tokens: dict[int, tuple[str, float]] = {}
         if file.exists():
@@ -55,11 +55,11 @@ class Keys:
             except (ValueError, TypeError, AttributeError) as error:
                 raise CannotRun(
                     f"{file.name} is damaged: {error}.",
-                    f"rm {file}, then the same command: everybody gets a new link",
+                    f"rm {file}, then the same command again: all links will be new",
                 ) from error
 
     def make(self, numbers: Iterable[int], hours: float) -> None:
-        """Make a token for everybody who has no valid one."""
+        """Make a token for each number that has no valid one."""
         until = time.time() + 3600 * hours
         for number in numbers:
             if self._tokens.get(number, ("", 0.0))[1] <= time.time():
@@ -67,16 +67,16 @@ class Keys:
         self._save()
 
     def replace(self, number: int, hours: float) -> None:
-        """Make a new token; the old one is not valid any more."""
+        """Replace a token; the old one is no longer valid."""
         self._tokens[number] = (secrets.token_urlsafe(32), time.time() + 3600 * hours)
         self._save()
 
     def token(self, number: int) -> str:
-        """Return the token that the link of a seat, or of the trainer, carries."""
+        """Return the token in the link of a seat, or of the trainer."""
         return self._tokens[number][0]
 
     def visitor(self, token: str) -> Visitor | None:
-        """Return the visitor with this token, or None. It takes as long for every token."""
+        """Return the visitor with this token, or None. It takes the same time for every token."""
         found = None
         for number, (known, until) in self._tokens.items():
             same = hmac.compare_digest(known.encode(), token.encode())
@@ -94,14 +94,14 @@ class Keys:
 
 @dataclass
 class Allowance:
-    """A token bucket for each key: `rate` a second, and `stock` at once. It forgets the oldest."""
+    """A token bucket for each key: `rate` per second, at most `stock`. It drops old keys."""
 
     rate: float
     stock: float
     _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
 
     def take(self, key: str, amount: float = 1.0) -> bool:
-        """Use up some of the allowance of a key; return False when there is not enough left."""
+        """Use part of the allowance of a key; return False if not enough is left."""
         now = time.monotonic()
         left, then = self._left.pop(key, (self.stock, now))
         left = min(self.stock, left + (now - then) * self.rate)
@@ -113,9 +113,9 @@ class Allowance:
 
 
 def certificate(folder: Path, names: Iterable[str]) -> tuple[Path, Path]:
-    """A certificate of our own for these names and addresses, and its key; openssl makes it once.
+    """Return a self-signed certificate for these names and addresses, and its key.
 
-    Raises CannotRun.
+    openssl makes it once. Raises CannotRun.
     """
     cert, key, made_for = (folder / name for name in ("cert.pem", "key.pem", "cert.names"))
     alternatives = ",".join(f"{_kind(name)}:{name}" for name in dict.fromkeys(names))
@@ -145,7 +145,7 @@ def _kind(name: str) -> str:
 
 
 def fingerprint(cert: Path) -> str:
-    """SHA-256 of a certificate, as browsers show it. Raises CannotRun."""
+    """Return the SHA-256 of a certificate, as browsers show it. Raises CannotRun."""
     try:
         raw = ssl.PEM_cert_to_DER_cert(cert.read_text())
     except (OSError, ValueError) as error:

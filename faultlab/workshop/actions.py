@@ -1,4 +1,4 @@
-"""Actions: the buttons of a participant, and those of the trainer for one seat and for all."""
+"""Actions: the buttons of a participant, and the trainer's for one seat and for all."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from faultlab.lab.model import Limit
 from faultlab.workshop.access import Keys
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
+from faultlab.workshop.roster import Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.terminals import Terminals
 
@@ -27,7 +28,7 @@ class Actions:
     terminals: Terminals
 
     async def seat(self, request: Request) -> Response:
-        """Do what a participant asks for. `turn`: of the page that the button is on."""
+        """Run an action of a participant. `turn`: the turn of the page that the button is on."""
         number = request.path_params["seat"]
         visitor = self.guard.admit(request, number)
         seat = self.session.roster.seat(number)
@@ -36,30 +37,32 @@ class Actions:
             raise HTTPException(409, "This was for another lab.")
         if self.session.roster.paused and not visitor.trainer:
             raise HTTPException(409, "The class has ended or is paused.")
-        match request.path_params["act"]:
+        await self.act(request.path_params["act"], seat, facts)
+        return JSONResponse({})
+
+    async def act(self, act: str, seat: Seat, facts: dict[str, Any]) -> None:
+        """Do what a button says. Raises HTTPException for one that is not there."""
+        match act:
             case "check":
                 await self.session.check(seat)
             case "hint":
-                self.session.hint(seat)
+                await self.session.hint(seat)
             case "diagnose":
-                self.session.answer(seat, *_words(facts, "component", "resource", "cause"))
+                self.session.answer(seat, *words(facts, "component", "resource", "cause"))
             case "restart":
-                await self.session.restart(seat, *_words(facts, "daemon"))
+                await self.session.restart(seat, *words(facts, "daemon"))
             case "limit":
-                (daemon,) = _words(facts, "daemon")
+                (daemon,) = words(facts, "daemon")
                 await self.session.limit(seat, daemon, _limit(facts))
             case "give-up":
                 self.session.give_up(seat)
             case "next":
-                if not (seat.turn.told(self.session.plan.blind) or seat.turn.state == "failed"):
-                    raise BadInput("First comes the debrief of this one.")
-                self.session.next(seat)
+                self.session.go_on(seat)
             case _:
                 raise HTTPException(404, "There is no such button.")
-        return JSONResponse({})
 
     async def trainer(self, request: Request) -> Response:
-        """Do what the trainer asks for at one seat."""
+        """Run an action of the trainer for one seat."""
         number = request.path_params["seat"]
         visitor = self.guard.admit(request, None)
         self.guard.admit(request, number)
@@ -82,7 +85,7 @@ class Actions:
         return JSONResponse({"link": self._link(request, number)} if said else {})
 
     async def everybody(self, request: Request) -> Response:
-        """Do what the trainer asks for at all seats."""
+        """Run an action of the trainer for all seats."""
         visitor = self.guard.admit(request, None)
         await self.guard.facts(request, visitor)
         match request.path_params["act"]:
@@ -97,15 +100,16 @@ class Actions:
         return JSONResponse({})
 
     def _link(self, request: Request, number: int) -> str:
-        """Return the link of a seat, to be given to somebody."""
+        """Return the link of a seat, for its participant."""
         return f"{self.guard.origin(request)}/join?token={self.keys.token(number)}"
 
 
-def _words(facts: dict[str, Any], *names: str) -> list[str]:
-    words = [facts.get(name) for name in names]
-    if not all(isinstance(word, str) and len(word) < 100 for word in words):
+def words(facts: dict[str, Any], *names: str) -> list[str]:
+    """Return these words of what a page sent. Raises BadInput where one is missing."""
+    found = [facts.get(name) for name in names]
+    if not all(isinstance(word, str) and len(word) < 100 for word in found):
         raise BadInput(f"Expected {', '.join(names)}.")
-    return [str(word) for word in words]
+    return [str(word) for word in found]
 
 
 def _limit(facts: dict[str, Any]) -> Limit:

@@ -1,4 +1,4 @@
-"""Address: where a class listens, and the names by which its pages may be asked for."""
+"""Address: where a class listens, and the names that its pages can be requested by."""
 
 import ipaddress
 import json
@@ -12,12 +12,12 @@ from faultlab.core import command
 from faultlab.core.defaults import CLASS_PORT, LOOPBACK
 from faultlab.core.errors import BadInput, CannotRun
 
-# Docker's own bridges have a hexadecimal number; br-lan is somebody's network.
+# Docker's own bridges have a hexadecimal number; br-lan belongs to a user.
 _OF_CONTAINERS = re.compile(r"br-[0-9a-f]{12}$|docker|veth|virbr")
 
 
 class At(TypedDict):
-    """Where the pages of a class are served; with a certificate and its key, or our own."""
+    """Where the pages of a class are served, with a given certificate and key or our own."""
 
     listen: str
     port: int
@@ -26,7 +26,7 @@ class At(TypedDict):
 
 
 def loopback(address: str) -> bool:
-    """Can nobody on another machine reach it?"""
+    """Return whether an address can be reached from this machine only."""
     try:
         return address == "localhost" or ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -34,7 +34,7 @@ def loopback(address: str) -> bool:
 
 
 def hosts(listen: str, names: Sequence[str]) -> list[str]:
-    """Return the names and addresses by which pages may be asked for, the best one first."""
+    """Return the names and addresses that pages can be requested by, the best one first."""
     if loopback(listen):
         return list(dict.fromkeys(n.lower() for n in [*names, listen, LOOPBACK, "localhost"]))
     own = [listen] if listen not in ("0.0.0.0", "::") else _addresses()
@@ -42,7 +42,7 @@ def hosts(listen: str, names: Sequence[str]) -> list[str]:
 
 
 def listening(listen: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises BadInput, and CannotRun where it cannot listen."""
+    """Return a listening socket. Raises BadInput, and CannotRun if the address is not usable."""
     if not listen:
         raise BadInput("--listen takes an address.", "faultlab class start --listen 0.0.0.0")
     family = socket.AF_INET6 if ":" in listen else socket.AF_INET
@@ -59,7 +59,7 @@ def listening(listen: str, port: int) -> socket.socket:
 
 
 def url(listen: str, names: Sequence[str], port: int, secure: bool) -> str:
-    """Return the address of the pages as a browser takes it; `names`: as `hosts` returns them."""
+    """Return the URL of the pages; `names` is what `hosts` returns."""
     name = listen if loopback(listen) else names[0]
     scheme = "https" if secure else "http"
     return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"

@@ -1,4 +1,4 @@
-"""Connections: how many each address may have, and how long one may ask for nothing."""
+"""Connections: how many each address can have, and how long one can stay silent."""
 
 import asyncio
 import asyncio.constants
@@ -13,10 +13,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from faultlab.workshop.tty import MOST_BYTES
 
-# Connections of one address: a class behind one router has so many for each seat, and some more.
+# Connections of one address: a class behind one router has this many for each seat, and some more.
 _FOR_A_SEAT, _MORE = 20, 100
-_PATIENCE = 10.0  # seconds until a connection must have asked for something
-_NOT_TAKEN = 256 * 1024  # bytes of answers that may wait for who asks and does not listen
+_PATIENCE = 10.0  # seconds until a connection must have sent a request
+_NOT_TAKEN = 256 * 1024  # bytes of responses that can wait for a client that does not read them
 
 
 class Connection(H11Protocol):
@@ -26,7 +26,7 @@ class Connection(H11Protocol):
     _from: ClassVar[dict[str, set[asyncio.Transport]]] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count a new connection of its address; drop it when there are too many."""
+        """Count a new connection of its address; drop it if there are too many."""
         super().connection_made(transport)
         address = str((transport.get_extra_info("peername") or ("",))[0])
         for known, lines in list(self._from.items()):
@@ -47,24 +47,24 @@ class Connection(H11Protocol):
 
 
 class Socket(WebSocketsSansIOProtocol):
-    """A WebSocket. uvicorn answers every ping, however many answers wait; no browser sends any."""
+    """A WebSocket. uvicorn answers every ping, even if many answers wait; browsers send none."""
 
     def handle_ping(self) -> None:
-        """Answer, or drop a line that takes no answers."""
+        """Answer, or drop a connection that does not read the answers."""
         super().handle_ping()
         if self.transport.get_write_buffer_size() > _NOT_TAKEN:
             self.transport.abort()
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which says when it can be reached."""
+    """A uvicorn server that reports when it can be reached."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     def stop(self) -> None:
-        """Let it end soon."""
+        """Make it end soon."""
         self.should_exit = True
 
     async def startup(self, sockets: Any = None) -> None:
@@ -74,18 +74,18 @@ class Server(uvicorn.Server):
 
 
 def _matters(record: logging.LogRecord) -> bool:
-    """Tell whether a line of uvicorn's log is for people: what Ctrl-C cuts off is no error."""
+    """Return whether a line of uvicorn's log is for people; connections cut by Ctrl-C are not."""
     kind = record.exc_info[0] if record.exc_info else None
     return not (kind and issubclass(kind, asyncio.CancelledError))
 
 
 def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.Config:
-    """How we serve. File descriptors for every connection are asked for from the kernel."""
+    """Return uvicorn's configuration, with file descriptors for every connection."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     Connection.most = _MORE + _FOR_A_SEAT * seats
-    # A connection counts when TLS stands; until then only this bounds it, and uvicorn has no
-    # option for it. Its default is a minute.
+    # A connection counts once TLS is established. Until then only this limits it, and uvicorn has
+    # no option for it. The default is a minute.
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = _PATIENCE
     logging.getLogger("uvicorn.error").addFilter(_matters)
     return uvicorn.Config(
@@ -95,7 +95,7 @@ def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.C
         ws_max_size=MOST_BYTES,
         lifespan="on",
         log_level="warning",
-        access_log=False,  # it would hold the tokens of links
+        access_log=False,  # it would contain the tokens of links
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=20,

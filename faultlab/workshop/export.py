@@ -1,4 +1,4 @@
-"""Export: what a class has done, for a table, for a program, and to look at."""
+"""Export: the results of a class, for a table, for a program, and as a page."""
 
 import csv
 import io
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def rows(roster: Roster, now: float) -> Rows:
-    """One row for each lab that a seat has begun; what an answer has right is true or false."""
+    """Return a row for each lab that a seat has started; parts of an answer are true or false."""
     found = []
     for seat in roster.seats:
         for turn in seat.turns[: seat.at + 1]:
@@ -36,7 +36,7 @@ def rows(roster: Roster, now: float) -> Rows:
                     "gave_up": turn.gave_up,
                     "minutes": round(score.minutes, 1),
                     "checks": turn.checks,
-                    "hints": turn.hints,
+                    "hints": len(turn.hints),
                     "answers": len(turn.answers),
                     **{part: score.right.get(part) for part in ("component", "resource", "cause")},
                     "points": score.points,
@@ -47,7 +47,7 @@ def rows(roster: Roster, now: float) -> Rows:
 
 
 def text(roster: Roster, journal: Journal, kind: str, now: float) -> str:
-    """The whole of it, as one of KINDS; JSON has the journal as well."""
+    """Return all results in one of KINDS; JSON also contains the journal."""
     found = rows(roster, now)
     plan = roster.plan
     if kind == "json":
@@ -65,5 +65,5 @@ def text(roster: Roster, journal: Journal, kind: str, now: float) -> str:
 
 
 def _harmless(value: Any) -> Any:
-    """A name that a spreadsheet would take for a formula is text."""
+    """Mark a name as text that a spreadsheet would take for a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" else value

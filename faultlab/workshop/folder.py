@@ -11,10 +11,10 @@ from faultlab.workshop.plan import Plan
 
 
 class Folder:
-    """The folder of one class, and the lock of the command that changes what is in it."""
+    """The folder of one class, and the lock of the command that changes its content."""
 
     def __init__(self, name: str) -> None:
-        """`name`: the id of the class's plan."""
+        """Open the folder; `name` is the id of the class's plan."""
         self.name = name
         self.path = paths.classes() / name
         self.keys = self.path / "keys.json"
@@ -22,16 +22,16 @@ class Folder:
         self.end = self.path / "end"  # tells the server to end the class
 
     def make(self) -> None:
-        """Create it, for its owner alone."""
+        """Create it, readable by its owner only."""
         self.path.mkdir(parents=True, exist_ok=True)
         self.path.chmod(0o700)
 
     def journal(self, *, mend: bool = False) -> Journal:
-        """Read the journal. Raises CannotRun when it is damaged."""
+        """Read the journal. Raises CannotRun if it is damaged."""
         return Journal(self.path / "events.jsonl", mend=mend)
 
     def last_alive(self) -> float:
-        """Return when a server was last there, in seconds since 1970; now if none ever was."""
+        """Return when a server was last alive, in seconds since 1970; now if none ever was."""
         return self.alive.stat().st_mtime if self.alive.exists() else time.time()
 
     def hold(self, doing: str) -> AbstractContextManager[None]:
@@ -39,7 +39,7 @@ class Folder:
         return lock.hold_class(f"{naming.prefix()}{self.name}-", doing)
 
     def held(self) -> bool:
-        """Does another command hold the class? As a rule this is its server."""
+        """Return whether another command holds the class, which is usually its server."""
         try:
             with self.hold("class status"):
                 return False
@@ -48,9 +48,9 @@ class Folder:
 
 
 def begun(file: str) -> tuple[Folder, Plan, Journal]:
-    """Return the folder of a class that was started, its plan as it was then, and its journal.
+    """Return the folder of a class that was started, its plan as of then, and its journal.
 
-    Raises BadInput for a class that never began, CannotRun for a journal that is damaged.
+    Raises BadInput for a class that was never started, CannotRun for a damaged journal.
     """
     folder = Folder(Path(file).stem)
     journal = folder.journal() if folder.path.is_dir() else None

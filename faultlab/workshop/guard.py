@@ -1,4 +1,4 @@
-"""Guard: every request passes it, by its host, its origin and its token, and not too often."""
+"""Guard: the checks of every request: its host, its origin, its token, and its rate."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from faultlab.workshop.access import Allowance, Keys, Visitor
 from faultlab.workshop.journal import Event
 from faultlab.workshop.session import Session
 
-_MOST_BODY = 4096  # bytes; no page of ours sends more
+_MOST_BODY = 4096  # bytes; our pages send no more
 _MOST_PATH = 300  # characters
 _HEADERS = {
     "Content-Security-Policy": (
@@ -31,19 +31,19 @@ _HEADERS = {
 
 
 class Guard:
-    """The checks of all requests of one class, and the limits on how many there may be.
+    """The checks of all requests of one class, and the limits on their number.
 
-    A seat's token opens what is that seat's, the trainer's opens everything. A request for anything
-    else is refused, and noted with the seat that sent it.
+    A seat's token gives access to that seat, the trainer's to everything. Any other request is
+    refused and recorded with the seat that sent it.
     """
 
     def __init__(self, session: Session, keys: Keys, hosts: Sequence[str], secure: bool) -> None:
-        """`hosts`: the names by which pages may be asked for; `secure`: over TLS."""
+        """Prepare the checks. `hosts`: the names of the pages; `secure`: served over TLS."""
         self.session = session
         self.keys = keys
         self.hosts = hosts
         self.secure = secure
-        # A browser sends a cookie to every port of a host, so each class has its own.
+        # A browser sends a cookie to every port of a host, so each class has its own cookie.
         self.cookie = f"faultlab-{session.plan.id}"
         self._strangers = Allowance(rate=10 / 60, stock=20)  # wrong tokens, for each address
         self._asked = Allowance(rate=20, stock=100)  # requests, for each visitor
@@ -52,18 +52,18 @@ class Guard:
         self._noted = Allowance(rate=0.1, stock=20)  # refusals in the journal, for each seat
 
     def origin(self, connection: HTTPConnection) -> str:
-        """Return the origin of our own pages, under the name that this request has used."""
+        """Return the origin of our own pages, under the name in this request."""
         return f"{'https' if self.secure else 'http'}://{connection.headers.get('host', '')}"
 
     def visitor(self, connection: HTTPConnection) -> Visitor | None:
-        """Return the visitor who has sent this, by their cookie."""
+        """Return the visitor who sent this request, by their cookie."""
         return self.keys.visitor(connection.cookies.get(self.cookie, ""))
 
     def refusal(self, connection: HTTPConnection) -> str:
-        """Return why nobody at all may send this; empty when somebody may."""
+        """Return why this request is refused for every visitor; empty if it is acceptable."""
         if len(connection.scope["path"]) > _MOST_PATH:
             return "Too long."
-        # Not by Starlette's TrustedHostMiddleware: docs/decisions/036-libraries-not-taken.md.
+        # Not Starlette's TrustedHostMiddleware: see docs/decisions/036-libraries-not-taken.md.
         if _hostname(f"//{connection.headers.get('host', '')}") not in self.hosts:
             return "This is not my name."
         if connection.scope["type"] == "http" and connection.scope["method"] in ("GET", "HEAD"):
@@ -73,7 +73,7 @@ class Guard:
         return ""
 
     def admit(self, connection: HTTPConnection, seat: int | None) -> Visitor:
-        """Return the visitor, if this is theirs (`seat` None: the trainer's).
+        """Return the visitor if they can use this seat (`seat` None: the trainer's pages).
 
         Raises HTTPException.
         """
@@ -95,15 +95,15 @@ class Guard:
         return HTTPException(401 if self._strangers.take(address) else 429, why)
 
     def note(self, visitor: Visitor, asked: str) -> None:
-        """Note a refusal in the journal, where the trainer sees it; of many only some."""
+        """Record a refusal in the journal for the trainer; if there are many, only some of them."""
         if not visitor.trainer and self._noted.take(str(visitor.number)):
             self.session.note(Event.REFUSED, visitor.number, asked=asked[:_MOST_PATH])
 
     async def facts(self, request: Request, visitor: Visitor) -> dict[str, Any]:
-        """Return the JSON object that an action comes with. Raises HTTPException."""
+        """Return the JSON object of an action. Raises HTTPException."""
         allowance = self._trainers if visitor.trainer else self._acts
         if not allowance.take(str(visitor.number)):
-            raise HTTPException(429, "Slowly: too many at once.")
+            raise HTTPException(429, "Too many requests at once. Wait a moment.")
         body = b""
         async for part in request.stream():
             body += part
@@ -120,13 +120,13 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardMiddleware:
-    """Refuses a request before anything looks at it, and adds the same headers to each answer."""
+    """Refuses a request before it is processed, and adds the same headers to each response."""
 
     app: ASGIApp
     guard: Guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return

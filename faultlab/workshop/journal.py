@@ -1,7 +1,7 @@
-"""Journal: `events.jsonl`, what has happened in a class, a line each, on disk before it counts.
+"""Journal: `events.jsonl`, the events of a class, one per line, on disk before they count.
 
-A server that is killed loses nothing that anybody was told; a line that was cut off was told to
-nobody, and is dropped.
+If the server is killed, no event that a client has seen is lost. A truncated line was never shown
+to any client, so it is dropped.
 """
 
 import json
@@ -15,11 +15,11 @@ from typing import Any
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
 
-Entry = dict[str, Any]  # t: seconds since 1970; event: an Event; seat: from 1, where it is one's
+Entry = dict[str, Any]  # t: seconds since 1970; event: an Event; seat: from 1, if it concerns one
 
 
 class Event(StrEnum):
-    """Something that happens in a class, as the journal says it."""
+    """The kinds of events in a class, by their names in the journal."""
 
     PLANNED = "planned"
     OPENED = "opened"
@@ -36,6 +36,8 @@ class Event(StrEnum):
     TIME_OVER = "time over"
     DISK_FULL = "disk full"
     MOVED_ON = "moved on"
+    CHOSEN = "chosen"
+    REMOVED = "removed"
     REFUSED = "refused"
     NEW_LINK = "new link"
 
@@ -44,9 +46,9 @@ class Journal:
     """The events of one class, oldest first."""
 
     def __init__(self, file: Path, *, mend: bool = False) -> None:
-        """Read what is there. Raises CannotRun for a line that is none of ours.
+        """Read the file. Raises CannotRun for a line that is not an event.
 
-        `mend`: take a line away that was cut off; only for whoever holds the class.
+        `mend`: remove a truncated last line; only for the process that holds the class.
         """
         self.file = file
         self.events: list[Entry] = []
@@ -55,7 +57,7 @@ class Journal:
         for number, line in enumerate(kept.splitlines(), 1):
             try:
                 event = json.loads(line)
-                if "what" in event:  # its name in an older journal
+                if "what" in event:  # the name of the key in an older journal
                     event["event"] = event.pop("what")
                 assert isinstance(event["t"], int | float) and isinstance(event["event"], str)
             except (ValueError, KeyError, TypeError, AssertionError) as error:
@@ -63,8 +65,7 @@ class Journal:
                     f"{file.name} is damaged in line {number}.", f"sed -i {number}d {file}"
                 ) from error
             self.events.append(event)
-        # A clock that somebody sets, or a lid that is closed, must not end a class: from here on
-        # seconds are counted.
+        # A changed clock or a closed lid must not end a class, so from here on we count seconds.
         self._began = max([time.time(), *(float(event["t"]) for event in self.events[-1:])])
         self._since = time.monotonic()
         if mend and len(kept) != len(whole):
@@ -75,7 +76,7 @@ class Journal:
         return self._began + time.monotonic() - self._since
 
     def add(self, event: Event, seat: int | None = None, **facts: Any) -> Entry:
-        """Write an event down, and only then let it count. Raises CannotRun: a full disk, say."""
+        """Write an event, and only then let it count. Raises CannotRun, as on a full disk."""
         entry: Entry = {"t": round(self.now(), 3), "event": event}
         entry |= {"seat": seat} if seat is not None else {}
         entry |= facts
@@ -86,7 +87,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            if was is not None:  # half a line must not stand before the next one
+            if was is not None:  # half a line must not precede the next one
                 with suppress(OSError):
                     os.truncate(self.file, was)
             raise paths.unwritable(self.file, error) from error

@@ -25,25 +25,25 @@ class Pages:
     guard: Guard
 
     async def start(self, request: Request) -> Response:
-        """Send a visitor to their own page."""
+        """Redirect a visitor to their own page."""
         visitor = self.guard.visitor(request)
         if visitor is None:
             return TEMPLATES.TemplateResponse(request, "start.html")
         return RedirectResponse(_home(visitor), 303)
 
     async def join(self, request: Request) -> Response:
-        """Turn the token of a link that was given to somebody into a cookie."""
+        """Exchange the token of a link for a cookie."""
         token = request.query_params.get("token", "")
         visitor = self.keys.visitor(token)
         if visitor is None:
-            raise self.guard.stranger(request, "This link does not hold, or not any more.")
+            raise self.guard.stranger(request, "This link is not valid, or no longer.")
         answer = RedirectResponse(_home(visitor), 303)
         secure = self.guard.secure
         answer.set_cookie(self.guard.cookie, token, httponly=True, secure=secure, samesite="lax")
         return answer
 
     async def seat(self, request: Request) -> Response:
-        """Return the page of a participant; the trainer may look at it, too."""
+        """Return the page of a participant, which the trainer can see too."""
         seat = request.path_params["seat"]
         visitor = self.guard.admit(request, seat)
         facts = {"seat": seat, "trainer": visitor.trainer}

@@ -1,6 +1,6 @@
-"""Plan: what `class.toml` says: who sits where, which labs they get, and how long they have.
+"""Plan: the content of `class.toml`: the names of the seats, their labs and the time limits.
 
-A mistake is told in one line with file, key and what was expected.
+A mistake is reported in one line with the file, the key and the expected value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
 
 class Draw(Strict):
-    """So many labs for each seat, drawn as a mystery is, from a seed of its own."""
+    """The number of labs to draw for each seat, as a mystery is drawn, from its own seed."""
 
     count: Annotated[int, Field(gt=0)]
     seed: int = 0
@@ -38,12 +38,12 @@ class Draw(Strict):
 
 
 class Plan(Strict):
-    """The facts of one class.
+    """The facts about one class.
 
-    `blind`: labs are not named, and a diagnosis is asked for. `minutes`: for each lab, no limit
-    without it. `hints`: at most so many for a lab; `hint_cost`: points for each, in place of the
-    labs' own. `hours`: how long the links are good. `limits`: of each container; `seat_limits`: of
-    a seat as a whole; `seat_disk`: what its containers and volumes may have together.
+    `blind`: labs are not named, and a diagnosis is asked for. `minutes`: for each lab; without it
+    there is no limit. `hints`: the most for a lab; `hint_cost`: points for each, instead of the
+    labs' own. `hours`: how long the links are valid. `limits`: of each container; `seat_limits`: of
+    a whole seat; `seat_disk`: of all its containers and volumes.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Plan(Strict):
     hints: Annotated[int, Field(ge=0)] | None = None
     hint_cost: Annotated[int, Field(ge=0)] | None = None
     hours: Annotated[float, Field(gt=0, strict=False)] = 12
-    # Three quarters of the processors: less would change what some labs measure.
+    # Three quarters of the CPUs; less would change what some labs measure.
     limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=1g pids=512"
     seat_limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=4g pids=2048"
     seat_disk: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] = "2g"
@@ -80,7 +80,7 @@ class Plan(Strict):
         return self
 
     def turns(self, seat: int, running: set[str]) -> list[str]:
-        """The labs of a seat (from 1), in order, of those that run here. Raises BadInput."""
+        """Return the labs of a seat (from 1), in order, of those that run here. Raises BadInput."""
         if self.draw is None:
             return list(self.labs)
         found = mystery.candidates(self.draw.tier, self.draw.level)
@@ -94,7 +94,7 @@ class Plan(Strict):
         return drawn[: self.draw.count]
 
     def wanted(self) -> list[Lab]:
-        """Every lab that a seat may get."""
+        """Return every lab that a seat can get."""
         if self.draw is None:
             return [labs.load(lab_id) for lab_id in self.labs]
         return mystery.candidates(self.draw.tier, self.draw.level)
@@ -119,7 +119,7 @@ def read(name: str) -> Plan:
     try:
         most, whole = services.limits(found.limits), services.limits(found.seat_limits)
         if most.get("cpus", 0) > whole.get("cpus", math.inf):
-            raise BadInput("limits: a container may use more processors than its seat.", "")
+            raise BadInput("limits: a container can use more CPUs than its seat.", "")
         found.wanted()
     except BadInput as error:
         raise BadInput(f"{name}: {error.message}", f"edit {name}; see {_MANUAL}") from error

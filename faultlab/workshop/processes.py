@@ -1,4 +1,4 @@
-"""Processes: commands of the command line that run for a class, each in a process of its own."""
+"""Processes: `faultlab` commands that run for a class, each in a process of its own."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ _LONGEST = 2**20  # bytes of an event
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: its exit code, its result, and the reason why it failed."""
+    """How a command ended: its exit code, its result, and the reason if it failed."""
 
     code: int
     facts: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Processes:
         seconds: float,
         hear: Callable[[str], None],
     ) -> Outcome:
-        """Run `faultlab` with these words and wait for it, at most so long.
+        """Run `faultlab` with these words and wait for it, at most `seconds`.
 
         `hear` gets the name of each step as it begins.
         """
@@ -75,7 +75,7 @@ class Processes:
 async def _ended(
     process: asyncio.subprocess.Process, seconds: float, hear: Callable[[str], None]
 ) -> Outcome:
-    """Read the events of a process until it ends or its time is over."""
+    """Read the events of a process until it ends or its time is up."""
     assert process.stdout is not None
     facts: dict[str, Any] = {}
     error = last = ""
@@ -90,10 +90,10 @@ async def _ended(
                         pass
                     case events.Error(error=error):
                         pass
-                    case None:  # for people, or of Python itself
+                    case None:  # text for people, or from Python itself
                         last = line.strip() or last
             return Outcome(await process.wait(), facts, error or last)
-    except ValueError:  # of a line that is longer than the limit
+    except ValueError:  # a line is longer than the limit
         return Outcome(CannotRun.exit_code, facts, "it printed a line without end")
     except TimeoutError:
         return Outcome(CannotRun.exit_code, facts, f"it did not end within {seconds:g} s")

@@ -1,16 +1,20 @@
-"""Roster: who is at which lab and how far, from the events of the journal alone.
+"""Roster: the lab and the progress of each seat, from the events of the journal alone.
 
-Each seat has turns, one a lab: waiting, starting, red (the fault is there), green (repaired), over
-(given up, or out of time), failed (it could not be started, or was removed).
+Each seat has turns, one for each lab. Their states are waiting, starting, red (the fault is
+present), green (repaired), over (given up, or out of time), failed (not started, or removed).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
 
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
+from faultlab.learn import hints
 from faultlab.learn.mystery import Score, right
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import Plan
@@ -20,11 +24,11 @@ State = Literal["waiting", "starting", "red", "green", "over", "failed"]
 
 @cache
 def known(lab_id: str) -> Lab:
-    """Return a lab, which is read once only: each view of a page asks for it."""
+    """Return a lab, read only once because each view of a page asks for it."""
     return labs.load(lab_id)
 
 
-_CLOCKED = ("red",)  # the states in which a learner's time runs
+_CLOCKED = ("red",)  # the states in which a learner's clock runs
 
 
 DISK_FULL = "It wrote more than a seat may have on the disk, so its machines were removed."
@@ -32,13 +36,13 @@ DISK_FULL = "It wrote more than a seat may have on the disk, so its machines wer
 
 @dataclass
 class Turn:
-    """One seat at one lab. `ran`: seconds of its clock until `since`, when it was last started."""
+    """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started."""
 
     lab: str
     state: State = "waiting"
     ran: float = 0.0
     since: float | None = None
-    hints: int = 0
+    hints: list[int] = field(default_factory=list)
     checks: int = 0
     answers: list[dict[str, str]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
@@ -46,15 +50,27 @@ class Turn:
     gave_up: bool = False
 
     def seconds(self, now: float) -> float:
-        """Return the seconds that the turn's clock shows."""
+        """Return the seconds on the turn's clock."""
         return self.ran + (max(0.0, now - self.since) if self.since is not None else 0.0)
+
+    def again(self, now: float) -> Turn:
+        """Return the turn with a fresh stack, which takes no time of the learner's."""
+        return replace(
+            self, state="starting", ran=self.seconds(now), since=None, findings=[], why=""
+        )
+
+    def next_hints(self) -> Iterator[int]:
+        """Yield the numbers of the hints that can be next, for what the last check found."""
+        stage = {measure.name: measure.stage for measure in checks.load(self.lab).symptom}
+        gone = hints.repaired((stage.get(each["name"]), each["holds"]) for each in self.findings)
+        return hints.possible(known(self.lab), self.hints, gone)
 
     def stop(self, now: float) -> None:
         """Stop the turn's clock."""
         self.ran, self.since = self.seconds(now), None
 
     def told(self, blind: bool) -> bool:
-        """Tell whether there is nothing left to keep from the learner."""
+        """Return whether nothing is hidden from the learner any more."""
         if self.gave_up:
             return True
         return self.state == "green" and (bool(self.answers) or not blind)
@@ -72,17 +88,17 @@ class Seat:
 
     @property
     def turn(self) -> Turn:
-        """The turn that the seat is at."""
+        """Return the current turn of the seat."""
         return self.turns[self.at]
 
     @property
     def last(self) -> bool:
-        """True when no lab comes after this one."""
+        """Return whether no lab comes after this one."""
         return self.at == len(self.turns) - 1
 
 
 class Roster:
-    """All seats, and whether the class goes on."""
+    """All seats, and whether the class continues."""
 
     def __init__(self, plan: Plan, labs_of: Sequence[Sequence[str]]) -> None:
         self.plan = plan
@@ -94,16 +110,16 @@ class Roster:
         ]
 
     def seat(self, number: int) -> Seat:
-        """The seat with this number, from 1."""
+        """Return the seat with this number, from 1."""
         return self.seats[number - 1]
 
     def replay(self, events: Iterable[Entry]) -> None:
-        """Apply everything that has happened, from the beginning."""
+        """Apply all past events, from the beginning."""
         for event in events:
             self.apply(event)
 
     def apply(self, event: Entry) -> None:
-        """Bring the roster up to date with one event."""
+        """Update the roster with one event."""
         now = float(event["t"])
         if "seat" in event:
             self._apply(self.seat(event["seat"]), event, now)
@@ -114,7 +130,7 @@ class Roster:
                 self.ended = self.ended or event["event"] == Event.ENDED
                 for seat in self.seats:
                     seat.turn.stop(now)
-            case Event.OPENED:  # nobody could work while there was no server
+            case Event.OPENED:  # clocks did not run while there was no server
                 for seat in self.seats:
                     if seat.turn.since is not None:
                         seat.turn.since += max(0.0, now - event.get("alive", now))
@@ -128,24 +144,16 @@ class Roster:
         turn = seat.turn
         match event["event"]:
             case Event.STARTING:
-                seat.turns[seat.at] = turn = Turn(
-                    turn.lab,
-                    ran=turn.seconds(now),
-                    hints=turn.hints,
-                    answers=turn.answers,
-                    checks=turn.checks,
-                    gave_up=turn.gave_up,
-                )
-                turn.state = "starting"
+                seat.turns[seat.at] = turn.again(now)
             case Event.READY:
                 turn.state, turn.since = "red", None if self.paused else now
-            case Event.FAILED:
-                turn.state, turn.why = "failed", event["why"]
-            case Event.DISK_FULL:
+            case Event.FAILED | Event.DISK_FULL:
                 turn.stop(now)
-                turn.state, turn.why = "failed", DISK_FULL
+                turn.state, turn.why = "failed", event.get("why", DISK_FULL)
             case Event.HINTED:
-                turn.hints = event["given"]
+                # Before hints knew the state, `given` said how many there were.
+                given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
+                turn.hints = [*dict.fromkeys([*turn.hints, *given])]
             case Event.ANSWERED:
                 turn.answers.append(event["answer"])
             case Event.CHECKED:
@@ -158,6 +166,12 @@ class Roster:
             case Event.MOVED_ON:
                 turn.stop(now)
                 seat.at = min(seat.at + 1, len(seat.turns) - 1)
+            case Event.CHOSEN:
+                seat.turns.append(Turn(event["lab"]))
+                seat.at = len(seat.turns) - 1
+            case Event.REMOVED:
+                turn.stop(now)
+                turn.state = "waiting"
             case Event.REFUSED:
                 seat.refused += 1
 
@@ -173,14 +187,14 @@ class Roster:
         """Return the score of a turn so far."""
         lab = known(turn.lab)
         cost = self.plan.hint_cost
-        rungs = [rung.cost if cost is None else cost for rung in lab.hint[: turn.hints]]
+        costs = [lab.hint[n - 1].cost if cost is None else cost for n in turn.hints]
         answer = turn.answers[-1] if turn.answers else None
         return Score(
             answer=answer,
             right=right(lab, answer) if self.plan.blind else {},
             repaired=turn.state == "green",
             gave_up=turn.gave_up,
-            hints=sum(rungs),
+            hints=sum(costs),
             answers=len(turn.answers),
             minutes=turn.seconds(now) / 60,
         )

@@ -1,4 +1,4 @@
-"""Server: it listens, and serves the site of a class until Ctrl-C or the end of the class."""
+"""Server: serves the site of a class until Ctrl-C or the end of the class."""
 
 import asyncio
 import socket
@@ -16,6 +16,7 @@ from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
 from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
+from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Roster
 from faultlab.workshop.session import Session
@@ -25,7 +26,7 @@ from faultlab.workshop.site import Site
 def serve(
     term: Terminal, session: Session, folder: Folder, names: Sequence[str], **at: Unpack[At]
 ) -> None:
-    """Serve the pages of a session, and say where they are. Raises BadInput, CannotRun."""
+    """Serve the pages of a session, and print their addresses. Raises BadInput, CannotRun."""
     plan, roster = session.plan, session.roster
     listen, cert, key = at["listen"], at["cert"], at["key"]
     secure = bool(cert) or not address.loopback(listen)
@@ -37,7 +38,7 @@ def serve(
     with address.listening(listen, at["port"]) as line:
         session.note(Event.OPENED, alive=round(folder.last_alive(), 3))
         url = address.url(listen, hosts, line.getsockname()[1], secure)
-        site = Site(session, keys, hosts, secure, folder.alive)
+        site = Site(session, keys, Guard(session, keys, hosts, secure), folder.alive)
         server = connections.Server(
             connections.config(site.app(), len(plan.seats), cert, key),
             lambda: term.json(welcome(term, roster, keys, url, cert)),
@@ -55,7 +56,7 @@ async def _serve(
 
 
 async def _end_when_told(session: Session, sign: Path, done: Callable[[], None]) -> None:
-    """End the class once there is a file that says so."""
+    """End the class once the file exists that says so."""
     while not sign.exists():
         await asyncio.sleep(0.5)
     sign.unlink()
@@ -69,7 +70,7 @@ async def _end_when_told(session: Session, sign: Path, done: Callable[[], None])
 
 @dataclass(frozen=True)
 class Opened:
-    """The links of a class, for the trainer alone to see."""
+    """The links of a class, for the trainer only."""
 
     class_: ClassId
     url: str
@@ -78,7 +79,7 @@ class Opened:
 
 
 def welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | None) -> Opened:
-    """Print and return everybody's link, for the trainer alone to see."""
+    """Print and return all links, for the trainer only."""
     plan = roster.plan
     term.heading(f"{plan.title}: {len(plan.seats)} seats")
     links = {seat.name: f"{url}/join?token={keys.token(seat.number)}" for seat in roster.seats}
@@ -89,9 +90,9 @@ def welcome(term: Terminal, roster: Roster, keys: Keys, url: str, cert: str | No
         term.say(f"{name}:")
         term.command(link)
     if cert:
-        term.say("The certificate is its own; its SHA-256 is what browsers must show:")
+        term.say("The certificate is self-signed. Browsers must show this SHA-256:")
         digest = access.fingerprint(Path(cert))
         term.say(f"  {digest[:48]}")
         term.say(f"  {digest[48:]}")
-    term.say("Ctrl-C stops the pages, and the same command goes on.")
+    term.say("Ctrl-C stops the pages. The same command continues the class.")
     return Opened(plan.id, url, trainer, links)

@@ -1,4 +1,4 @@
-"""Session: in a class that is going on, seats start, check, answer, give up and move on."""
+"""Session: in a running class, seats start, check, answer, give up and move on."""
 
 import asyncio
 import math
@@ -19,14 +19,14 @@ from faultlab.workshop.roster import Roster, Seat, Turn, known
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
 
-_AT_ONCE = 2  # starts and checks: more only make each other late
-_TRIES = 3  # to start a lab: what others do at that moment can spoil its proof
+_AT_ONCE = 2  # starts and checks; more of them only delay each other
+_TRIES = 3  # to start a lab: the proof can be spoiled by other load
 
 
 class Session:
-    """One class that is going on. All methods run in one event loop.
+    """One running class. All methods run in one event loop.
 
-    Everything is noted in the journal; nothing else is remembered.
+    The journal records everything; there is no other state.
     """
 
     def __init__(self, plan: Plan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
@@ -34,31 +34,31 @@ class Session:
         self.roster = roster
         self.journal = journal
         self.stacks = stacks
-        self.doing: dict[int, str] = {}  # what a seat waits for now, for people
+        self.doing: dict[int, str] = {}  # what a seat waits for now, as text
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
         self._slots = Slots(_AT_ONCE)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # --- what others see -----------------------------------------------------------------------
+    # --- what other modules see ----------------------------------------------------------------
 
     def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
-        """Write an event down, let it count, and let everybody see it."""
+        """Record an event, let it count, and show it on all pages."""
         self.roster.apply(self.journal.add(happened, seat, **facts))
         self.show()
 
     def show(self) -> None:
-        """Let everybody who waits for a change look again."""
+        """Wake everything that waits for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     @property
     def change(self) -> asyncio.Event:
-        """The event that the next change sets. Taken before looking, none is missed."""
+        """Return the event that the next change sets. Take it before looking, to miss none."""
         return self._changed
 
     def lab(self, turn: Turn) -> Lab:
-        """Return the lab of a turn, under the name that its stack has."""
+        """Return the lab of a turn, under the name of its stack."""
         return known(turn.lab).called(MYSTERY) if self.plan.blind else known(turn.lab)
 
     def machines(self, seat: Seat) -> list[str]:
@@ -69,29 +69,35 @@ class Session:
     # --- what a seat can do --------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start the labs of all seats that have none yet, also of those that were cut off."""
+        """Start the labs of all seats that have none yet, or whose start was interrupted."""
         for seat in self.roster.seats:
             if seat.turn.state in ("waiting", "starting"):
                 self._later(self._start(seat), seat)
 
     def restore(self, seat: Seat) -> None:
-        """Give a seat a fresh stack with its fault in."""
+        """Give a seat a fresh stack with the fault injected."""
         self._must_be_free(seat)
         self._later(self._start(seat), seat)
 
+    def go_on(self, seat: Seat) -> None:
+        """Do as `next`, for a participant. Raises BadInput before the debrief."""
+        if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
+            raise BadInput("First comes the debrief of this one.")
+        self.next(seat)
+
     def next(self, seat: Seat) -> None:
-        """Put the next lab in front of a seat. Raises BadInput when it has none."""
+        """Give a seat its next lab. Raises BadInput if it has none."""
         if seat.last:
             raise BadInput(f"{seat.name} has no lab after this one.")
         self._must_be_free(seat)
         self._later(self._move_on(seat), seat)
 
     async def restart(self, seat: Seat, daemon: str) -> None:
-        """Restart a daemon, as `docker restart` does. Raises BadInput for what is none."""
+        """Restart a daemon, as `docker restart` does. Raises BadInput for anything else."""
         await self._act(seat, daemon, lambda machine: machine.restart())
 
     async def limit(self, seat: Seat, daemon: str, limit: Limit) -> None:
-        """Change what a daemon may use, as `docker update` does, up to what the class allows."""
+        """Change the limits of a daemon, as `docker update` does, up to those of the class."""
         most = services.limits(self.plan.limits)
         if (limit.cpus or 0) > most.get("cpus", math.inf):
             raise BadInput(f"No more than {most['cpus']:g} processors here.")
@@ -109,13 +115,17 @@ class Session:
             await self.stacks.act(seat, daemon, act)
 
     def daemons(self, seat: Seat) -> list[str]:
-        """Return what can be restarted: a machine would lose its namespaces and so the fault."""
+        """Return what can be restarted. A machine would lose its namespaces and so the fault."""
         return list(known(seat.turn.lab).daemons)
 
-    async def check(self, seat: Seat) -> None:
-        """Measure, and note what came of it. Raises CannotRun while nothing can be measured.
+    def catalogue(self) -> list[dict[str, Any]] | None:
+        """Return the labs that a learner can choose from, by track; None where they cannot."""
+        return None
 
-        A check that was asked for in time counts, however long the measurement takes.
+    async def check(self, seat: Seat) -> None:
+        """Measure, and record the result. Raises CannotRun if nothing can be measured now.
+
+        A check that was requested in time counts, however long the measurement takes.
         """
         self.tick(self.journal.now())
         self._must_be(seat, "red", "green")
@@ -136,13 +146,18 @@ class Session:
                 why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)
 
-    def hint(self, seat: Seat) -> None:
-        """Give the next hint. Raises CannotRun when there is none left."""
+    async def hint(self, seat: Seat) -> None:
+        """Give the next hint that applies. Raises CannotRun when no other one does."""
         self._must_be(seat, "red")
+        self._must_be_free(seat)
         turn = seat.turn
-        if turn.hints >= self.hints(turn):
-            raise CannotRun("There are no more hints.")
-        self.note(Event.HINTED, seat.number, given=turn.hints + 1)
+        number = None
+        if len(turn.hints) < self.hints(turn):
+            async with self._busy(seat, "looking for a hint"):
+                number = await self.stacks.hint(seat)
+        if number is None:
+            raise CannotRun("There is no other hint for what it is like now.")
+        self.note(Event.HINTED, seat.number, number=number)
 
     def hints(self, turn: Turn) -> int:
         """Return how many hints there are for a turn."""
@@ -150,43 +165,43 @@ class Session:
         return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
 
     def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
-        """Note a diagnosis. Raises BadInput for a word that is no term, CannotRun when too late."""
+        """Record a diagnosis. Raises BadInput for an unknown word, CannotRun if it is too late."""
         self._must_be(seat, "red", "green")
-        if seat.turn.told(self.plan.blind):  # by a debrief that is open
+        if seat.turn.told(self.plan.blind):  # after the debrief has opened
             raise CannotRun("It has been said what it was.")
         self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 
     def give_up(self, seat: Seat) -> None:
-        """Note that a seat gives up, so that it is told what it was."""
+        """Record that a seat gives up, so that it sees the solution."""
         self._must_be(seat, "red", "green")
         self.note(Event.GAVE_UP, seat.number)
 
     def tick(self, now: float) -> None:
-        """Note the labs whose time is over."""
+        """Record the labs whose time is up."""
         if self.plan.minutes is None or self.roster.paused:
             return
         for seat in self.roster.seats:
             late = seat.turn.seconds(now) >= 60 * self.plan.minutes
-            busy = seat.number in self.doing  # perhaps with a check that was asked for in time
+            busy = seat.number in self.doing  # perhaps with a check that was requested in time
             if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(Event.TIME_OVER, seat.number)
 
     async def weigh(self) -> None:
-        """Take the stacks of seats that have filled their part of the disk."""
+        """Remove the stacks of seats that have used up their disk space."""
         there = [seat for seat in self.roster.seats if seat.turn.state in ("red", "green", "over")]
         for seat in await self.stacks.too_large(there):
             await self.stacks.cut_off(seat)
             self.note(Event.DISK_FULL, seat.number)
 
     def pause(self, on: bool) -> None:
-        """Stop all clocks and let nobody act, or go on."""
+        """Stop all clocks and all actions, or continue."""
         if on != self.roster.paused and not self.roster.ended:
             self.note(Event.PAUSED if on else Event.RESUMED)
 
     async def end(self, told: Callable[[str], None] = lambda _: None) -> None:
-        """End the class: remove every stack, one seat after the other; results stay.
+        """End the class: remove every stack, one seat after the other. The results stay.
 
-        Raises CannotRun when something could not be removed; the rest is removed all the same.
+        Raises CannotRun if something could not be removed; the rest is removed all the same.
         """
         if not self.roster.ended:
             self.note(Event.ENDED)
@@ -202,7 +217,7 @@ class Session:
             raise CannotRun(trouble, "faultlab sweep")
 
     async def leave(self) -> None:
-        """Stop what is under way; the same command goes on with it."""
+        """Stop what is in progress; the same command continues it."""
         for task in self._tasks:
             task.cancel()
         self.stacks.processes.terminate()
@@ -216,7 +231,7 @@ class Session:
             raise CannotRun(f"Wait a moment: {self.doing[seat.number]}.")
 
     def _must_be(self, seat: Seat, *states: str) -> None:
-        if self.roster.paused:  # as it is when it has ended
+        if self.roster.paused:  # also after its end
             raise CannotRun(f"The class {'has ended' if self.roster.ended else 'is paused'}.")
         if seat.turn.state not in states:
             raise CannotRun(f"Not now: this lab is {seat.turn.state}.")
@@ -233,7 +248,7 @@ class Session:
             self.note(Event.STARTING, seat.number)
             for _ in range(_TRIES):
                 outcome = await self.stacks.start(seat, lambda step: self._shown(seat, step))
-                if outcome.code != SaidNo.exit_code:  # only a proof that was spoiled is tried again
+                if outcome.code != SaidNo.exit_code:  # retry only a start whose proof was spoiled
                     break
             if outcome.code == 0:
                 self.note(Event.READY, seat.number)
@@ -247,7 +262,7 @@ class Session:
         await self._start(seat)
 
     def _later(self, work: Coroutine[Any, Any, None], seat: Seat) -> None:
-        self.doing[seat.number] = "a moment"  # from now on: a second click finds it busy
+        self.doing[seat.number] = "a moment"  # from now on, so that a second click finds it busy
 
         async def noted() -> None:
             try:
@@ -262,7 +277,7 @@ class Session:
         task.add_done_callback(self._tasks.discard)
 
     def _shown(self, seat: Seat, doing: str) -> None:
-        """Let everybody see what a seat waits for."""
+        """Show on all pages what a seat waits for."""
         self.doing[seat.number] = doing
         self.show()
 

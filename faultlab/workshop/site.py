@@ -27,7 +27,7 @@ from faultlab.workshop.streams import Streams, wait
 from faultlab.workshop.terminals import Terminals
 
 _FOLDER = Path(__file__).parent
-_REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look as reports do
+_REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look like reports
 _TICK = 1.0
 _WEIGH = 2.0  # seconds between two looks at the disk, at least
 
@@ -35,13 +35,11 @@ _WEIGH = 2.0  # seconds between two looks at the disk, at least
 class Site:
     """The site of one class."""
 
-    def __init__(
-        self, session: Session, keys: Keys, hosts: list[str], secure: bool, alive: Path
-    ) -> None:
-        """`hosts`: the names by which it may be called; `secure`: over TLS; `alive`: touched."""
+    def __init__(self, session: Session, keys: Keys, guard: Guard, alive: Path) -> None:
+        """`alive`: a file that is touched once a second."""
         self.session = session
         self.alive = alive
-        self.guard = Guard(session, keys, hosts, secure)
+        self.guard = guard
         self.pages = Pages(session, keys, self.guard)
         self.streams = Streams(session, self.guard)
         self.terminals = Terminals(session, keys, self.guard)
@@ -86,7 +84,7 @@ class Site:
         await self.session.leave()
 
     async def _tick(self) -> None:
-        """Look at the clock once a second, and whenever something has changed."""
+        """Check the clock once a second, and after every change."""
         while True:
             change = self.session.change
             try:
@@ -94,20 +92,20 @@ class Site:
                 self.alive.touch()
                 os.utime(self.alive, (now, now))  # by the clock of the class
                 self.session.tick(now)
-            except (Problem, OSError) as problem:  # a full disk: it may be well in a second
+            except (Problem, OSError) as problem:  # a full disk can be free again in a second
                 print(f"faultlab: {problem}", file=sys.stderr)
             self.terminals.update()
             await wait(change, _TICK)
 
     async def _weigh(self) -> None:
-        """Look at the disk again and again, without keeping Docker busy with that."""
+        """Check the disk repeatedly, without keeping Docker busy with it."""
         told = ""
         while True:
             began = time.monotonic()
             try:
                 await self.session.weigh()
             except (Problem, OSError) as problem:
-                if told != str(problem):  # once: Docker can be away for long
+                if told != str(problem):  # once, because Docker can be away for a long time
                     told = str(problem)
                     print(f"faultlab: {told}", file=sys.stderr)
             await asyncio.sleep(max(_WEIGH, 20 * (time.monotonic() - began)))

@@ -1,4 +1,4 @@
-"""Slots: how many labs of a class may be measured at a time, and which of them is next."""
+"""Slots: how many labs of a class can be measured at a time, and which one is next."""
 
 import asyncio
 import heapq
@@ -9,9 +9,9 @@ from faultlab.lab.model import Lab
 
 
 class Slots:
-    """A priority queue for the machine: calm labs share it, one that makes load has all of it.
+    """A priority queue for the machine. Labs without load share it; a lab with load has it alone.
 
-    A check goes before a start: somebody waits for it.
+    A check goes before a start, because a participant waits for it.
     """
 
     def __init__(self, count: int) -> None:
@@ -22,7 +22,7 @@ class Slots:
 
     @asynccontextmanager
     async def take(self, lab: Lab, urgent: bool) -> AsyncIterator[None]:
-        """Wait for a turn, and have it."""
+        """Wait for a turn, and keep it while the body runs."""
         wanted = self._count if lab.load else 1
         mine = (0 if urgent else 1, self._number, asyncio.Event())
         self._number += 1

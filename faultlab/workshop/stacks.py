@@ -1,4 +1,4 @@
-"""Stacks: each seat has a stack of its own, which the command line starts, checks and removes."""
+"""Stacks: each seat has its own stack, which the command line starts, checks and removes."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,13 +8,14 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.engine.contract import Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import services
-from faultlab.lab.model import bytes_of
+from faultlab.lab.model import Sign, bytes_of
+from faultlab.learn import hints
 from faultlab.run import placement
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
-from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.roster import Seat, Turn, known
 
-_SECONDS, _CHECK_SECONDS = 900, 300  # after which a command hangs
+_SECONDS, _CHECK_SECONDS = 900, 300  # after this time a command counts as stuck
 STEPS = {
     "images": "looking for what has to be built",
     "stack": "starting its containers",
@@ -27,42 +28,53 @@ STEPS = {
 class Stacks:
     """The stacks of all seats of a class. All methods run in one event loop.
 
-    `faultlab start`, `check` and `down` run with the seat's namespace: what a lab does is the same
-    here as at a desk, and a command that hangs holds up no other seat.
+    `faultlab start`, `check` and `down` run with the seat's namespace. So a lab does the same here
+    as elsewhere, and a command that is stuck delays no other seat.
     """
+
+    engine = "local"  # the lab VM has no limits for a seat
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.processes = Processes()
 
     def name(self, seat: Seat) -> str:
-        """Return the name of the stack that a seat works at."""
+        """Return the name of the stack of a seat."""
         return f"faultlab-{self._namespace(seat)}-{self._lab(seat.turn)}"
 
     async def start(self, seat: Seat, tell: Callable[[str], None]) -> Outcome:
-        """Start the lab of a seat on a fresh stack; `tell` gets its steps in words for people."""
+        """Start the lab of a seat on a fresh stack; `tell` gets its steps as text."""
         removed = await self.remove(seat)
         if removed.code != 0:
             return removed
 
-        def hear(step: str) -> None:  # by its name alone: its text says too much
+        def hear(step: str) -> None:  # by its name alone, because its text can spoil
             if step in STEPS:
                 tell(STEPS[step])
 
         blind = ["--blind"] if self.plan.blind else []
-        words = ("start", seat.turn.lab, *blind, "--engine", "local")
+        words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
         return await self.run(seat, *words, hear=hear)
 
     async def check(self, seat: Seat) -> Outcome:
         """Check the lab of a seat."""
         return await self.run(seat, "check", self._lab(seat.turn), seconds=_CHECK_SECONDS)
 
+    async def hint(self, seat: Seat) -> int | None:
+        """Return the number of the next hint that applies to a seat's stack, if there is one."""
+        lab, numbers = known(seat.turn.lab), [*seat.turn.next_hints()]
+
+        def holds(sign: Sign) -> bool:
+            return hints.holds(self._machine(seat, sign.at), sign)
+
+        return await asyncio.to_thread(hints.following, lab, numbers, holds)
+
     async def remove(self, seat: Seat) -> Outcome:
-        """Remove the stack that a seat works at."""
+        """Remove the stack of a seat."""
         return await self._down(seat, self._lab(seat.turn))
 
     async def remove_all(self, seat: Seat) -> str:
-        """Remove every stack that a seat has had; return the last error, or nothing."""
+        """Remove every stack that a seat has had; return the last error, or an empty text."""
         error = ""
         for lab in dict.fromkeys(self._lab(turn) for turn in seat.turns[: seat.at + 1]):
             removed = await self._down(seat, lab)
@@ -71,21 +83,21 @@ class Stacks:
         return error
 
     async def act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
-        """Do something to a daemon of a seat's stack."""
+        """Apply an action to a daemon of a seat's stack."""
         await asyncio.to_thread(lambda: act(self._machine(seat, daemon)))
 
     async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
-        """Return the seats whose stacks have more on the disk than a seat may have."""
+        """Return the seats whose stacks use more disk space than a seat can have."""
         sizes = await asyncio.to_thread(lambda: placement.local().on_disk())
         most = bytes_of(self.plan.seat_disk)
         return [seat for seat in seats if sizes.get(self.name(seat), 0) > most]
 
     async def cut_off(self, seat: Seat) -> None:
-        """Remove the stack of a seat at once, whatever is being done with it."""
+        """Remove the stack of a seat at once, even if a command is working on it."""
         await asyncio.to_thread(lambda: placement.local().down(self.name(seat)))
 
     def terminal(self, seat: Seat, machine: str) -> Shelled:
-        """Return a terminal in a machine or daemon of a seat's stack. It waits for the engine."""
+        """Return a terminal on a machine or daemon of a seat's stack. It waits for the engine."""
         return self._machine(seat, machine).terminal()
 
     def _machine(self, seat: Seat, name: str) -> Machine:
@@ -110,10 +122,10 @@ class Stacks:
         return await self.run(seat, "down", lab)
 
     def _namespace(self, seat: Seat) -> str:
-        """Return the name that keeps the stacks of a seat apart from all others."""
+        """Return the namespace that separates the stacks of a seat from all others."""
         outer = naming.prefix().removeprefix("faultlab-")
         return f"{outer}{self.plan.id}-{seat.number}"
 
     def _lab(self, turn: Turn) -> str:
-        """Return the name that a lab has in its stack's; in a blind class it says nothing."""
+        """Return the lab's part of its stack's name; in a blind class it reveals nothing."""
         return MYSTERY if self.plan.blind else turn.lab

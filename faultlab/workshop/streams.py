@@ -1,4 +1,4 @@
-"""Streams: server-sent events, by which a page gets its whole view whenever something changes."""
+"""Streams: server-sent events that send a page its whole view after every change."""
 
 import asyncio
 import json
@@ -16,9 +16,9 @@ from faultlab.workshop import view
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.session import Session
 
-_BEAT = 15.0  # seconds without a change after which a page hears that we are still there
+_BEAT = 15.0  # seconds without a change after which a page gets a sign of life
 _MOST = 4  # of a visitor, for each view
-_PAUSE = 0.1  # seconds between views of a stream: several changes at once are one
+_PAUSE = 0.1  # seconds between views of a stream, so that several changes become one
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Streams:
         return self._stream(request, None, lambda: view.roster(self.session))
 
     async def projector(self, request: Request) -> Response:
-        """Stream the view that may hang on the wall."""
+        """Stream the view for a projector."""
         return self._stream(request, None, lambda: view.projector(self.session))
 
     def _stream(
@@ -57,7 +57,7 @@ class Streams:
             try:
                 while True:
                     change = self.session.change
-                    if self.guard.visitor(request) != visitor:  # the link may hold no more
+                    if self.guard.visitor(request) != visitor:  # the link can have been replaced
                         yield "event: gone\ndata: {}\n\n"
                         return
                     yield f"data: {json.dumps(look())}\n\n"
@@ -69,7 +69,7 @@ class Streams:
 
 
 async def wait(change: asyncio.Event, seconds: float) -> None:
-    """Wait for a change, at most so long, and then a moment for those that come with it."""
+    """Wait for a change, at most `seconds`, and then a moment for further changes."""
     with suppress(TimeoutError):
         await asyncio.wait_for(change.wait(), seconds)
     await asyncio.sleep(_PAUSE)

@@ -1,4 +1,4 @@
-"""Terminals: the terminals that are open in browsers, and the reasons for which they end."""
+"""Terminals: the open terminals of browsers, and the reasons for which they end."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from faultlab.workshop.guard import Guard
 from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
 
-_STANDING = ("red", "green", "over")  # the states in which a stack is there
+_STANDING = ("red", "green", "over")  # the states in which the stack is up
 _MOST = 12  # of a visitor at a seat, at once
 
 
 @dataclass
 class OpenTerminal:
-    """A terminal that is open: whose, by which token, at which turn; `gone` ends it."""
+    """An open terminal: its visitor, its token, its turn; `gone` ends it."""
 
     visitor: Visitor
     token: str
@@ -30,13 +30,13 @@ class OpenTerminal:
 
 @dataclass
 class Terminals:
-    """The terminals of one class that are open now."""
+    """The open terminals of one class."""
 
     session: Session
     keys: Keys
     guard: Guard
     open: list[OpenTerminal] = field(default_factory=list)
-    # Of all terminals of a seat: faster than anybody reads, and little work for the server.
+    # For all terminals of a seat: faster than a person can read, and little work for the server.
     _output: Allowance = field(default_factory=partial(Allowance, rate=2**18, stock=2**20))
     typing: asyncio.Event = field(default_factory=asyncio.Event)  # set while typing counts
 
@@ -64,12 +64,12 @@ class Terminals:
             self.open.remove(one)
 
     def update(self) -> None:
-        """Let typing count or not, and end the terminals whose time is over."""
+        """Let typing count or not, and end terminals whose time is up."""
         (self.typing.clear if self.session.roster.paused else self.typing.set)()
         self.end_stale()
 
     def end_stale(self) -> None:
-        """End the terminals whose token holds no more, or whose stack is another one by now."""
+        """End the terminals whose token is no longer valid, or whose stack has been replaced."""
         for one in self.open:
             there = one.seat.turn is one.turn and one.turn.state in _STANDING
             if not there or self.keys.visitor(one.token) != one.visitor:

@@ -1,8 +1,8 @@
-"""Tty: a terminal in a machine of a seat, for a browser, over a WebSocket.
+"""Tty: a terminal on a machine of a seat, for a browser, over a WebSocket.
 
-The browser sends JSON, `{"input": "ls\\r"}` or `{"columns": 80, "rows": 24}`; what the shell prints
-goes back as bytes. Anything else ends the connection. When the page goes, the shell is hung up, and
-with it what it left in the foreground, as when a real terminal is closed.
+The browser sends JSON, `{"input": "ls\\r"}` or `{"columns": 80, "rows": 24}`. The output of the
+shell goes back as bytes. Anything else ends the connection. If the page goes, the shell and its
+foreground processes get SIGHUP, as when a real terminal is closed.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ MOST_BYTES = 64 * 1024  # of one message
 _BYTES_A_SECOND = 64 * 1024
 _AT_ONCE = 16 * 1024  # bytes that go to a page in one message
 _PAUSE = 0.05  # seconds
-_MOST_WAITING = 64  # messages that a shell has not taken yet
+_MOST_WAITING = 64  # messages that a shell has not read yet
 _OVER, _NOT_UNDERSTOOD, _TOO_MUCH, _GONE = 1000, 1007, 1008, 1011
-# Of their own: somebody's slow container keeps nobody else's page waiting.
+# Separate threads, so that a slow container of one seat delays no other page.
 _hands = ThreadPoolExecutor(max_workers=32, thread_name_prefix="tty")
 
 
 class Malformed(Exception):
-    """A message that no page of ours sends."""
+    """A message that our pages never send."""
 
 
 def understood(text: str) -> str | tuple[int, int]:
-    """Read a message: something typed, or the size of the window. Raises Malformed."""
+    """Parse a message: typed text, or the size of the window. Raises Malformed."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -54,11 +54,11 @@ async def serve(
     gone: asyncio.Event,
     printed: Callable[[int], bool],
 ) -> None:
-    """Connect a page that was accepted with a new shell until one of them ends, or `gone`.
+    """Connect an accepted page with a new shell until one of them ends, or `gone` is set.
 
-    `found`: returns the terminal of a machine, not open yet. What is typed while `allowed` is not
-    set is dropped. `printed`: takes so many bytes from what may be sent now; while it returns False
-    the shell waits, as it does for a slow terminal.
+    `found`: returns the terminal of a machine, not yet open. Input while `allowed` is not set is
+    dropped. `printed`: takes the number of bytes to send from the allowance. While it returns
+    False, the shell waits, as it does for a slow terminal.
     """
     shell: Shelled | None = None
     loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ async def serve(
 
 
 async def _close(page: WebSocket, code: int) -> None:
-    with suppress(RuntimeError, WebSocketDisconnect):  # it may have gone first
+    with suppress(RuntimeError, WebSocketDisconnect):  # it can have ended first
         await page.close(code)
 
 
@@ -98,14 +98,14 @@ async def _when(gone: asyncio.Event) -> int:
 async def _from_page(
     page: WebSocket, shell: Shelled, typed: asyncio.Queue[bytes], allowed: asyncio.Event
 ) -> int:
-    """Hear the page. It never waits for the shell, so that it notices when the page goes."""
+    """Read from the page. It never waits for the shell, so it notices when the page goes."""
     speed = Allowance(_BYTES_A_SECOND, 4 * MOST_BYTES)
     while True:
         try:
             text = await page.receive_text()
         except WebSocketDisconnect:
             return _OVER
-        except KeyError:  # bytes, which no page of ours sends
+        except KeyError:  # bytes, which our pages never send
             return _NOT_UNDERSTOOD
         try:
             said = understood(text)

@@ -25,7 +25,7 @@ _PATIENCE = 600.0  # seconds for a server to end its class
 
 
 def start(term: Terminal, file: str, *, names: Sequence[str], **at: Unpack[At]) -> None:
-    """Open a class, or go on where it was, and serve its pages until Ctrl-C or its end.
+    """Open a class, or continue it, and serve its pages until Ctrl-C or its end.
 
     Raises BadInput, CannotRun.
     """
@@ -55,7 +55,7 @@ def start(term: Terminal, file: str, *, names: Sequence[str], **at: Unpack[At]) 
 
 @dataclass(frozen=True)
 class Roll:
-    """A class as it is now, with a row for each lab that a seat has begun."""
+    """A class as it is now, with a row for each lab that a seat has started."""
 
     class_: ClassId
     up: bool
@@ -80,7 +80,7 @@ class Exported:
 
 
 def status(term: Terminal, file: str) -> Roll:
-    """Print the roster as it is now. Raises BadInput for a class that never began."""
+    """Print the roster as it is now. Raises BadInput for a class that was never started."""
     folder, plan, journal = begun(file)
     roster, now = _roster(plan, journal), time.time()
     held = folder.held()
@@ -96,7 +96,7 @@ def status(term: Terminal, file: str) -> Roll:
                 seat.turn.state,
                 f"{seat.turn.seconds(now) / 60:.0f}",
                 str(seat.turn.checks),
-                str(seat.turn.hints),
+                str(len(seat.turn.hints)),
                 str(len(seat.turn.answers)),
             ]
             for seat in roster.seats
@@ -106,9 +106,9 @@ def status(term: Terminal, file: str) -> Roll:
 
 
 def end(term: Terminal, file: str) -> Ended:
-    """End a class and remove its stacks, beside its server or without one; its results stay.
+    """End a class and remove its stacks, with or without its server. The results stay.
 
-    Raises CannotRun when a stack could not be removed.
+    Raises CannotRun if a stack could not be removed.
     """
     folder, plan, _ = begun(file)
     with term.step("end", "removing the stacks of all seats") as step:
@@ -117,7 +117,7 @@ def end(term: Terminal, file: str) -> Ended:
                 session = _session(plan, folder.journal(mend=True))
                 asyncio.run(session.end(step.note))
         except lock.Held:
-            folder.end.touch()  # its server does it, and goes
+            folder.end.touch()  # its server removes them and exits
             step.note("its server removes the stacks")
             deadline = time.monotonic() + _PATIENCE
             while folder.held():
@@ -130,7 +130,7 @@ def end(term: Terminal, file: str) -> Ended:
 
 
 def write(term: Terminal, file: str, to: str | None) -> Exported:
-    """Write the results, in each form or as the name of the file says. Raises BadInput."""
+    """Write the results in each format, or in that of the file name. Raises BadInput."""
     folder, plan, journal = begun(file)
     roster, now = _roster(plan, journal), time.time()
     wanted = (
@@ -151,7 +151,7 @@ def write(term: Terminal, file: str, to: str | None) -> Exported:
 
 
 def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
-    """Return the journal of a class, begun if there is none: each seat's labs are settled then."""
+    """Return the journal of a class. If it is new, the labs of each seat are settled now."""
     folder.make()
     journal = folder.journal(mend=True)
     if journal.events:
@@ -162,7 +162,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
             )
         return journal
     wanted = plan.wanted()
-    with term.alive("labs", "looking what runs here"):
+    with term.alive("labs", "checking which labs run here"):
         places, cannot = engines_of(term, wanted, "local")
     for lab_id, why in cannot.items():
         if plan.labs:
@@ -176,7 +176,7 @@ def _say_what_is_next(term: Terminal, roster: Roster, file: str) -> None:
     if roster.ended:
         term.say(f"The class has ended; results: faultlab class export {file}")
     else:
-        term.say("Stopped. The stacks are still up; the same command goes on.")
+        term.say("Stopped. The stacks are still up; the same command continues the class.")
         term.say(f"To end the class: faultlab class end {file}")
 
 

@@ -1,9 +1,10 @@
-"""View: what a page shows: of one seat, or of all, as JSON.
+"""View: the content of a page, for one seat or for all, as JSON.
 
-A seat's view says nothing of its lab before the debrief is open; the trainer's does, the
-projector's never, and it has numbers in place of names.
+A seat's view reveals nothing about its lab before the debrief opens. The trainer's does. The
+projector's never does, and it has numbers instead of names.
 """
 
+import html
 import re
 from functools import cache
 from typing import Any
@@ -16,24 +17,23 @@ from faultlab.learn import hints
 from faultlab.workshop.roster import DISK_FULL, Seat, Turn, known
 from faultlab.workshop.session import Session
 
-_NOT_SAID = "Your trainer sees why."  # the reason may name what the lab changes
+_NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
-    """Return what a participant sees; `left`: seconds until the lab is over, None for no limit."""
+    """Return what a participant sees. `left`: seconds until the lab ends, None without a limit."""
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown = turn.state in ("red", "green", "over")
     told = turn.told(plan.blind)
     kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
-    rungs = [rung.text for rung in lab.hint[: turn.hints]]
-    costs = [rung.cost if plan.hint_cost is None else plan.hint_cost for rung in lab.hint]
     return {
         "class": plan.title,
         "seat": it.number,
         "name": it.name,
         "turn": it.at + 1,
         "turns": len(it.turns),
+        "lab": turn.lab if shown and not plan.blind else "",
         "title": lab.title if shown and not plan.blind else "",
         "state": turn.state,
         "why": _NOT_SAID if kept else turn.why,
@@ -44,9 +44,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "ticket": _html(hints.told(lab, lab.ticket)) if shown else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
-        "hints": [_html(_without_make(hints.told(lab, text))) for text in rungs],
-        "hint_left": shown and turn.hints < session.hints(turn),
-        "next_cost": costs[turn.hints] if shown and turn.hints < session.hints(turn) else 0,
+        **_hints(session, turn, shown),
         "checks": turn.checks,
         "findings": turn.findings,
         "answer": turn.answers[-1] if turn.answers else None,
@@ -55,7 +53,21 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
+        "catalogue": session.catalogue(),
         "debrief": _debrief(session, turn) if told and turn.state != "failed" else None,
+    }
+
+
+def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
+    """Return the hints that were given, and what the next one costs at most."""
+    lab, cost = session.lab(turn), session.plan.hint_cost
+    texts = [hints.told(lab, lab.hint[number - 1].text) for number in turn.hints]
+    more = shown and len(turn.hints) < session.hints(turn)
+    left = [lab.hint[number - 1].cost for number in turn.next_hints()] if more else []
+    return {
+        "hints": [_html(_without_make(text)) for text in texts],
+        "hint_left": bool(left),
+        "next_cost": max(left, default=0) if cost is None else cost,
     }
 
 
@@ -93,7 +105,7 @@ def roster(session: Session) -> dict[str, Any]:
 
 
 def projector(session: Session) -> dict[str, Any]:
-    """Return what may hang on the wall: no names, no labs."""
+    """Return what a projector can show: no names, no labs."""
     return {
         "class": session.plan.title,
         "paused": session.roster.paused,
@@ -109,7 +121,7 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
         "turn": it.at + 1,
         "turns": len(it.turns),
         "state": turn.state,
-        "hints": turn.hints,
+        "hints": len(turn.hints),
         "checks": turn.checks,
         "answers": len(turn.answers),
         "told": turn.told(session.plan.blind),
@@ -128,7 +140,7 @@ def _terms() -> dict[str, list[str]]:
 
 
 def _without_make(text: str) -> str:
-    """There is no shell with `make` in a browser: `use-mystery` is the same seen from elsewhere."""
+    """Replace `make shell-…` by the terminal, because a browser has no shell with `make`."""
     return re.sub(r"\bmake (shell)-\S+ AT=(\w+)", r"the terminal of \2", text)
 
 
@@ -136,4 +148,6 @@ def _without_make(text: str) -> str:
 def _html(markdown: str) -> str:
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
     page = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
+    for part in ("<details><summary>Answer</summary>", "</details>"):  # the HTML that lessons have
+        page = page.replace(f"<p>{html.escape(part)}</p>", part)
     return page.replace("<pre>", '<pre tabindex="0">')  # what scrolls must do so by keyboard, too

@@ -90,6 +90,21 @@ MISTAKES = {
         f"{MINUTES}\nordered = true",
         "ordered: expected a stage in every step of the fix",
     ),
+    "a hint for no stage": (
+        'text = "Does the request arrive?"',
+        'text = "Does it?"\nstage = 1',
+        "hint: stage 1 is in no step of the fix",
+    ),
+    "hints for half repairs alone": (
+        'text = "Does the request arrive?"',
+        'text = "Does it?"\nwhen = { at = "web", run = "true" }',
+        "hint: expected one without when, or one for each stage",
+    ),
+    "a sign on no machine": (
+        'text = "Does the request arrive?"',
+        'text = "Does it?"\n[[hint]]\ncost = 1\ntext = "?"\nwhen = { at = "app", run = "true" }',
+        f"hint[1].when.at: expected one of {PLACES}, got 'app'",
+    ),
     "a stage of an inject": (INJECT, f"{INJECT}\nstage = 1", "inject[0].stage: unknown key"),
     "no cheat": ("[[cheat]]", "[[alternative]]", "cheat: missing key"),
     "bad at": ('at  = "web"', 'at = "wbe"', f"inject[0].at: expected one of {PLACES}, got 'wbe'"),

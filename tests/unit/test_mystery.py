@@ -70,7 +70,8 @@ def test_a_word_that_is_no_term(faultlab: Run) -> None:
 
 def record(*events: dict[str, Any], hints: int = 0) -> Record:
     said = [{"t": 60.0, "event": "ready"}, *events]
-    return Record(Path("none"), {"events": said, "hints": hints})
+    given = [{"t": 61.0, "event": "hint", "number": n + 1} for n in range(hints)]
+    return Record(Path("none"), {"events": [*said, *given]})
 
 
 def answer(**parts: str) -> dict[str, Any]:
@@ -92,7 +93,7 @@ GAVE_UP = {"t": 400.0, "event": learner.GAVE_UP}
         ([answer(cause="gzip"), answer(), check(True)], 0, 35),
         ([answer(), check(False)], 0, 30),
         ([answer(), check(True), GAVE_UP], 0, 30),
-        ([answer(), check(True)], 2, 37),
+        ([answer(), check(True)], 2, 40 - sum(rung.cost for rung in labs.load("mtu").hint[:2])),
         ([check(True)], 0, 10),
         ([GAVE_UP], 4, 0),
     ],

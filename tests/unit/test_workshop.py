@@ -33,12 +33,15 @@ from websockets.typing import Origin
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
+from faultlab.lab.model import Sign
+from faultlab.learn import hints
 from faultlab.workshop import access, address, connections, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
+from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
-from faultlab.workshop.roster import DISK_FULL, Roster, Seat
+from faultlab.workshop.roster import DISK_FULL, Roster, Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
@@ -224,7 +227,7 @@ def test_what_follows_from_the_events() -> None:
     ]
     seat = roster(*events).seat(1)
     turn = seat.turn
-    assert (turn.state, turn.checks, turn.hints, len(turn.answers)) == ("green", 2, 2, 2)
+    assert (turn.state, turn.checks, turn.hints, len(turn.answers)) == ("green", 2, [1, 2], 2)
     assert turn.seconds(999.0) == 110  # of 210, less the pause
     assert turn.told(blind=True)
     score = roster(*events).score(turn, 999.0)
@@ -233,6 +236,27 @@ def test_what_follows_from_the_events() -> None:
     assert roster(*events, hint_cost=7).score(turn, 999.0).points == 40 - 14 - 5
     seen = roster(*events, blind=False).score(turn, 999.0)
     assert (seen.points, seen.of) == (10 - cost - 5, 10)
+
+
+def test_a_journal_that_counted_hints() -> None:
+    """A class that began with an earlier version goes on with the hints that it had given."""
+    one = {"seat": 1}
+    turn = roster((0.0, "ready", one), (5.0, "hinted", {**one, "given": 2})).seat(1).turn
+    assert turn.hints == [1, 2]
+    again = roster((0.0, "ready", one), (5.0, "hinted", {**one, "number": 3})).seat(1).turn
+    assert again.hints == [3]
+
+
+def test_hints_are_for_what_the_last_check_found() -> None:
+    lab, measures = labs.load("packet-loss"), checks.load("packet-loss").symptom
+    turn = Turn(lab.id)
+
+    def stages(*gone: int) -> set[int | None]:
+        turn.findings = [{"name": m.name, "holds": m.stage in gone} for m in measures]
+        turn.hints = [n for n, rung in enumerate(lab.hint, 1) if rung.stage is None]
+        return {lab.hint[number - 1].stage for number in turn.next_hints()}
+
+    assert (stages(), stages(1), stages(1, 2), stages(1, 2, 3)) == ({1}, {2}, {3}, set())
 
 
 def test_green_without_an_answer_is_not_told_yet() -> None:
@@ -403,6 +427,7 @@ class FakeStacks(Stacks):
         super().__init__(plan)
         self.well: set[int] = set()
         self.full: set[int] = set()
+        self.signs: list[Sign] = []
         self.acted: list[tuple[int, str]] = []
         self.slow = 0.01
         self.ran: list[tuple[int, tuple[str, ...]]] = []
@@ -414,6 +439,10 @@ class FakeStacks(Stacks):
             well = seat.number in self.well
             return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
         return Outcome(0)
+
+    async def hint(self, seat: Seat) -> int | None:
+        lab = labs.load(seat.turn.lab)
+        return hints.following(lab, seat.turn.next_hints(), lambda sign: sign in self.signs)
 
     async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
         return [seat for seat in seats if seat.number in self.full]
@@ -637,7 +666,8 @@ def served(
     keys.make([TRAINER, 1, 2, 3], 1)
     line = socket.create_server(("127.0.0.1", 0), backlog=1024)
     ready = threading.Event()
-    site = Site(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]), folder / "alive")
+    guard = Guard(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]))
+    site = Site(session, keys, guard, folder / "alive")
     front = connections.Server(connections.config(site.app(), 3, *tls), ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
@@ -816,7 +846,7 @@ def test_a_double_click_is_one(here: Served) -> None:
     here.wait(1, "red")
     assert here.session.roster.seat(1).at == 1
     assert here.post(1, "/seat/1/hint", {"turn": 1}).status_code == 409  # a page that is late
-    assert here.session.roster.seat(1).turn.hints == 0
+    assert here.session.roster.seat(1).turn.hints == []
 
 
 def test_an_end_does_not_wait_for_a_check(here: Served) -> None:
@@ -878,7 +908,8 @@ def every_route(site: Starlette) -> list[tuple[str, bool]]:
 
 def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
     """Without a token, with a wrong one, and with that of another seat; and it is noted."""
-    app = Site(here.session, here.keys, [], False, tmp_path / "x").app()
+    guard = Guard(here.session, here.keys, [], False)
+    app = Site(here.session, here.keys, guard, tmp_path / "x").app()
     assert isinstance(app, Starlette)
     routes = every_route(app)
     assert len(routes) == 11
@@ -1180,7 +1211,7 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
     session = Fake(tmp_path)
     assert [seat.turn.state for seat in session.roster.seats] == ["red", "over", "red"]
     assert session.roster.seat(1).turn.answers == [RIGHT]
-    assert session.roster.seat(1).turn.hints == 1
+    assert session.roster.seat(1).turn.hints == [1]
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
 
 

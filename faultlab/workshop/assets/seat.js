@@ -14,9 +14,9 @@ function show(now) {
   const mark = byId("state");
   mark.textContent = now.ended ? "ended" : now.paused ? "paused" : WORDS[now.state];
   mark.className = `verdict ${now.state}`;
-  byId("turn").textContent = `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
+  byId("turn").textContent = now.catalogue ? now.title : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   if (now.doing) say(`${now.doing} …`, true);
-  else if (now.state === "failed") say(`There is no lab here. ${now.why} Tell your trainer.`);
+  else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
   else if (now.ended) say("The class has ended.", true);
   else if (now.paused) say("The class is paused: clocks stand, and nothing that is typed counts.", true);
   else if (byId("message").classList.contains("well")) say("");
@@ -32,7 +32,7 @@ function show(now) {
   hint.hidden = !now.hint_left || Boolean(now.debrief);
   hint.textContent = now.next_cost ? `Hint (${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
-  showForm(now); showFindings(now); showHints(now); showDebrief(now);
+  showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now);
   showTerminals(now);
   tick();
 }
@@ -81,6 +81,38 @@ function number(value) {
 function showHints(now) {
   byId("hints").hidden = now.hints.length === 0;
   setHtml(byId("hints").querySelector("ol"), now.hints.map((html) => `<li>${html}</li>`).join(""));
+}
+
+// The labs that a learner can choose from, by track, and what they have done.
+function showCatalogue(now) {
+  const place = byId("catalogue"), idle = now.state === "waiting" && !now.doing;
+  place.hidden = !now.catalogue;
+  if (!now.catalogue) return;
+  if (place.dataset.state !== now.state) place.open = idle;
+  place.dataset.state = now.state;
+  const facts = JSON.stringify([now.catalogue, now.lab]);
+  if (place.dataset.facts !== facts) {
+    place.dataset.facts = facts;
+    place.lastElementChild.replaceChildren(...now.catalogue.flatMap((track) => [
+      element("h2", {}, track.title),
+      element("div", { class: "wide" }, element("table", {},
+        element("thead", {}, element("tr", {}, ...["lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks", ""].map((head) => element("th", { scope: "col" }, head)))),
+        element("tbody", {}, ...track.labs.map((one) => labRow(one, now))))),
+    ]));
+  }
+  for (const button of place.querySelectorAll("button")) button.disabled = Boolean(now.doing) || pressed;
+}
+
+function labRow(one, now) {
+  const up = one.lab === now.lab;
+  const act = up ? "remove" : "choose";
+  const button = element("button", { type: "button", "aria-label": `${up ? "Remove" : "Start"} ${one.lab}` }, up ? "Remove" : "Start");
+  button.addEventListener("click", () => {
+    if (!now.lab || confirm(`This removes ${now.lab} with all that you have done there.`)) send(act, { lab: one.lab });
+  });
+  const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
+  return element("tr", { class: one.next ? "next" : "" }, element("th", { scope: "row" }, one.lab + (one.next ? " (next)" : "")),
+    ...cells.map((text) => element("td", {}, text)), element("td", {}, button));
 }
 
 function showDebrief(now) {

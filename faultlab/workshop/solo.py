@@ -1,0 +1,248 @@
+"""Solo: the page of one learner, a class with one seat whose stacks are the learner's own."""
+
+import asyncio
+import getpass
+import os
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from faultlab.core import lock, naming
+from faultlab.core.defaults import AUTO, LOOPBACK
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import Machine
+from faultlab.lab import path
+from faultlab.learn import learner, progress
+from faultlab.run import placement
+from faultlab.run.record import READY, Record
+from faultlab.workshop import address, connections
+from faultlab.workshop.access import Keys, Visitor
+from faultlab.workshop.actions import Actions, words
+from faultlab.workshop.guard import Guard
+from faultlab.workshop.journal import Event, Journal
+from faultlab.workshop.plan import Plan
+from faultlab.workshop.processes import Outcome
+from faultlab.workshop.roster import Roster, Seat, known
+from faultlab.workshop.session import Session
+from faultlab.workshop.site import Site
+from faultlab.workshop.stacks import Stacks
+
+_ME = Visitor(1)  # at the only seat
+_SOCKETS = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+
+
+@dataclass(frozen=True)
+class Served:
+    """The address of the page."""
+
+    url: str
+
+
+class OwnStacks(Stacks):
+    """The learner's own stacks: those of the command line, under the same names."""
+
+    engine = AUTO
+
+    def name(self, seat: Seat) -> str:
+        """Return the name of the stack of a lab."""
+        return naming.stack_name(seat.turn.lab)
+
+    async def hint(self, seat: Seat) -> int | None:
+        """Return the hint that the command line gives; the run notes it."""
+        told = await self.run(seat, "hint", seat.turn.lab)
+        if told.code:
+            raise CannotRun(told.error)
+        number: int | None = told.facts["number"]
+        return number
+
+    async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
+        """Return no seat: the disk is the learner's own."""
+        return []
+
+    async def run(
+        self,
+        seat: Seat,
+        *words: str,
+        seconds: float = 900,
+        hear: Callable[[str], None] = lambda _: None,
+    ) -> Outcome:
+        """Run one command, as at a prompt; `hear` gets each step's name."""
+        return await self.processes.run(words, {}, seconds, hear)
+
+    def _machine(self, seat: Seat, name: str) -> Machine:
+        return placement.up(seat.turn.lab)[name]
+
+
+class SoloSession(Session):
+    """The session of one learner, who chooses the labs. Only the runs are remembered."""
+
+    def begin(self) -> None:
+        """Go on with the lab that was started last, if it is still up."""
+        (seat,) = self.roster.seats
+        up = placement.local().stacks()
+        for run_id in Record.ids():
+            record = Record.open(run_id)
+            if record is None or record.facts["stack"] not in up or not record.happened(READY):
+                continue
+            if record.facts["stack"] == naming.stack_name(record.facts["lab"]):
+                self._adopt(seat, record)
+                return
+
+    def _adopt(self, seat: Seat, record: Record) -> None:
+        """Note what has happened in a run, as if it had been started here."""
+        self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
+        self.note(Event.STARTING, seat.number)
+        self.note(Event.READY, seat.number)
+        for number in record.hints:
+            self.note(Event.HINTED, seat.number, number=number)
+        found = record.facts["judged"].get("check", {}).get("good", [])
+        for event in record.facts["events"]:
+            if event["event"] == "check":
+                self.note(Event.CHECKED, seat.number, fixed=event["fixed"], findings=found)
+            elif event["event"] in ("fix", learner.GAVE_UP):
+                self.note(Event.GAVE_UP, seat.number)
+
+    def choose(self, seat: Seat, lab: str) -> None:
+        """Start a lab on a fresh stack, and remove the one before it."""
+        known(lab)
+        self._must_be_free(seat)
+        self._later(self._choose(seat, lab), seat)
+
+    def remove(self, seat: Seat) -> None:
+        """Remove the lab that is up."""
+        self._must_be_free(seat)
+        self._later(self._removed(seat), seat)
+
+    def catalogue(self) -> list[dict[str, Any]] | None:
+        """Return the labs of each track with what the learner has done, and which one is next."""
+        every = path.ordered()
+        taken = progress.so_far(every).labs
+        following = progress.following(every, taken)
+        lab_of = {lab.id: lab for lab in every}
+
+        def row(one: progress.Taken) -> dict[str, Any]:
+            lab, (_, state, *counts) = lab_of[one.lab], one.cells
+            facts = {"lab": lab.id, "title": lab.title, "minutes": lab.minutes, "done": one.done}
+            vm, next_ = lab.scope == "kernel", lab is following
+            return {
+                **facts,
+                "level": lab.difficulty,
+                "vm": vm,
+                "next": next_,
+                "state": state,
+                "counts": counts,
+            }
+
+        return [
+            {"title": title, "labs": [row(one) for one in its]}
+            for title, its in progress.by_track(taken)
+        ]
+
+    async def _choose(self, seat: Seat, lab: str) -> None:
+        await self._removed(seat)
+        self.note(Event.CHOSEN, seat.number, lab=lab)
+        await self._start(seat)
+
+    async def _removed(self, seat: Seat) -> None:
+        if seat.turn.state == "waiting":
+            return
+        async with self._busy(seat, f"removing {seat.turn.lab}"):
+            outcome = await self.stacks.remove(seat)
+            if outcome.code:
+                raise CannotRun(outcome.error)
+            self.note(Event.REMOVED, seat.number)
+
+
+class SoloActions(Actions):
+    """The buttons of a seat, and those of the catalogue."""
+
+    session: SoloSession
+
+    async def act(self, act: str, seat: Seat, facts: dict[str, Any]) -> None:
+        """Do what a button says."""
+        match act:
+            case "choose":
+                self.session.choose(seat, *words(facts, "lab"))
+            case "remove":
+                self.session.remove(seat)
+            case _:
+                await super().act(act, seat, facts)
+
+
+class OwnGuard(Guard):
+    """Lets in the programs of one user alone: no token has to be copied."""
+
+    def visitor(self, connection: HTTPConnection) -> Visitor | None:
+        """Return the learner, when the other end of this connection is a socket of theirs."""
+        return _ME if connection.client and owner(*connection.client) == os.getuid() else None
+
+
+class NoKeys(Keys):
+    """No tokens; the guard knows the visitor."""
+
+    def visitor(self, token: str) -> Visitor | None:
+        """Return the learner."""
+        return _ME
+
+
+def owner(address: str, port: int) -> int | None:
+    """Return the id of the user of a TCP socket on this machine, by its own address and port.
+
+    Source: proc(5), /proc/net/tcp; the kernel writes each 32 bits of an address in its byte order.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    packed = socket.inet_pton(family, address)
+    words = [packed[i : i + 4][::-1] for i in range(0, len(packed), 4)]
+    wanted = f"{b''.join(words).hex().upper()}:{port:04X}"
+    for line in _SOCKETS[family].read_text().splitlines()[1:]:
+        _, local, _, _, _, _, _, user, *_ = line.split()
+        if local == wanted:
+            return int(user)
+    return None
+
+
+def serve(term: Terminal, port: int) -> Served:
+    """Serve the page on loopback until Ctrl-C. Raises Held, CannotRun."""
+    every = path.ordered()
+    first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
+    plan = Plan(id="page", title="faultlab", seats=[getpass.getuser()], labs=[first], blind=False)
+    hosts = address.hosts(LOOPBACK, [])
+    with (
+        lock.hold(f"{naming.prefix()}page", "page"),
+        tempfile.TemporaryDirectory(prefix="faultlab-page-") as folder,
+        address.listening(LOOPBACK, port) as line,
+    ):
+        here = Path(folder)
+        journal = Journal(here / "events.jsonl")
+        session = SoloSession(plan, Roster(plan, [[first]]), journal, OwnStacks(plan))
+        keys = NoKeys(here / "keys.json")
+        guard = OwnGuard(session, keys, hosts, secure=False)
+        site = Site(session, keys, guard, here / "alive")
+        site.actions = SoloActions(session, keys, guard, site.terminals)
+        told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
+        server = connections.Server(
+            connections.config(site.app(), 1, None, None), lambda: _say(term, told)
+        )
+        with suppress(KeyboardInterrupt):
+            asyncio.run(server.serve(sockets=[line]))
+        seat = session.roster.seat(_ME.number)
+        if seat.turn.state not in ("waiting", "failed"):
+            term.say(f"{seat.turn.lab} is still up. To remove it: make down-{seat.turn.lab}")
+    return told
+
+
+def _say(term: Terminal, told: Served) -> None:
+    term.json(told)
+    term.say("Your page, for your own programs on this machine:")
+    term.command(told.url)
+    term.say("Ctrl-C stops it; a lab that is up stays up.")
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(told.url)

@@ -1,0 +1,93 @@
+"""Which hint comes next: for the state that a lab is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine.shell import Done, Shell
+from faultlab.lab import load as labs
+from faultlab.lab.model import Hint, Lab, Sign
+from faultlab.learn import hints
+
+OLD = Sign(at="web", run="is the process old")
+
+
+def lab_with(*rungs: Hint, of: str = "packet-loss") -> Lab:
+    return labs.load(of).model_copy(update={"hint": [*rungs]})
+
+
+def rung(stage: int | None = None, when: Sign | None = None) -> Hint:
+    return Hint(cost=1, text="?", stage=stage, when=when)
+
+
+def asked(lab: Lab, *given: int, gone: tuple[int, ...] = (), holds: bool = False) -> int | None:
+    return hints.following(lab, hints.possible(lab, given, gone), lambda _: holds)
+
+
+def test_one_after_the_other() -> None:
+    lab = lab_with(rung(), rung())
+    assert (asked(lab), asked(lab, 1), asked(lab, 1, 2)) == (1, 2, None)
+
+
+def test_a_sign_decides() -> None:
+    lab = lab_with(rung(when=OLD), rung(), rung(when=OLD))
+    assert (asked(lab), asked(lab, holds=True)) == (2, 1)
+    assert (asked(lab, 1, holds=True), asked(lab, 1, 2, holds=True), asked(lab, 2)) == (2, 3, None)
+
+
+def test_only_what_may_come_next_is_asked() -> None:
+    lab = lab_with(rung(), rung(when=OLD))
+    assert list(hints.possible(lab, [], [])) == [1]
+    assert list(hints.possible(lab_with(rung(when=OLD), rung(), rung()), [], [])) == [1, 2]
+
+
+def test_hints_of_stages_that_are_left() -> None:
+    lab = lab_with(rung(), rung(1), rung(2), rung(3))
+    assert (asked(lab), asked(lab, 1), asked(lab, 1, gone=(1,))) == (1, 2, 3)
+    assert asked(lab, 1, gone=(1, 3)) == 3
+    assert asked(lab, 1, gone=(1, 2, 3)) is None
+
+
+def test_where_one_fault_hides_the_next() -> None:
+    """What is wrong later does not show yet: its hints would be about nothing that can be seen."""
+    lab = lab_with(*(rung(stage) for stage in range(1, 6)), of="throughput")
+    assert (asked(lab), asked(lab, 1), asked(lab, 1, gone=(1,))) == (1, None, 2)
+    assert asked(lab, gone=(1, 2, 3, 4)) == 5
+
+
+@pytest.mark.parametrize(
+    ("found", "gone"),
+    [
+        ([], set()),
+        ([(None, True), (1, True), (2, False)], {1}),
+        ([(1, True), (1, False), (2, True)], {2}),
+    ],
+)
+def test_a_stage_is_repaired_when_all_its_findings_hold(
+    found: list[tuple[int | None, bool]], gone: set[int]
+) -> None:
+    assert hints.repaired(found) == gone
+
+
+@dataclass
+class Web(Shell):
+    """A machine on which the command of a sign ends in one way."""
+
+    code: int | None
+    name: str = "web"
+    ran: list[str] = field(default_factory=list)
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        self.ran.append(command)
+        if self.code is None:
+            raise CannotRun("web is not running.")
+        return Done(command, self.code, "", "", 0.0)
+
+
+@pytest.mark.parametrize(("code", "so"), [(0, True), (1, False), (None, False)])
+def test_a_sign_holds_where_its_command_succeeds(code: int | None, so: bool) -> None:
+    web = Web(code)
+    assert (hints.holds(web, OLD), web.ran) == (so, [OLD.run])

@@ -1,0 +1,174 @@
+"""The page of one learner: whom it lets in, and how labs are chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from faultlab.core import naming
+from faultlab.core.errors import CannotRun
+from faultlab.lab import path
+from faultlab.learn import progress
+from faultlab.run.record import READY, Record
+from faultlab.workshop import solo, view
+from faultlab.workshop.journal import Journal
+from faultlab.workshop.plan import Plan
+from faultlab.workshop.processes import Outcome
+from faultlab.workshop.roster import Roster, Seat
+from faultlab.workshop.site import Site
+from tests.unit.conftest import Project
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_whose_a_socket_is(address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as line:
+        with socket.create_connection(line.getsockname()[:2]) as client:
+            host, port = client.getsockname()[:2]
+            assert solo.owner(host, port) == os.getuid()
+        assert solo.owner(address, 1) is None
+
+
+class FakeStacks(solo.OwnStacks):
+    """Stacks that are there at once."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self.ran: list[tuple[str, ...]] = []
+        self.outcome = Outcome(0)
+
+    async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
+        self.ran.append(words)
+        return self.outcome
+
+
+class NoStacks:
+    """An engine with nothing of ours on it."""
+
+    up: tuple[str, ...] = ()
+
+    def stacks(self) -> list[str]:
+        return [*self.up]
+
+
+Page = Callable[[], solo.SoloSession]
+
+
+@pytest.fixture
+def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
+    monkeypatch.setattr("faultlab.run.placement.local", NoStacks)
+
+    def make() -> solo.SoloSession:
+        plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
+        roster = Roster(plan, [["mtu"]])
+        return solo.SoloSession(plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan))
+
+    return make
+
+
+def finished(session: solo.SoloSession, *acts: Callable[[], None]) -> Seat:
+    """Do one after the other, each to its end."""
+
+    async def all_of_them() -> None:
+        session.begin()
+        for act in acts:
+            act()
+            while session.doing:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(all_of_them())
+    return session.roster.seat(1)
+
+
+def test_a_lab_is_chosen_and_removed(page: Page) -> None:
+    session = page()
+    seat = session.roster.seat(1)
+    stacks = session.stacks
+    assert isinstance(stacks, FakeStacks)
+    finished(session, lambda: session.choose(seat, "gzip"))
+    assert (seat.turn.lab, seat.turn.state) == ("gzip", "red")
+    assert stacks.ran == [("down", "gzip"), ("start", "gzip", "--engine", "auto")]
+    stacks.ran.clear()
+    finished(session, lambda: session.choose(seat, "mtu"), lambda: session.remove(seat))
+    assert stacks.ran[:2] == [("down", "gzip"), ("down", "mtu")]
+    assert (seat.turn.lab, seat.turn.state) == ("mtu", "waiting")
+    assert view.seat(session, seat)["lab"] == ""
+
+
+def test_a_lab_that_cannot_be_removed_stays(page: Page) -> None:
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    stacks = session.stacks
+    assert isinstance(stacks, FakeStacks)
+    stacks.outcome = Outcome(3, {}, "Docker is away.")
+    finished(session, lambda: session.choose(seat, "mtu"))
+    assert (seat.turn.lab, seat.turn.state, seat.turn.why) == ("gzip", "failed", "Docker is away.")
+
+
+def test_a_lab_that_is_up_already_is_gone_on_with(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record.create("mtu", naming.stack_name("mtu"), {})
+    record.event(READY)
+    record.event("hint", number=2)
+    record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False, "stage": None}]}
+    record.event("check", fixed=False)
+    monkeypatch.setattr(NoStacks, "up", (naming.stack_name("mtu"),))
+    seat = finished(page())
+    assert (seat.turn.lab, seat.turn.state) == ("mtu", "red")
+    assert (seat.turn.hints, seat.turn.checks, len(seat.turn.findings)) == ([2], 1, 1)
+
+
+def test_a_hint_is_that_of_the_command_line(page: Page) -> None:
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "mtu"))
+    stacks = session.stacks
+    assert isinstance(stacks, FakeStacks)
+    stacks.outcome = Outcome(0, {"number": 3})
+    asyncio.run(session.hint(seat))
+    assert (stacks.ran[-1], seat.turn.hints) == (("hint", "mtu"), [3])
+    stacks.outcome = Outcome(3, {}, "mtu is not up.")
+    with pytest.raises(CannotRun, match="mtu is not up"):
+        asyncio.run(session.hint(seat))
+
+
+def test_the_catalogue_has_every_lab_and_one_that_is_next(page: Page) -> None:
+    tracks = page().catalogue() or []
+    rows = [row for track in tracks for row in track["labs"]]
+    assert len(rows) == progress.so_far(path.ordered()).of
+    assert [row["lab"] for row in rows if row["next"]] == ["healthy"]
+
+
+def test_only_its_owner_comes_in(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user of this machine can connect to loopback, and is shown nothing."""
+    session = page()
+    keys = solo.NoKeys(tmp_path / "keys.json")
+    guard = solo.OwnGuard(session, keys, ["testserver"], secure=False)
+    site = Site(session, keys, guard, tmp_path / "alive")
+    whose = {"uid": os.getuid() + 1}
+    monkeypatch.setattr(solo, "owner", lambda *_: whose["uid"])
+
+    async def code(act: str, where: str, **headers: str) -> int:
+        wire = httpx.ASGITransport(site.app())
+        async with httpx.AsyncClient(transport=wire, base_url="http://testserver") as client:
+            own = {"origin": "http://testserver", **headers}
+            answer = await client.request(act, where, headers=own, content="{}")
+        return answer.status_code
+
+    def asked(act: str, where: str, **headers: str) -> int:
+        return asyncio.run(code(act, where, **headers))
+
+    assert (asked("GET", "/seat/1"), asked("POST", "/seat/1/check")) == (401, 401)
+    whose["uid"] = os.getuid()
+    assert (asked("GET", "/seat/1"), asked("GET", "/trainer")) == (200, 403)
+    assert asked("POST", "/seat/1/check", origin="http://evil") == 403
+    assert asked("GET", "/seat/1", host="evil") == 403
