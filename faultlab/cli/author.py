@@ -1,4 +1,4 @@
-"""Author: the verbs of somebody who writes labs and documents."""
+"""Author: the verbs for people who write labs and documents."""
 
 import re
 import shlex
@@ -21,28 +21,41 @@ _BLOCK = re.compile(
 
 @verb("")
 def docs(term: Terminal) -> object:
-    """Write the parts of the documents that a command makes (for authors)."""
+    """Write the generated parts of the documents (for authors)."""
     from faultlab.cli import documents
 
     written = []
     with term.alive("docs", "schemas") as step:
-        for file, text in (documents.schemas() | dict(pages(step.note))).items():
+        made = documents.schemas() | dict(lessons(step.note)) | dict(pages(step.note))
+        for file, text in made.items():
             if not file.exists() or file.read_text() != text:
                 file.write_text(text)
                 written.append(paths.show(file))
-    term.say(f"Written anew: {', '.join(written)}." if written else "Nothing has changed.")
+    term.say(f"Written: {', '.join(written)}." if written else "Nothing has changed.")
     return documents.Written(written)
 
 
+def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
+    """Yield each lesson, with the parts made again that repeat lab.toml and recorded walks."""
+    from faultlab.lab import load as labs
+    from faultlab.verify import lesson, walks
+
+    kept = walks.read(paths.root() / "docs/reliability.json")
+    for lab_id in labs.ids():
+        note(lab_id)
+        lab = labs.load(lab_id)
+        yield lab.folder / "README.md", lesson.made(lab, kept)
+
+
 def pages(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
-    """Return the documents that may hold parts made by a command, as they are made now."""
+    """Yield each document that can have generated parts, with the parts made again."""
     for file in [paths.root() / "README.md", *sorted((paths.root() / "docs").glob("*.md"))]:
         note(paths.show(file))
         yield file, made(file.read_text())
 
 
 def made(text: str) -> str:
-    """Return a document with each part as its command makes it now. Raises CannotRun."""
+    """Return a document with each part as its command prints it now. Raises CannotRun."""
     return _BLOCK.sub(lambda part: f"{part['words']}{part['rest']}{_printed(part['words'])}", text)
 
 

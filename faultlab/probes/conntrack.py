@@ -5,15 +5,17 @@ from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell
 
-FULL = "table full, dropping packet"  # what the kernel's log says then
+# What the kernel logs; in another network namespace than the first, newer kernels name it here.
+FULL = "nf_conntrack: table full"
 COMMAND = "cd /proc/sys/net/netfilter && cat nf_conntrack_count nf_conntrack_max && conntrack -S"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Entries now and at `most`, and what found no place since the machine started.
+    """Entries now and at `most`, and losses since the machine started.
 
-    `drops`: packets; `early_drops`: older entries that had to go.
+    `drops`: packets without a free entry. `early_drops`: older entries that were removed for new
+    ones.
     """
 
     entries: int
@@ -28,7 +30,7 @@ def read(machine: Shell) -> Table:
 
 
 def parse(out: str) -> Table:
-    """Read the count, the limit, then a line of counters for each processor."""
+    """Parse the count, the limit, then a line of counters for each CPU."""
     entries, most, counters = out.split("\n", 2)
     drops, early = (
         sum(map(int, re.findall(rf"\b{name}=(\d+)", counters))) for name in ("drop", "early_drop")
@@ -37,7 +39,7 @@ def parse(out: str) -> Table:
 
 
 def peak(machine: Shell, seconds: int) -> int:
-    """The most entries seen in so many seconds, in samples 0.2 s apart."""
+    """Return the most entries seen in these seconds, in samples 0.2 s apart."""
     count = "read -r n </proc/sys/net/netfilter/nf_conntrack_count"
     loop = f"while ((SECONDS < {seconds})); do {count}; echo $n; sleep 0.2; done"
     return int(machine.must(f"bash -c '{loop}' | sort -n | tail -1", timeout=seconds + 30))

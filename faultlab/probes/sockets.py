@@ -1,8 +1,8 @@
 """Probe: listeners, local ports and the states of a machine's TCP sockets, by ss. Source: ss(8).
 
-A connect() needs a local port that no other connection to the same address and port has. One in
-TIME-WAIT can be taken again when tcp_tw_reuse allows it (2: on the loopback only) and it is a
-second old. Source: the kernel's networking/ip-sysctl.
+A connect() needs a local port that no other connection to the same address and port has. A port in
+TIME-WAIT can be used again if tcp_tw_reuse permits it (2: on the loopback only) and it is a second
+old. Source: the kernel's networking/ip-sysctl.
 """
 
 import re
@@ -12,15 +12,15 @@ from faultlab.engine.shell import Shell
 
 _KEYS = "ip_local_port_range tcp_tw_reuse tcp_max_tw_buckets"
 # One line for each state, peer and age instead of one for each of 30,000 sockets. ss prints the
-# listeners first. `59sec` and `1min` are left to a TIME-WAIT that is not yet a second old.
+# listeners first. A timer of `59sec` or `1min` means that a TIME-WAIT is not yet a second old.
 _COUNT = r"""awk -v low=$1 -v high=$2 '
 { port = $4; sub(/.*:/, "", port); all[$1]++ }
 $1 == "LISTEN" { ours[port] = 1 }
-$1 == "SYN-RECV" { knocks[port]++ }
+$1 == "SYN-RECV" { half_open[port]++ }
 $1 != "LISTEN" && !ours[port] && port >= low && port <= high {
   old = $1 == "TIME-WAIT" && $6 !~ /59sec|min/; taken[$5 " " (old ? "old" : "busy")]++ }
 END { for (s in all) print "state", s, all[s]
-  for (p in knocks) print "knocks", p, knocks[p]
+  for (p in half_open) print "half-open", p, half_open[p]
   for (k in taken) print "taken", k, taken[k] }'"""
 COMMAND = (
     f"cd /proc/sys/net/ipv4 && grep -H . {_KEYS} && ss -Hltnm && set -- $(cat ip_local_port_range)"
@@ -35,14 +35,14 @@ _DROPS = re.compile(r"skmem:\(.*?d(\d+)\)")
 class Listener:
     """A listening socket: `queued` connections of at most `backlog` wait for accept().
 
-    `knocking`: in SYN-RECV; `lost`: connections that it could not take since it listens.
+    `half_open`: connections in SYN-RECV. `lost`: connections that it has dropped since it listens.
     """
 
     port: int
     queued: int
     backlog: int
     address: str = ""
-    knocking: int = 0
+    half_open: int = 0
     lost: int = 0
 
 
@@ -67,12 +67,12 @@ def read(machine: Shell) -> Sockets:
 
 
 def parse(out: str) -> Sockets:
-    """Read the settings, the listeners and the counts."""
+    """Parse the settings, the listeners and the counts."""
     lines = out.splitlines()
     facts = dict(line.split(":", 1) for line in lines if re.match(r"\w+:", line))
     low, high = map(int, facts["ip_local_port_range"].split())
     words = [line.split() for line in lines]
-    knocks = {int(w[1]): int(w[2]) for w in words if w[:1] == ["knocks"]}
+    half_open = {int(w[1]): int(w[2]) for w in words if w[:1] == ["half-open"]}
     reuse = int(facts["tcp_tw_reuse"])
     taken: dict[str, int] = {}
     for _, peer, age, count in (w for w in words if w[:1] == ["taken"]):
@@ -81,7 +81,7 @@ def parse(out: str) -> Sockets:
     peer = max(taken, key=lambda name: taken[name], default="")
     return Sockets(
         states={w[1]: int(w[2]) for w in words if w[:1] == ["state"]},
-        listeners=_listeners(lines, knocks),
+        listeners=_listeners(lines, half_open),
         peer=peer,
         taken=taken.get(peer, 0),
         ports=high - low + 1,
@@ -89,32 +89,32 @@ def parse(out: str) -> Sockets:
     )
 
 
-def _listeners(lines: list[str], knocks: dict[int, int]) -> list[Listener]:
+def _listeners(lines: list[str], half_open: dict[int, int]) -> list[Listener]:
     found = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if not line.startswith("LISTEN"):
             continue
         _state, queued, backlog, local = line.split()[:4]
         address, _, text = local.rpartition(":")
-        drops = _DROPS.search(line + below)  # on the line itself where ss has room
+        drops = _DROPS.search(line + below)  # on the same line if ss has room
         if not drops:
             raise ValueError(f"no skmem: {line}")
         port, lost = int(text), int(drops[1])
-        knocking = knocks.get(port, 0)
-        found.append(Listener(port, int(queued), int(backlog), address, knocking, lost))
+        waiting = half_open.get(port, 0)
+        found.append(Listener(port, int(queued), int(backlog), address, waiting, lost))
     return found
 
 
 def backlog(found: list[Listener], port: int) -> int:
-    """The limit of the accept queue on a port; 0 when nothing listens there."""
+    """Return the limit of the accept queue on a port; 0 if nothing listens there."""
     return next((one.backlog for one in found if one.port == port), 0)
 
 
 def half_open(machine: Shell, port: int) -> int:
-    """Connections to a port that were answered with a SYN-ACK and not yet confirmed."""
-    return next((one.knocking for one in read(machine).listeners if one.port == port), 0)
+    """Return the connections to a port that got a SYN-ACK and are not yet confirmed."""
+    return next((one.half_open for one in read(machine).listeners if one.port == port), 0)
 
 
 def time_wait(machine: Shell, port: int) -> int:
-    """Connections to this port in TIME_WAIT on the side that had opened them: each keeps a port."""
+    """Return the connections to this port in TIME_WAIT on the client's side; each uses a port."""
     return int(machine.must(TIME_WAIT.format(port)))

@@ -1,6 +1,6 @@
 """Proof: what the recorded walks say of each cheat and of each repair, as a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from faultlab.core import text
 from faultlab.core.text import number
@@ -15,27 +15,35 @@ _COLUMNS = ("lab", "what was done", "walks", "green", "told by")
 
 
 def as_markdown(kept: Walks) -> str:
-    """Return a row for the fix, for each alternative and for each cheat of every lab.
-
-    Walks by another check or with another fault than today's do not count.
-    """
-    now = {lab_id: digest.walk(lab_id) for lab_id in labs.ids()}
-    walks = [walk for walk in kept.walks.values() if walk.lab_digest == now.get(walk.lab)]
-    rows = [row for lab_id in labs.ids() for row in _rows(labs.load(lab_id), kept, walks)]
+    """Return a row for the fix, for each alternative and for each cheat of every lab."""
+    rows = [row for lab_id in labs.ids() for row in _rows(labs.load(lab_id), kept)]
     return "\n".join(text.markdown(_COLUMNS, rows)) + "\n"
 
 
-def _rows(lab: Lab, kept: Walks, every: list[Walk]) -> Iterator[list[str]]:
+def current(kept: Walks, lab: Lab) -> list[Walk]:
+    """Return the walks of a lab by the check, and with the fault, that it has today."""
+    now = digest.walk(lab.id)
+    return [walk for walk in kept.walks.values() if (walk.lab, walk.lab_digest) == (lab.id, now)]
+
+
+def told_by(walks: Iterable[Walk], phase: str, limits: list[Limit]) -> str:
+    """Return the first measure that said no in a phase in the latest of these walks, if one did."""
+    told = [_amiss(walk, phase, limits) for walk in walks if phase in walk.phases]
+    return next(filter(None, reversed(told)), "")
+
+
+def _rows(lab: Lab, kept: Walks) -> Iterator[list[str]]:
     done = [(FIXED, "the documented fix")] if lab.fix else []
     done += [(alternative(i), f"repair: {it.why}") for i, it in enumerate(lab.alternative, 1)]
     done += [(cheat(i), f"cheat: {it.why}") for i, it in enumerate(lab.cheat, 1)]
-    walks = [walk for walk in every if walk.lab == lab.id]
+    walks = current(kept, lab)
     limits = kept.limits.get(lab.id, [])
     for phase, why in done:
         its = [walk for walk in walks if phase in walk.phases]
-        amiss = [told for walk in its if (told := _amiss(walk, phase, limits))]
+        amiss = [walk for walk in its if _amiss(walk, phase, limits)]
         green = f"{len(its) - len(amiss)} of {len(its)}" if its else "not walked yet"
-        yield [lab.id, why.replace("|", "/"), str(len(its)), green, amiss[-1] if amiss else ""]
+        told = told_by(its, phase, limits)
+        yield [lab.id, why.replace("|", "/"), str(len(its)), green, told]
 
 
 def _amiss(walk: Walk, phase: str, limits: list[Limit]) -> str:

@@ -269,7 +269,7 @@ def test_backlog(name: str, backlog: int) -> None:
 
 def test_half_open() -> None:
     """Two connections to port 80 wait for the last word of their client."""
-    out = recorded("sockets/many") + "knocks 80 2\n"
+    out = recorded("sockets/many") + "half-open 80 2\n"
     machine = cast("Machine", SimpleNamespace(must=lambda _command: out))
     assert (sockets.half_open(machine, 80), sockets.half_open(machine, 81)) == (2, 0)
 

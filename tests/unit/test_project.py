@@ -166,6 +166,15 @@ def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     assert "<!-- made by `faultlab " in text and author.made(text) == text
 
 
+def test_a_lesson_says_what_lab_toml_says() -> None:
+    """Otherwise: make docs."""
+    made = dict(author.lessons(lambda _: None))
+    assert [file.parent.name for file, text in made.items() if file.read_text() != text] == []
+    for file, text in made.items():
+        parts = ["wrong turns"] if labs.load(file.parent.name).control else ["fix", "wrong turns"]
+        assert all(f"<!-- {part} -->" in text for part in parts), file
+
+
 def test_each_document_for_a_program_has_its_schema() -> None:
     """Otherwise: make docs."""
     made = documents.schemas()

@@ -1,4 +1,4 @@
-"""Namespace: the rows of what a machine's network and process namespaces hold.
+"""Namespace: the rows of the resources in a machine's network and process namespaces.
 
 Interfaces, TCP, listeners, ports, connection tracking, packet filter, open files; see rows.py.
 """
@@ -28,7 +28,7 @@ States = Pair[Sockets] | Unread
 
 
 def rows(at: str, looks: Looks) -> Iterator[Row]:
-    """All of them, read on the machine `at`."""
+    """Yield all of these rows, read on the machine `at`."""
     links = looks.pair("network", interface.parse)
     tcp = looks.pair("sockets", sockets.parse)
     counters = looks.pair("counters", nstat.parse)
@@ -44,7 +44,7 @@ def rows(at: str, looks: Looks) -> Iterator[Row]:
 
 
 def _links(at: str, pair: Pair[dict[str, Interface]] | Unread) -> Iterator[Row]:
-    """The network interfaces of a machine that are up."""
+    """Yield the network interfaces of a machine that are up."""
     if isinstance(pair, Unread):
         yield unread(("interfaces", "link", at, "ip -s link show"), pair)
         return
@@ -79,13 +79,13 @@ def _unit(most: float) -> str:
 
 
 def _bits(number: float, most: float) -> str:
-    """A rate in the unit of the larger one."""
+    """Return a rate in the unit of the larger one."""
     value = number / {"G": 1e9, "M": 1e6, "k": 1e3}[_unit(most)[0]]
     return f"{value:.{0 if value >= 10 or not value else 1}f}"
 
 
 def _tcp(at: str, counters: Counters, states: States) -> Row:
-    """Segments that had to be sent again."""
+    """Return the row of segments that were sent again."""
     names = "TcpOutSegs", "TcpRetransSegs", "TcpInErrs"
     if isinstance(states, Unread):
         used = blank(states.why)
@@ -96,7 +96,7 @@ def _tcp(at: str, counters: Counters, states: States) -> Row:
         sent, again, _ = (_grew(pair, name) for name in names)
         if sent is None or again is None:
             return used, blank(NOT_COUNTED), _growth(pair, "bad", names[2])
-        percent = 100 * again / (sent + again) if again else 0.0  # OutSegs leaves these out
+        percent = 100 * again / (sent + again) if again else 0.0  # OutSegs does not include these
         resent = Value(percent, "%", f"{short(percent)}% sent again")
         return used, resent, _growth(pair, "bad", names[2])
 
@@ -104,13 +104,13 @@ def _tcp(at: str, counters: Counters, states: States) -> Row:
 
 
 def _grew(pair: Pair[dict[str, int]], name: str) -> int | None:
-    """Growth of a counter of nstat; None when this kernel does not have it."""
+    """Return the growth of a counter of nstat; None if this kernel does not have it."""
     known = name in pair.before and name in pair.after
     return pair.after[name] - pair.before[name] if known else None
 
 
 def _growth(pair: Counters, word: str, name: str) -> Value:
-    """Growth of a counter of nstat as a cell."""
+    """Return the growth of a counter of nstat as a cell."""
     if isinstance(pair, Unread):
         return blank(pair.why)
     return grown(pair.before.get(name), pair.after.get(name), word)
@@ -120,10 +120,10 @@ _DOCKERS = "127.0.0.11"  # Docker's resolver, in every network namespace
 
 
 def _listeners(at: str, counters: Counters, pair: States) -> Iterator[Row]:
-    """The accept queue of each listening socket.
+    """Yield the accept queue of each listening socket.
 
-    The kernel counts overflows for all sockets together, and for each socket whatever it has lost,
-    for other reasons too: the smaller of the two is the socket's share.
+    The kernel counts overflows for all sockets together. For each socket it counts all losses, with
+    other reasons too. The smaller of the two numbers is the socket's share.
     """
     if isinstance(pair, Unread):
         yield unread(("listen", "listen", at, "ss -ltn"), pair)
@@ -133,29 +133,29 @@ def _listeners(at: str, counters: Counters, pair: States) -> Iterator[Row]:
         if now.address == _DOCKERS:
             continue
         was = old.get((now.address, now.port), now)
-        lost = now.lost - was.lost if now.lost >= was.lost else now.lost  # it was opened anew
+        lost = now.lost - was.lost if now.lost >= was.lost else now.lost  # the socket was reopened
         over = _growth(counters, "overflows", "TcpExtListenOverflows")
         if over.number is not None:
             over = count(min(lost, over.number), "overflows")
         command = f"ss -ltnm 'sport = :{now.port}'; nstat -asz TcpExtListenOverflows"
         used = of(max(now.queued, was.queued), now.backlog, "queued")
-        once = blank("a connection without a place is counted once: as saturation")
+        once = blank("a lost connection is counted once: as saturation")
         yield Row(f"listen :{now.port}", "listen", at, command, used, over, once)
 
 
 def _knocks(at: str, counters: Counters, states: States) -> Row:
-    """SYNs that were answered and wait for the last word of the client.
+    """Return the row of SYNs that were answered and wait for the client's last ACK.
 
-    ListenDrops counts whatever a listener turned away; without those that found the accept queue
-    full (a row of their own), it is the SYNs. Only a part of them is in TCPReqQFullDrop: without
-    cookies the kernel keeps the last quarter of tcp_max_syn_backlog for peers that it knows. A
-    SYN that got a cookie is not lost.
+    ListenDrops counts everything that a listener dropped. Without those that found the accept queue
+    full (a row of their own), it counts SYNs. TCPReqQFullDrop has only a part of them: without
+    cookies the kernel keeps the last quarter of tcp_max_syn_backlog for peers that it knows. A SYN
+    that got a cookie is not lost.
     """
     used = blank(states.why) if isinstance(states, Unread) else blank("nothing listens here")
     if isinstance(states, Pair):
         both = [*states.before.listeners, *states.after.listeners]
         if full := max(both, key=_knocked, default=None):
-            used = of(full.knocking, full.backlog)
+            used = of(full.half_open, full.backlog)
 
     def cells(pair: Pair[dict[str, int]]) -> Cells:
         lost, over = _grew(pair, "TcpExtListenDrops"), _grew(pair, "TcpExtListenOverflows")
@@ -169,11 +169,11 @@ def _knocks(at: str, counters: Counters, states: States) -> Row:
 
 
 def _knocked(one: Listener) -> tuple[float, int]:
-    return one.knocking / max(one.backlog, 1), -one.backlog
+    return one.half_open / max(one.backlog, 1), -one.backlog
 
 
 def _ports(at: str, pair: States) -> Row:
-    """Local ports towards the destination that has the most connections."""
+    """Return the local ports towards the destination with the most connections."""
     fuller = _fuller(pair) if isinstance(pair, Pair) else None
     to = f" dst {fuller.peer}" if fuller and fuller.peer else ""
     command = f"sysctl net.ipv4.ip_local_port_range; ss -Htan{to} | wc -l"
@@ -181,7 +181,7 @@ def _ports(at: str, pair: States) -> Row:
 
     def cells(pair: Pair[Sockets]) -> Cells:
         most = _fuller(pair)
-        return of(most.taken, most.ports), blank("nobody waits for a port"), blank(unknown)
+        return of(most.taken, most.ports), blank("nothing waits for a port"), blank(unknown)
 
     return row(("local ports", "ports", at, command), pair, cells)
 
@@ -191,19 +191,19 @@ def _fuller(pair: Pair[Sockets]) -> Sockets:
 
 
 def _time_wait(at: str, counters: Counters, states: States) -> Row:
-    """Connections that are over and still known."""
+    """Return the connections in TIME_WAIT, which are closed but still known."""
 
     def cells(pair: Pair[Sockets]) -> Cells:
         now = pair.after.states.get("TIME-WAIT", 0)
         over = _growth(counters, "not kept", "TcpExtTCPTimeWaitOverflow")
-        return of(now, pair.after.max_time_wait), over, blank("there can be none")
+        return of(now, pair.after.max_time_wait), over, blank("TIME_WAIT has no errors")
 
     command = "ss -s; sysctl net.ipv4.tcp_max_tw_buckets"
     return row(("TIME_WAIT", "time-wait", at, command), states, cells)
 
 
 def _tracked(at: str, pair: Pair[conntrack.Table] | Unread) -> Row:
-    """The connection tracking table of the machine's namespace."""
+    """Return the connection tracking table of the machine's namespace."""
 
     def cells(pair: Pair[conntrack.Table]) -> Cells:
         before, after = pair.before, pair.after
@@ -217,19 +217,19 @@ def _tracked(at: str, pair: Pair[conntrack.Table] | Unread) -> Row:
 
 def _rules(out: str) -> list[iptables.Rule]:
     if not out.startswith("Chain "):
-        raise ValueError("not what iptables prints")
+        raise ValueError("not an output of iptables")
     return iptables.parse(out)
 
 
 def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
-    """Packets that rules of the packet filter have taken."""
+    """Return the packets that rules of the packet filter dropped."""
 
     def cells(pair: Pair[list[iptables.Rule]]) -> Cells:
         taken = [
             sum(rule.packets for rule in rules if rule.target in ("DROP", "REJECT"))
             for rules in (pair.before, pair.after)
         ]
-        # Rules that were deleted meanwhile take their packets with them.
+        # Rules that were deleted meanwhile take their counters with them.
         lost = count(max(0, taken[1] - taken[0]), "dropped")
         nothing = blank("rules have no capacity")
         return count(len(pair.after), "rules"), nothing, lost
@@ -238,7 +238,7 @@ def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
 
 
 def _files(at: str, pair: Pair[list[descriptors.Process]] | Unread) -> Row:
-    """Open files of the process that is nearest to its limit."""
+    """Return the open files of the process that is nearest to its limit."""
     name, pid = "", "self"
     if isinstance(pair, Pair):
         full = descriptors.fullest(pair.after)
@@ -246,7 +246,7 @@ def _files(at: str, pair: Pair[list[descriptors.Process]] | Unread) -> Row:
 
     def cells(pair: Pair[list[descriptors.Process]]) -> Cells:
         full = descriptors.fullest(pair.after)
-        nothing = blank("nobody waits for a file descriptor")
+        nothing = blank("nothing waits for a file descriptor")
         unknown = blank("the kernel does not count EMFILE; the program gets it")
         return of(full.open, full.limit), nothing, unknown
 

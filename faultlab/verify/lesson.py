@@ -1,0 +1,49 @@
+"""Lesson: the parts of a lesson that repeat lab.toml and the recorded walks, made from these."""
+
+import re
+from collections.abc import Iterator
+
+from faultlab.lab.model import Lab, Step
+from faultlab.run.contract import cheat
+from faultlab.verify import proof
+from faultlab.verify.walks import Walks
+
+_END = "<!-- end -->"
+_PART = r"<!-- {0} -->\n(?:(?:(?!<!-- )[\s\S])*<!-- end -->\n)?"
+
+
+def made(lab: Lab, kept: Walks) -> str:
+    """Return the lesson of a lab with the commands of its fix and its wrong turns made again."""
+    text = lab.lesson
+    for name, lines in (("fix", _fix(lab)), ("wrong turns", _wrong_turns(lab, kept))):
+        whole = "\n".join([f"<!-- {name} -->", *lines, f"{_END}\n"])
+        text = re.sub(_PART.format(name), whole.replace("\\", r"\\"), text)
+    return text
+
+
+def _fix(lab: Lab) -> Iterator[str]:
+    if not lab.fix:
+        return
+    yield "```"
+    for number, step in enumerate(lab.fix):
+        if step.stage and step.stage not in {before.stage for before in lab.fix[:number]}:
+            yield f"# fault {step.stage}"
+        yield typed(step)
+    yield "```"
+
+
+def _wrong_turns(lab: Lab, kept: Walks) -> Iterator[str]:
+    """Yield each cheat: why it is none, what is typed, and what the check then read."""
+    walks = proof.current(kept, lab)
+    for number, remedy in enumerate(lab.cheat, 1):
+        told = proof.told_by(walks, cheat(number), kept.limits.get(lab.id, []))
+        yield f"{number}. {remedy.why}" + (f" The check then reads {told}." if told else "")
+        yield "\n".join(["", "   ```", *(f"   {typed(step)}" for step in remedy.steps), "   ```"])
+
+
+def typed(step: Step) -> str:
+    """Return a step as an engineer types it, with `…` for the name of the stack."""
+    if step.run is not None:
+        return f"{step.at}# {step.run}"
+    verb = f"update {step.limit.flags}" if step.limit is not None else "restart"
+    return f"$ docker {verb} …-{step.at}"

@@ -1,0 +1,157 @@
+"""The page of one learner, in a real browser: from the catalogue to the lesson."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from faultlab.engine.local import LocalEngine
+from faultlab.lab import load as labs
+from faultlab.run import placement
+from tests.live.classes import opened, type_into
+from tests.live.commandline import finish, spawn
+from tests.live.stacks import engine_for
+
+pytestmark = pytest.mark.rotates(together=True, minutes=1.5)
+
+SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots
+HEAP = "sed -i 's/^HEAP=.*/HEAP=-Xmx256m/' /etc/tomcat10/setenv.sh"
+# What a learner types in the terminal of a machine, and the daemon that they restart.
+REPAIRS = {
+    "mtu": ("web", "ip link set dev eth0 mtu 1500", ""),
+    "iptables-drop": ("web", "iptables -F", ""),
+    "heap-oom": ("app", HEAP, "tomcat"),
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """Serve the page, with runs of its own; what it started is removed in the end."""
+    state = {"FAULTLAB_STATE": str(tmp_path)}
+    server = spawn("page", "--port", "0", "--json", env=state)
+    assert server.stdout is not None
+    said = ""
+    while not said.endswith("}\n"):
+        line = server.stdout.readline()
+        assert line, said
+        said += line
+    try:
+        yield json.loads(said)["url"]
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) == 0
+        for name in [*REPAIRS, "packet-loss"]:
+            assert finish(spawn("down", name, env=state))[0] == 0
+    assert LocalEngine().stacks() == []
+
+
+def start(page: Page, lab: str) -> None:
+    """Choose a lab in the catalogue, and wait until its ticket is there."""
+    catalogue = page.locator("#catalogue")
+    if catalogue.get_attribute("open") is None:
+        catalogue.locator("summary").click()
+    catalogue.get_by_role("button", name=f"Start {lab}", exact=True).click()
+    expect(page.locator("#turn")).to_contain_text(labs.load(lab).title, timeout=120_000)
+    expect(page.locator("#acts")).to_be_visible(timeout=120_000)
+    assert page.locator("#ticket").inner_text().strip()
+
+
+def hint(page: Page) -> str:
+    """Ask for a hint, and return it."""
+    before = page.locator("#hints li").count()
+    page.click("[data-act=hint]")
+    expect(page.locator("#hints li")).to_have_count(before + 1, timeout=20_000)
+    return page.locator("#hints li").last.inner_text()
+
+
+def check(page: Page, *words: str) -> None:
+    """Check, and wait until the page shows the result."""
+    before = page.evaluate("told.checks")
+    page.click("[data-act=check]")
+    page.wait_for_function(f"told.checks > {before} && !told.doing && !pressed", timeout=120_000)
+
+
+@pytest.mark.parametrize("lab", REPAIRS)
+def test_from_the_catalogue_to_the_lesson(
+    lab: str, url: str, browser: Browser, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    page = opened(browser, url, said)
+    shots = Path(os.environ.get(SHOTS, tmp_path))
+    expect(page.locator("#catalogue tr.next")).to_have_count(1)
+    page.screenshot(path=shots / f"page-{lab}-catalogue.png", full_page=True)
+    start(page, lab)
+    assert hint(page)
+    check(page)
+    expect(page.locator("#state")).to_have_text("open")
+    expect(page.locator("#findings tbody tr").first).to_be_visible()
+    machine, command, daemon = REPAIRS[lab]
+    type_into(page, machine, f"{command}; echo do''ne", r"^done$")
+    page.screenshot(path=shots / f"page-{lab}-work.png", full_page=True)
+    if daemon:
+        page.get_by_text("The host: restart a daemon").click()
+        page.select_option("#host [name=daemon]", daemon)
+        page.get_by_role("button", name="docker restart").click()
+        page.wait_for_function("!told.doing && !pressed", timeout=60_000)
+    check(page)
+    expect(page.locator("#state")).to_have_text("repaired")
+    expect(page.locator("#debrief")).to_contain_text(f"It was {lab}")
+    assert page.locator("#debrief details details, #debrief .lesson details").count() >= 2
+    page.locator("#catalogue summary").click()
+    row = page.locator("#catalogue tr", has=page.get_by_role("button", name=f"Remove {lab}"))
+    expect(row).to_contain_text("solved")
+    page.screenshot(path=shots / f"page-{lab}-lesson.png", full_page=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.screenshot(path=shots / f"page-{lab}-phone.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    row.get_by_role("button").click()
+    expect(page.locator("#state")).to_have_text("waits", timeout=60_000)
+    assert said == []
+
+
+def test_hints_of_a_lab_of_stages_follow_the_repairs(
+    url: str, browser: Browser, tmp_path: Path
+) -> None:
+    """Before any repair, after the first one, and after the second one."""
+    lab = labs.load("packet-loss")
+    engine_for(lab)
+    page = opened(browser, url, [])
+    shots = Path(os.environ.get(SHOTS, tmp_path))
+    start(page, lab.id)
+    seen = []
+    for stage in lab.stages:
+        seen.append(hint(page))
+        while len(seen) < 2 and lab.hint[page.evaluate("told.hints.length") - 1].stage is None:
+            seen = [hint(page)]
+        page.screenshot(path=shots / f"page-hint-{stage}.png", full_page=True)
+        for step in lab.fix_of(stage):
+            assert step.run is not None
+            placement.up(lab.id)[step.at].must(step.run)
+        check(page)
+    assert len(set(seen)) == len(lab.stages)
+    expect(page.locator("#state")).to_have_text("repaired")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_has_no_barriers(url: str, browser: Browser, scheme: Literal["light", "dark"]) -> None:
+    page = opened(browser, url, [])
+    page.emulate_media(color_scheme=scheme)
+    page.locator("#catalogue tr.next").wait_for()
+    found = Axe().run(page).response["violations"]
+    assert [(one["id"], one["nodes"][0]["target"]) for one in found] == []
+
+
+def test_another_port_that_is_taken(url: str) -> None:
+    """A second page of the same learner would be about the same stacks."""
+    code, said = finish(spawn("page", "--port", "0"))
+    assert code == 3
+    assert re.search("page is in use by `faultlab page`", said), said
