@@ -116,7 +116,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write which tests are to come, so that nobody takes a part of them for the whole."""
+    """Write which tests are to come, so that a part of them cannot pass for the whole."""
     _write(session)
 
 

@@ -1,4 +1,4 @@
-"""bandwidth: the way out of memcached's machine is shaped to 200 Mbit/s."""
+"""bandwidth: what leaves memcached's machine is shaped to 200 Mbit/s."""
 
 import time
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from faultlab.probes import cgroup, interface, memcaslap
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
 
-# Connections: the fewest and the most of the document of origin.
+# Connections: the fewest and the most of the source (docs/sources.md).
 CROWDS = (16, 768)
 STORED = r"set asked 0 60 5\r\nhello\r\nget asked\r\nquit\r\n"
 
@@ -21,8 +21,8 @@ STORED = r"set asked 0 60 5\r\nhello\r\nget asked\r\nquit\r\n"
 class Point:
     """The rate of so many connections, and how busy the link out of cache and memcached were.
 
-    Both are in percent of what the link, and all processors of cache, can do in the seconds of the
-    load. Packets in the queue at the end are sent too, so a full link can have sent a little more.
+    Both are in percent of what the link, and all CPUs of cache, can do in the seconds of the load.
+    Packets in the queue at the end are sent, too, so a full link can have sent a little more.
     """
 
     connections: int
@@ -33,19 +33,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Look:
-    """Crowds of more and more connections, half of whose operations are sets."""
+    """Loads of more and more connections. Half of their operations are sets."""
 
     sweep: list[Point]
     crowds: list[memcaslap.Load]
 
     @property
     def best(self) -> float:
-        """Operations a second, at whatever number of connections there were most."""
+        """Operations a second, at the number of connections with the most."""
         return max(point.operations_per_second for point in self.sweep)
 
     @property
     def failed_share(self) -> float:
-        """Share of the operations that fail where most do: whoever is served is served well."""
+        """Share of the operations that fail, in the load where most fail."""
         return max(load.failed_share for load in self.crowds)
 
     @property
@@ -61,7 +61,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The counters of link, processors and queue so far; `at`: seconds of the clock."""
+    """The counters of link, CPUs and queue so far; `at`: seconds of the clock."""
 
     at: float
     link: interface.Link
@@ -70,7 +70,7 @@ class Inspection:
 
 
 def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
-    """Let a crowd come for a second, and read before and after what link and CPU have done."""
+    """Make load for a second, and read the counters of link and CPU before and after."""
     cache, daemon = stack["cache"], stack["memcached"]
     seconds, config = stack.pace.seconds(1), stack["client"].must(f"cat {memcaslap.CONFIG}")
     link_before, cpu_before = interface.read(cache).link, cgroup.read(daemon).time
@@ -86,7 +86,7 @@ def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
 
 
 def look(stack: Stack) -> Look:
-    """Measure each crowd."""
+    """Measure each load."""
     found = [come(stack, connections) for connections in CROWDS]
     return Look([point for point, _ in found], [load for _, load in found])
 
@@ -98,12 +98,12 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def link_used(before: Inspection, after: Inspection) -> float:
-    """Return percent of the link's rate; half of a look goes by before its crowds have come."""
+    """Return percent of the link's rate; for half of a look there is no load yet."""
     return after.link.used_percent_since(before.link, after.at - before.at)
 
 
 def link_per_cpu(before: Inspection, after: Inspection) -> float:
-    """Return how many times as busy as the processors the link was."""
+    """Return how many times as busy as the CPUs the link was."""
     busy = after.cpu.busy_percent_since(before.cpu, after.at - before.at)
     return link_used(before, after) / max(busy, 0.01)
 
@@ -121,7 +121,7 @@ CHECK = Check(
         ),
         steady("gets, of all operations", "gets", at_least(45), "%").says(
             "Shop servers fetch as many objects as they store.",
-            "Shop servers hardly fetch what is stored.",
+            "Shop servers fetch hardly any of the stored objects.",
         ),
         steady("an object and its key", "bytes_an_operation", at_least(100), "bytes").says(
             "An object holds what a page needs.", "An object is too small for a page."
@@ -143,7 +143,7 @@ CHECK = Check(
 
 
 class TestBandwidth(Contract):
-    """The tests of every lab, and the plateau of the origin."""
+    """The tests of every lab, and the plateau of the source."""
 
     def test_more_connections_do_not_help(self, run: Measured) -> None:
         """From 16 to 768 connections operations hardly grow, the link is full, the CPU is idle."""

@@ -1,4 +1,4 @@
-"""busy: nothing is wrong, the stack is well used; nobody waits and nobody is turned away."""
+"""busy: nothing is wrong; the CPUs are busy, and no user waits longer or is turned away."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ MOST = 32
 
 @dataclass(frozen=True)
 class Look:
-    """The users of an evening, and what the processors of the host did meanwhile."""
+    """The users of an evening, and what the CPUs of the host did meanwhile."""
 
     load: wrk.Load
     before: host.Processors
@@ -23,14 +23,14 @@ class Look:
 
     @property
     def busy_percent(self) -> float:
-        """How much of their time the processors worked."""
+        """Share of the time in which the CPUs worked, in percent."""
         return self.after.busy_percent_since(self.before)
 
 
 def look(stack: Stack) -> Look:
-    """Six users a processor, who click without a pause, keep them all busy.
+    """Let six users for each CPU click without a pause, which keeps all CPUs busy.
 
-    Raises CannotRun where PHP-FPM's 24 workers are too few for that.
+    Raises CannotRun where the 24 workers of PHP-FPM are too few for that.
     """
     processors = int(stack["web"].must("nproc"))
     if processors > MOST:
@@ -46,7 +46,7 @@ CHECK = Check(
     inspect=inspect_nothing,
     symptom=(
         Measure("processors busy", "busy_percent", at_least(60), unit="%").says(
-            "The processors are well used.", "The processors have little to do."
+            "The CPUs work nearly all the time.", "The CPUs have little to do."
         ),
         share("requests that fail", "load.failed_share", good=0).says(
             "Every request succeeds.", "Some requests fail."

@@ -1,4 +1,4 @@
-"""conntrack: the kernel remembers two hundred connections, and drops the packets of the next."""
+"""conntrack: the kernel tracks two hundred connections and drops the packets of all others."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MAX = 200
 
 @dataclass(frozen=True)
 class Look:
-    """A thousand users of the start page, and the most connections that web remembered."""
+    """The visits of a thousand users, and the most connections that web tracked meanwhile."""
 
     visits: ab.Visits
     peak: int
@@ -25,17 +25,17 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The kernel's complaints, and the connections for which the client's table had no place."""
+    """The messages in the kernel's log, and the connection table of the client."""
 
     full: int
     client: conntrack.Table
 
 
 def look(stack: Stack) -> Look:
-    """A connection for each request: who is in already needs no new place.
+    """Open a new connection for each request: a connected user needs no new entry.
 
-    By address: a full table also drops the question for the name, which would end the load. By ab:
-    wrk waits two minutes for its very first connection before it begins.
+    It uses the address, because a full table also drops the DNS query for the name, and the load
+    would end. It uses ab, because wrk can wait two minutes for its first connection.
     """
     seconds = stack.pace.seconds(2)
     url = f"http://{stack['web'].must('hostname -i').strip()}/"
@@ -46,7 +46,7 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count the lines of the kernel's log, and the client's drops."""
+    """Count the lines of the kernel's log, and the drops of the client."""
     return Inspection(
         log.kernel_count(stack.shell("kernel"), conntrack.FULL), conntrack.read(stack.user())
     )
@@ -57,8 +57,8 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         rate("good visits", "visits.good_per_second", good=0.5, bad=0.2).says(
-            "About as many visitors get their page as before.",
-            "Far fewer visitors get their page than before.",
+            "About as many users get their page as before.",
+            "Far fewer users get their page than before.",
         ),
     ),
     evidence=(
@@ -68,7 +68,7 @@ CHECK = Check(
         grows(
             "packets are dropped for want of an entry",
             "client.drops",
-            at_least(1),  # ab's first visitor knocks three times before the others come
+            at_least(1),  # ab's first user sends three SYNs before the others start
             "packets",
         ).seen("client", "conntrack -S"),
     ),
@@ -77,9 +77,9 @@ CHECK = Check(
 
 
 class TestConntrack(Contract):
-    """The tests of every lab, and one of the table."""
+    """The tests that every lab has, and one for the table."""
 
     def test_the_table_is_full_and_never_fuller(self, run: Measured) -> None:
-        """While the limit is there the count stays within it; without, it goes far above."""
+        """With the fault the count stays within the limit; without it, the count goes far above."""
         assert run.reading(FAULTY).look.peak <= MAX
         assert run.reading(HEALTHY).look.peak > MAX

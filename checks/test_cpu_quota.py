@@ -1,4 +1,4 @@
-"""cpu-quota: Tomcat may use a tenth of a processor, and starts as slowly."""
+"""cpu-quota: Tomcat may use a tenth of a CPU, so it starts slowly."""
 
 from dataclasses import dataclass
 
@@ -14,38 +14,38 @@ LONGEST = 120
 
 @dataclass(frozen=True)
 class Look:
-    """A deployment, as a visitor meets it."""
+    """A deployment, as a user meets it."""
 
     start: startup.Start
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The processor time that the container used and was refused, since its start."""
+    """The CPU time that the container used and was refused, since its start."""
 
     tomcat: cgroup.Cgroup
 
 
 def look(stack: Stack) -> Look:
-    """Restart Tomcat, and knock until the shop is back."""
+    """Restart Tomcat, and send requests until the shop is back."""
     return Look(startup.measure(stack["tomcat"], stack.user(), "http://app:8080/", LONGEST))
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Read the cgroup: a restarted container has a new one, so it counts from its start."""
+    """Read the cgroup. A restarted container has a new one, so it counts from its start."""
     return Inspection(cgroup.read(stack["tomcat"]))
 
 
 CHECK = Check(
     look=look,
     inspect=inspect,
-    idle=lambda at: cgroup.read(at["tomcat"]).cpus < 0.5,  # the quota sets the pace, nothing else
+    idle=lambda at: cgroup.read(at["tomcat"]).cpus < 0.5,  # the quota alone sets the pace
     symptom=(
         delay("start of the shop", "start.seconds", good=4, bad=7).says(
-            "After a restart the shop is back soon.", "After a restart the shop is away for long."
+            "After a restart the shop is back soon.", "After a restart the shop is down for long."
         ),
         steady("the shop comes back", lambda now: int(now.start.served), exactly(1)).says(
-            "After a restart the shop does come back.", "After a restart the shop stays away."
+            "After a restart the shop does come back.", "After a restart the shop stays down."
         ),
     ),
     evidence=(

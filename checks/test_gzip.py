@@ -1,4 +1,4 @@
-"""gzip: nginx sends a page as it is over a link that has room for it only when compressed."""
+"""gzip: nginx sends a page uncompressed, and the link has room for compressed pages only."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,9 @@ TYPED = f"curl -so /dev/null -H 'Accept-Encoding: gzip' -w '%{{size_download}}' 
 
 @dataclass(frozen=True)
 class Look:
-    """Eighty guests, whose browsers take gzip and who read a second before their next page.
+    """Eighty users, whose browsers accept gzip and who read for a second before the next page.
 
-    `mbits`: what came to them in a second.
+    `mbits`: what arrived in a second.
     """
 
     guests: wrk.Load
@@ -26,14 +26,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """One page as it comes, and the queue in front of the link of web."""
+    """One page as it arrives, and the queue in front of the link of web."""
 
     page: curl.Page
     link: interface.Qdisc
 
 
 def look(stack: Stack) -> Look:
-    """Two seconds of guests."""
+    """Two seconds of users."""
     client, seconds = stack.user(), stack.pace.seconds(2)
     before = interface.read(client).rx_bytes
     load = wrk.load(client, PAGE, connections=80, seconds=seconds, timeout=10, script="readers")
@@ -52,14 +52,14 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         rate("pages", "guests.good_per_second", good=0.6, bad=0.3).says(
-            "About as many pages come as before.", "Far fewer pages come than before."
+            "About as many pages arrive as before.", "Far fewer pages arrive than before."
         ),
         delay("time for a page, median", "guests.p50", good=5, bad=20).says(
-            "A page comes about as quickly as before.", "A page takes far longer than before."
+            "A page arrives about as quickly as before.", "A page takes far longer than before."
         ),
-        # The line that is rented has 10, and what waits in front of it comes when the load is over.
+        # The rented link has 10 Mbit/s. What waits in its queue arrives after the end of the load.
         steady("sent over the line", "mbits", at_most(13), "Mbit/s").says(
-            "No more is sent than the line can carry.", "More is sent than the line can carry."
+            "No more is sent than the link can carry.", "More is sent than the link can carry."
         ),
     ),
     evidence=(

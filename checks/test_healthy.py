@@ -1,4 +1,4 @@
-"""healthy: nothing is wrong, and a little load proves it."""
+"""healthy: nothing is wrong, and a light load proves it."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Look:
 
 
 def look(stack: Stack) -> Look:
-    """Knock, fetch, then twenty users for a second."""
+    """Send SYNs, fetch a page, then let twenty users click for a second."""
     client = stack.user()
     return Look(
         hping3.syn(client, "web", count=40, gap=0.01),
@@ -34,7 +34,7 @@ CHECK = Check(
     inspect=inspect_nothing,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=5).says(
-            "Nearly every knock is answered at once.", "Many knocks are not answered at once."
+            "Nearly every connection opens at once.", "Many connections do not open at once."
         ),
         Measure("page: curl's exit code", "page.exit_code", at_most(0)).says(
             "The page comes.", "The page does not come."

@@ -1,4 +1,4 @@
-"""heap-oom: Java may take 8 GB in a container that has 512 MB, and the kernel ends it."""
+"""heap-oom: Java may take 8 GB in a container that has 512 MB, and the kernel kills it."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends
 from faultlab.probes import cgroup, container, curl, jvm
 
-VISITS = 200  # of 4 MB each: more than the container has, and no more than Java may keep
+VISITS = 200  # of 4 MB each: more than the container has, and less than Java may keep
 BASKET = "http://app:8080/basket.jsp?kb={n}"
 MEMORY = 512 << 20  # of the container
-# Of 256 pages of memory that are compared one is the same, and all are with the basket itself.
+# Two baskets agree in one of 256 pages by chance; a basket agrees with itself in all of them.
 OTHERS = (
     "curl -sm 10 'http://app:8080/basket.jsp?kb=400&others=100' | grep -oE 'and [0-9]+ articles' |"
     " awk '{ exit $2 < 10 }'"
@@ -23,7 +23,7 @@ KILLED = 128 + 9
 
 @dataclass(frozen=True)
 class Look:
-    """Customers, one after the other, and how the shop was after them."""
+    """Users, one after the other, and the state of the shop after them."""
 
     served: int
     tomcat: State
@@ -31,7 +31,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The memory that Java may take and that its container may take, while it runs."""
+    """The largest heap of Java and the memory limit of its container, while it runs."""
 
     tomcat: State
     jvm: jvm.Jvm | None
@@ -44,9 +44,9 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the customers come, until they are through or a minute is over.
+    """Let the users come, until all have come or a minute is over.
 
-    In a larger container their baskets are larger, up to twice: it has to be filled.
+    In a larger container they fill baskets of twice the size, so that it fills up, too.
     """
     limit = cgroup.read(stack["tomcat"]).limit
     page = BASKET.format(n=4096 if limit and limit <= MEMORY else 8192)
@@ -56,7 +56,7 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Ask Docker, the cgroup and Java; of a container that has ended only Docker knows."""
+    """Ask Docker, the cgroup and Java. Only Docker knows about a container that has ended."""
     tomcat = stack["tomcat"]
     state = tomcat.state
     if not state.running:
@@ -69,10 +69,10 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         Measure("customers served, of 200", "served", exactly(VISITS), at_most(150)).says(
-            "Every customer is served.", "The shop stops before every customer is served."
+            "Every user is served.", "The shop stops before every user is served."
         ),
         Measure("exit code of tomcat", "tomcat.exit_code", exactly(0), exactly(KILLED)).says(
-            "The shop's program keeps running.", "The shop's program has ended."
+            "The program of the shop keeps running.", "The program of the shop has ended."
         ),
     ),
     evidence=(

@@ -1,4 +1,4 @@
-"""iptables-drop: web drops three packets of ten on the way in, and three of ten on the way out."""
+"""iptables-drop: web drops three of ten packets on the way in, and three of ten on the way out."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from faultlab.probes import hping3, iptables
 
 @dataclass(frozen=True)
 class Look:
-    """First tries to connect, as the client meets them."""
+    """The first SYN of many connections, as a user meets them."""
 
     syn: hping3.Handshakes
 
@@ -25,7 +25,7 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Eighty SYNs: with 51% lost, fewer than 20 lost are less likely than one in a million."""
+    """Send 80 SYNs: with a loss of 51%, less than one run in a million loses fewer than 20."""
     return Look(hping3.syn(stack.user(), "web", count=80, gap=0.025))
 
 
@@ -35,7 +35,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def dropped(chain: str) -> Evidence[Inspection]:
-    """A DROP rule of the chain has taken packets while the symptom was measured."""
+    """Return the evidence that a DROP rule of the chain counts packets during the measurement."""
     name = f"DROP rules in {chain} take packets"
     packets = grows(name, lambda now: iptables.dropped(now.rules, chain), at_least(5), "packets")
     return packets.seen("web", f"iptables -nvL {chain}")
@@ -46,10 +46,10 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=5, bad=25).says(
-            "Nearly every knock is answered at once.", "Many knocks are not answered at once."
+            "Nearly every connection opens at once.", "Many connections do not open at once."
         ),
         Measure("answers to a SYN, p95", "syn.rtt_p95", at_most(500), at_least(900), "ms").says(
-            "Hardly any answer to a knock is late.", "Some answers to a knock are very late."
+            "Hardly any connection opens late.", "Some connections open very late."
         ),
     ),
     evidence=(dropped("INPUT"), dropped("OUTPUT")),

@@ -1,4 +1,4 @@
-"""latent: the sysctl is far too small, and no socket has it: the queues are as long as before."""
+"""latent: the sysctl is far too small, but no socket uses it: queues are as long as before."""
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
@@ -8,7 +8,7 @@ from faultlab.probes import ab
 
 
 def look(stack: Stack) -> ab.Look:
-    """Two seconds of the visitors who meet a short accept queue at once."""
+    """Let 400 users at a time visit the page for two seconds: a short accept queue would show."""
     seconds = stack.pace.seconds(2)
     return ab.Look(ab.visits(stack.user(), "http://web/", visitors=400, seconds=seconds))
 
@@ -22,12 +22,12 @@ CHECK = Check(
             "The slowest visits take far longer than before.",
         ),
         share("visits over half a second", "visits.slow_share", good=0.05).says(
-            "Hardly anybody waits half a second or longer.",
-            "Some visitors wait half a second or longer.",
+            "Hardly any user waits half a second or longer.",
+            "Some users wait half a second or longer.",
         ),
         rate("good visits", "visits.good_per_second", good=0.5).says(
-            "About as many visitors get their page as before.",
-            "Far fewer visitors get their page than before.",
+            "About as many users get the page as before.",
+            "Far fewer users get the page than before.",
         ),
     ),
     asks=(page("http://web/"),),

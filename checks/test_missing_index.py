@@ -1,4 +1,4 @@
-"""missing-index: no index on orders, so each booking reads all 52,219 of them."""
+"""missing-index: orders has no index on the restaurant, so each booking reads all of them."""
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import booking
@@ -14,17 +14,17 @@ FROM_ORDERS = "FROM `orders`"  # as performance_schema writes it
 
 
 def look(stack: Stack) -> wrk.Booked:
-    """Eight partners book tables for a second."""
+    """Let eight partners book tables for a second."""
     return wrk.booked(stack.user(), connections=8, seconds=stack.pace.seconds(1))
 
 
 def inspect(stack: Stack) -> mysql.Asked:
-    """Read the statements, and the plan to look for the tables that are taken."""
+    """Read the statement summary, and the plan of the query for the tables that are taken."""
     return mysql.asked(stack["db"], TAKEN)
 
 
 def examined(before: mysql.Asked, after: mysql.Asked) -> float:
-    """Rows that one look into the orders reads."""
+    """Return the rows that one query of the orders reads."""
     return mysql.examined(before.statements, after.statements, FROM_ORDERS)
 
 
@@ -34,8 +34,8 @@ CHECK = Check(
     symptom=(
         kept(),
         rate("bookings", "load.good_per_second", good=0.7, bad=0.5).says(
-            "Partners get about as many bookings through as before.",
-            "Partners get fewer bookings through than before.",
+            "Partners make about as many bookings as before.",
+            "Partners make fewer bookings than before.",
         ),
         delay("median time of a booking", "load.p50", good=1.5, bad=2.1).says(
             "A booking takes about as long as before.", "A booking takes longer than before."

@@ -1,4 +1,4 @@
-"""mtu: a SYN fits through an MTU of 100, a request does not."""
+"""mtu: a SYN fits through an MTU of 100, and a request does not."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, grows, steady
 from faultlab.probes import capture, curl, hping3, interface
 
-NO_ANSWER = 65_535  # no SYN-ACK, so no announcement: the largest value
+NO_ANSWER = 65_535  # without a SYN-ACK nothing is announced: the largest value
 
 
 @dataclass(frozen=True)
 class Look:
-    """The port and the page, as the client meets them."""
+    """The port and the page, as a user meets them."""
 
     syn: hping3.Handshakes
     page: curl.Page
@@ -29,12 +29,12 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Knock five times, then ask for the page."""
+    """Send five SYNs, then request the page."""
     return Look(hping3.syn(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Read the counters of web's interface, and one SYN-ACK."""
+    """Read the counters of the interface of web, and one SYN-ACK."""
     return Inspection(interface.read(stack["web"]), capture.announced_mss(stack.user(), "web"))
 
 
@@ -43,7 +43,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         steady("SYNs without an answer", "syn.unanswered", at_most(0)).says(
-            "Every knock at the port is answered.", "Some knocks at the port get no answer."
+            "Every connection to the port opens.", "Some connections to the port do not open."
         ),
         Measure("page: curl's exit code", "page.exit_code", exactly(0), exactly(28)).says(
             "The request for the page succeeds.", "The request for the page fails."

@@ -1,4 +1,4 @@
-"""netem-loss: three of ten packets that web sends are lost behind its back."""
+"""netem-loss: three of ten packets that web sends are lost in its own qdisc."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -16,7 +16,7 @@ from faultlab.run.readings import FAULTY, Measured
 
 @dataclass(frozen=True)
 class Look:
-    """First tries to connect, and visits to the page."""
+    """The first SYN of many connections, and visits to the page."""
 
     syn: hping3.Handshakes
     visits: ab.Visits
@@ -24,17 +24,17 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The counters of web's queueing discipline and of its interface."""
+    """The counters of the queueing discipline and of the interface of web."""
 
     qdisc: interface.Qdisc
     eth0: interface.Interface
 
 
 def look(stack: Stack) -> Look:
-    """A hundred and sixty SYNs: with 30% lost, fewer than 24 lost are a one in 50,000.
+    """Send 160 SYNs: with a loss of 30%, one run in 50,000 loses fewer than 24. Then a few visits.
 
-    Few visits: each leaves a port in TIME_WAIT on web, where a SYN of hping3 from the same port is
-    no new connection. After 15,000 of them one SYN in twelve was not answered, without any loss.
+    Each visit leaves a connection in TIME_WAIT on web. A SYN of hping3 from the same port is then
+    no new connection. After 15,000 visits one SYN in twelve got no response, without any loss.
     """
     return Look(
         hping3.syn(stack.user(), "web", count=160, gap=0.0125),
@@ -49,7 +49,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def lost_in_the_qdisc(before: Inspection, after: Inspection) -> int:
-    """Packets that the qdisc dropped, unless its queue was full or the interface dropped some."""
+    """Return the drops of the qdisc; 0 if its queue was full or the interface dropped some."""
     full = after.qdisc.overlimits != before.qdisc.overlimits  # grows where a link is full
     dropped = after.eth0.tx_dropped != before.eth0.tx_dropped
     return 0 if full or dropped else after.qdisc.dropped - before.qdisc.dropped
@@ -60,7 +60,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=4, bad=15).says(
-            "Nearly every knock is answered at once.", "Many knocks are not answered at once."
+            "Nearly every connection opens at once.", "Many connections do not open at once."
         ),
         delay("slowest 1% of visits, mean", "visits.slowest_percent", good=3, bad=10).says(
             "Even the slowest visits are about as quick as before.",
@@ -80,16 +80,16 @@ CHECK = Check(
 
 
 def interval(packets: int, share: float, confidence: float) -> tuple[float, float]:
-    """Where the lost share of so many packets lies, when each is lost with probability `share`."""
+    """Return the limits of the lost share, when each packet is lost with probability `share`."""
     half = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(share * (1 - share) / packets)
     return share - half, share + half
 
 
 class TestNetemLoss(Contract):
-    """The tests of every lab, and one of the share that is lost."""
+    """The tests of every lab, and one for the share that is lost."""
 
     def test_the_loss_is_what_was_asked_for(self, run: Measured) -> None:
-        """30% of at least 300 packets, within what chance allows once in ten thousand runs."""
+        """The loss is 30% of 300 packets or more; chance alone fails one run in 10,000."""
         before, after = run.reading(FAULTY).before, run.reading(FAULTY).after
         assert before and after
         lost = after.qdisc.dropped - before.qdisc.dropped

@@ -1,7 +1,8 @@
 """packet-loss: a lossy qdisc, two lossy rules and a tiny MTU, one on top of the other.
 
-Each fault has a number of its own, which the other two do not move: what pings lose is lost below
-TCP; what port 80 loses on top of that asks for the port; what still never comes is too large.
+Each fault has a number of its own, which the other two do not change. Pings are lost below TCP.
+Port 80 loses more than ping does, because two rules look at the port. Pages never come, because
+they are too large.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ PAGES = 12
 
 @dataclass(frozen=True)
 class Look:
-    """Pings, knocks at the port, and visits to the page at once."""
+    """Pings, SYNs to the port, and visits to the page."""
 
     echoes: ping.Echoes
     syn: hping3.Handshakes
@@ -26,14 +27,14 @@ class Look:
 
     @property
     def knocks_against_pings(self) -> float:
-        """Share of prompt answers at port 80 by the share of answered pings; 1: no worse."""
+        """Share of SYNs with a prompt response, by the share of pings with a reply; 1: no worse."""
         answered = 1 - self.echoes.loss
         return (1 - self.syn.first_try_loss) / answered if answered else 0.0
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """Qdisc, packet filter and interface of web."""
+    """The qdisc, the packet filter and the interface of web."""
 
     qdisc: interface.Qdisc
     rules: list[iptables.Rule]
@@ -41,10 +42,10 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Four hundred of each: the limits below are four standard deviations away or more.
+    """Send 400 pings and 400 SYNs: the limits below are at least four standard deviations away.
 
-    With both losses a page comes within 6 s two times in three: that none of twelve does is a one
-    in 300,000.
+    With both random losses a page comes within 6 s in two of three tries. That all of twelve tries
+    fail has a chance of one in 300,000.
     """
     client = stack.user()
     return Look(
@@ -61,7 +62,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def dropped(rules: list[iptables.Rule]) -> int:
-    """Packets that DROP rules have taken."""
+    """Return how many packets the DROP rules have counted."""
     return iptables.dropped(rules, "INPUT") + iptables.dropped(rules, "OUTPUT")
 
 
@@ -70,7 +71,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("pings lost", "echoes.loss", good=3, bad=15, stage=1).says(
-            "Nearly every ping is answered.", "Many pings get no answer."
+            "Nearly every ping gets a reply.", "Many pings get no reply."
         ),
         Measure(
             "prompt answers at port 80, against pings",
@@ -79,8 +80,8 @@ CHECK = Check(
             at_most(0.68),
             stage=2,
         ).says(
-            "Port 80 answers a knock about as often as a ping is answered.",
-            "Port 80 answers a knock less often than a ping is answered.",
+            "A connection to port 80 opens about as often as a ping gets a reply.",
+            "A connection to port 80 opens less often than a ping gets a reply.",
         ),
         Measure(f"pages of {PAGES} that come", "pages", at_least(1), at_most(0), stage=3).says(
             "A page comes.", "No page comes."

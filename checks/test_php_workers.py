@@ -15,16 +15,16 @@ FULL = "reached pm.max_children"
 
 @dataclass(frozen=True)
 class Inspection:
-    """PHP-FPM's complaints about its pool, and the pool's status."""
+    """How often PHP-FPM has logged that its pool is full, and the status of the pool."""
 
     complaints: int
     status: fpm.Status
 
 
 def look(stack: Stack) -> wrk.Look:
-    """Two hundred guests ask for a table, each for one second at most.
+    """Let 200 users ask for a table for four seconds; each waits for one second at most.
 
-    Four seconds of it, for the pool complains late.
+    A shorter load could end before PHP-FPM logs that its pool is full.
     """
     return wrk.Look(wrk.load(stack.user(), PAGE, connections=200, seconds=4, timeout=1))
 
@@ -38,14 +38,14 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        # With half of the workers everybody is still served within the second.
+        # With half of the workers every user is still served within a second.
         rate("answered requests", "load.good_per_second", good=0.5, bad=0.33).says(
-            "About as many guests get an answer as before.",
-            "Far fewer guests get an answer than before.",
+            "About as many users get the page as before.",
+            "Far fewer users get the page than before.",
         ),
         share("guests who wait over a second", "load.failed_share", good=2, bad=15).says(
-            "Hardly any guest waits longer than a second.",
-            "Many guests wait longer than a second.",
+            "Hardly any user waits longer than a second.",
+            "Many users wait longer than a second.",
         ),
     ),
     evidence=(

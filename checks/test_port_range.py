@@ -14,20 +14,20 @@ COMPLAINT = "(99: Cannot assign requested address)"
 
 @dataclass(frozen=True)
 class Inspection:
-    """The complaints of nginx that no port was free."""
+    """How often nginx has logged that no local port was free."""
 
     no_address: int
 
 
 def look(stack: Stack) -> wrk.Look:
-    """A thousand users of a page that PHP makes, for a second, over kept-alive connections."""
+    """Let 1000 users ask for a page of PHP for a second, over connections that are kept open."""
     users, seconds = stack.pace.connections(1000), stack.pace.seconds(1)
     page = "http://web/index.php"
     return wrk.Look(wrk.load(stack.user(), page, connections=users, seconds=seconds))
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count the log lines."""
+    """Count these lines of the log."""
     return Inspection(log.count(stack["web"], log.NGINX_ERROR, COMPLAINT))
 
 

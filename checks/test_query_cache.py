@@ -1,4 +1,4 @@
-"""query-cache: the database works out the same answers again for each visitor."""
+"""query-cache: the database computes the same results again for each user."""
 
 from dataclasses import dataclass
 
@@ -17,26 +17,26 @@ WRITTEN = ("Com_insert", "Com_update", "Com_delete")
 
 @dataclass(frozen=True)
 class Look:
-    """Eight visitors, and the processor time that they cost the database, in seconds."""
+    """The load of eight users, and the CPU time that it cost the database, in seconds."""
 
     load: wrk.Load
     cpu: float
 
     @property
     def cpu_a_page(self) -> float:
-        """Milliseconds of a processor."""
+        """Return the CPU time of the database for a page, in milliseconds."""
         return 1000 * self.cpu / max(1, self.load.requests)
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The counters of the database: queries, answers that it remembered, and changes."""
+    """The counters of the database: queries, results from its query cache, and changes."""
 
     counters: dict[str, int]
 
 
 def look(stack: Stack) -> Look:
-    """A second of pages, after some that Java compiles the page with."""
+    """Let users open pages for a second, after a warm-up in which Java compiles the page."""
     client, seconds = stack.user(), stack.pace.seconds(1)
     ab.warm(client, PAGE, visitors=8, requests=200, seconds=1)
     before = cgroup.read(stack["mysql"]).cpu
@@ -50,20 +50,21 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def worked_out(before: Inspection, after: Inspection) -> float:
-    """SELECTs that were worked out for each change of a table, where no answer was remembered."""
+    """Return the SELECTs for each change of a table; 0 where a result came from the cache."""
     more = {name: count - before.counters[name] for name, count in after.counters.items()}
     written = sum(more[name] for name in WRITTEN)
     return 0 if more[HITS] else more[ASKED] / max(1, written)
 
 
-MANY = at_least(20)  # an order of the booking service asks five times
+MANY = at_least(20)  # an order of the booking service needs fewer than ten SELECTs
 
 CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
         rate("pages", "load.good_per_second", good=0.6, bad=0.4).says(
-            "About as many pages come as before.", "Far fewer pages come than before."
+            "The shop serves about as many pages as before.",
+            "The shop serves far fewer pages than before.",
         ),
         delay(
             "processor time of the database for a page", "cpu_a_page", good=2, bad=4, unit="ms"

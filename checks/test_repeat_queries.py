@@ -1,4 +1,4 @@
-"""repeat-queries: the page asks for token, restaurant and settings again for each table."""
+"""repeat-queries: the page looks up token, restaurant and settings again for each table."""
 
 from dataclasses import dataclass
 
@@ -14,29 +14,29 @@ ASKED, BOOKED = "Com_select", "Com_insert"
 
 @dataclass(frozen=True)
 class Inspection:
-    """The counters of the database: queries, and orders that were kept."""
+    """The counters of the database: queries, and orders that were stored."""
 
     counters: dict[str, int]
 
 
 def look(stack: Stack) -> wrk.Booked:
-    """Eight partners book tables for a second, two times, of which the better one counts."""
+    """Let eight partners book tables for a second, twice; the better result counts."""
     return wrk.booked(stack.user(), connections=8, seconds=stack.pace.seconds(1))
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Read the counters of the statements."""
+    """Read the counters of SELECTs and INSERTs."""
     return Inspection(mysql.counters(stack["db"], [ASKED, BOOKED]))
 
 
 def selects_a_booking(before: Inspection, after: Inspection) -> float:
-    """Queries for each order that was kept; the few that are refused ask, too."""
+    """Return the SELECTs for each order that was stored; refused orders send a few SELECTs, too."""
     asked, booked = (after.counters[name] - before.counters[name] for name in (ASKED, BOOKED))
     return asked / booked if booked else 0.0
 
 
-# On a host whose processors are slow for a while (the same for all phases) the service makes 655 to
-# 700 bookings a second and 246 to 278 with the fault, else 1,000 and 300: 0.28 to 0.4 of them.
+# On a host with slow CPUs (in all phases alike) the service makes 655 to 700 bookings a second, and
+# 246 to 278 with the fault. Otherwise it makes 1,000 and 300. The ratio is 0.28 to 0.4.
 
 CHECK = Check(
     look=look,
@@ -44,8 +44,8 @@ CHECK = Check(
     symptom=(
         kept(),
         rate("bookings", "load.good_per_second", good=0.6, bad=0.45).says(
-            "Partners get about as many bookings through as before.",
-            "Partners get fewer bookings through than before.",
+            "Partners make about as many bookings as before.",
+            "Partners make fewer bookings than before.",
         ),
         delay("median time of a booking", "load.p50", good=1.7, bad=2.2).says(
             "A booking takes about as long as before.", "A booking takes longer than before."

@@ -1,4 +1,4 @@
-"""scale-out: of two machines with a tenth of a CPU each, one does all the work."""
+"""scale-out: two machines have 0.1 CPU each, and one of them does all the work."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ from faultlab.probes import cgroup, wrk
 
 @dataclass(frozen=True)
 class Inspection:
-    """The processor time that PHP has used on web and on web-2."""
+    """The CPU time that PHP has used on web and on web-2."""
 
     web: cgroup.Cgroup
     web_2: cgroup.Cgroup
 
 
 def look(stack: Stack) -> wrk.Booked:
-    """A partner that books tables, eight orders at a time: they keep both machines full anywhere.
+    """A partner that books tables, eight orders at a time: enough to use up both quotas anywhere.
 
-    A worker that its quota stops in the middle of an order holds locks, and everybody waits for it:
-    seconds side by side differ, and the better one counts.
+    A worker that is throttled in the middle of an order holds locks, and all others wait for it.
+    So one second differs from the next, and the better one counts.
     """
     return wrk.booked(stack.user(), connections=8, seconds=stack.pace.seconds(1))
 
@@ -33,7 +33,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def on_web(before: Inspection, after: Inspection) -> float:
-    """The part of PHP's processor time that it spent on web, in percent."""
+    """The share of PHP's CPU time that it spent on web, in percent."""
     web, web_2 = after.web.cpu - before.web.cpu, after.web_2.cpu - before.web_2.cpu
     return 100 * web / (web + web_2) if web + web_2 else 0.0
 

@@ -1,4 +1,4 @@
-"""slow-join: the price of the day is joined without an index on the part."""
+"""slow-join: a join looks up the price of the day without an index on the part."""
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
@@ -19,9 +19,9 @@ PRICES = "`price_history`"
 
 
 def look(stack: Stack) -> wrk.Look:
-    """Customers look at what they have bought, after some that Java compiles the page with.
+    """Let customers look at what they have bought, after a warm-up in which Java compiles the page.
 
-    Each is another one: a page that is remembered for whoever looks again serves nobody here.
+    Each request is for another customer, so remembering the pages of earlier ones does not help.
     """
     client, seconds = stack.user(), stack.pace.seconds(1)
     ab.warm(client, f"'{ACCOUNT}7'", visitors=4, requests=100, seconds=1)
@@ -30,12 +30,12 @@ def look(stack: Stack) -> wrk.Look:
 
 
 def inspect(stack: Stack) -> mysql.Asked:
-    """Read the statements, and the plan to look for the prices."""
+    """Read the statement summary, and the plan of the query that looks up the prices."""
     return mysql.asked(stack["db"], BOUGHT)
 
 
 def examined(before: mysql.Asked, after: mysql.Asked) -> float:
-    """Rows read for one page."""
+    """Return the rows that are read for one page."""
     return mysql.examined(before.statements, after.statements, PRICES)
 
 
@@ -44,7 +44,8 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         rate("pages", "load.good_per_second", good=0.3, bad=0.1).says(
-            "About as many pages come as before.", "Far fewer pages come than before."
+            "The shop serves about as many pages as before.",
+            "The shop serves far fewer pages than before.",
         ),
         delay("median time of a page", "load.p50", good=4, bad=10).says(
             "A page comes about as quickly as before.", "A page takes far longer than before."

@@ -1,4 +1,4 @@
-"""slow-log: it keeps what takes 10 s, and so names a query that does no harm."""
+"""slow-log: the log keeps what takes 10 s or more, and misses the statements that cost most."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from faultlab.probes import ab, log, mysql, slowlog, wrk
 
 POPULAR = "http://app:8080/popular.jsp?month={n}"
 PAGE = "http://app:8080/popular.jsp?month=5"
-# A partner fetches its orders, one by one: it works between them, and holds nobody up.
+# A partner fetches its orders one by one, and works on each of them. It delays no other query.
 EXPORT = "SELECT id, guest_name, SLEEP(0.011) FROM booking.orders WHERE token_id = 7 LIMIT 1000"
 SECONDS = 11
-# A job that looks once at each table, of this database and of the other: many forms, little work.
+# A job that reads each table of both databases once: many forms of queries, and little work.
 TABLES = [
     f"booking.{name}" for name in ("restaurants", "tables", "settings", "tokens", "orders")
 ] + [
@@ -26,7 +26,7 @@ JOB = " ".join(f"SELECT COUNT(*) FROM {t}; SELECT * FROM {t} LIMIT 1;" for t in 
 
 @dataclass(frozen=True)
 class Look:
-    """The load, what the log names, and what performance_schema counted, over the same seconds."""
+    """The load, the queries that the log names, and the statements that ran in the same seconds."""
 
     load: wrk.Load
     logged: list[slowlog.Logged]
@@ -34,31 +34,31 @@ class Look:
 
     @property
     def forms(self) -> int:
-        """How many forms of queries the log names."""
+        """Return how many forms of queries the log names."""
         return len(self.logged)
 
     @property
     def named_share(self) -> float:
-        """Percent of the database's time of the two statements that the log puts first."""
+        """Return the share of the database's time of the log's first two statements, in percent."""
         named = {entry.statement(self.ran) for entry in self.logged[:2]}
         return 100 * sum(s.seconds for s in named if s) / sum(s.seconds for s in self.ran)
 
     @property
     def right(self) -> int:
-        """1 when the log puts one of the two statements first that took most of the time."""
+        """Return 1 when the log's first statement is one of the two that took most of the time."""
         return int(bool(self.logged) and self.logged[0].statement(self.ran) in self.ran[:2])
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """How long the log is, and how many statements there were."""
+    """The number of entries in the log, and of statements that the server ran."""
 
     entries: int
     counters: dict[str, int]
 
 
 def look(stack: Stack) -> Look:
-    """Eleven seconds of visitors, beside them the export and the job; then sum the log up."""
+    """Let users open the page for eleven seconds, beside the export and the job; sum the log up."""
     client, db = stack.user(), stack["db"]
     ab.warm(client, f"'{PAGE}'", visitors=12, requests=200, seconds=1)
     start, before = slowlog.mark(db), mysql.statements(db)
@@ -74,7 +74,7 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count both."""
+    """Count the entries and the statements."""
     return Inspection(
         entries=log.count(stack["db"], slowlog.FILE, slowlog.ENTRY),
         counters=mysql.counters(stack["db"], ["Questions"]),
@@ -82,7 +82,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def unseen(before: Inspection, after: Inspection) -> float:
-    """Statements for each one that the log has kept; 0 when it keeps none."""
+    """Return the statements for each one that the log has kept; 0 when it keeps none."""
     kept = after.entries - before.entries
     ran = after.counters["Questions"] - before.counters["Questions"]
     return ran / kept if kept > 0 else 0.0
@@ -99,14 +99,14 @@ CHECK = Check(
             at_most(35),
             "%",
         ).says(
-            "The two queries that are named first take most of the database's time.",
-            "The two queries that are named first take little of the database's time.",
+            "The two queries that the report names first take most of the database's time.",
+            "The two queries that the report names first take little of the database's time.",
         ),
         Measure(
             "the log puts one of the two that cost most first", "right", exactly(1), exactly(0)
         ).says(
-            "The query that is named first is one of the two that cost most.",
-            "The query that is named first is none of the two that cost most.",
+            "The query that the report names first is one of the two that cost most.",
+            "The query that the report names first is neither of the two that cost most.",
         ),
     ),
     evidence=(

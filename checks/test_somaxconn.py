@@ -1,4 +1,4 @@
-"""somaxconn: the accept queue of nginx holds ten connections, and the rest has to knock again."""
+"""somaxconn: the accept queue of nginx holds ten connections, and the kernel drops the others."""
 
 from dataclasses import dataclass
 
@@ -14,24 +14,24 @@ OVERFLOWS = "TcpExtListenOverflows"
 
 @dataclass(frozen=True)
 class Inspection:
-    """The accept queues of web."""
+    """The accept queues of web, and the counter of their overflows."""
 
     listeners: list[sockets.Listener]
     counters: dict[str, int]
 
 
 def look(stack: Stack) -> ab.Look:
-    """Two seconds of four hundred visitors at a time, each with a connection of its own."""
+    """Let 400 users at a time visit the page for two seconds, each over a new connection."""
     seconds = stack.pace.seconds(2)
     return ab.Look(ab.visits(stack.user(), "http://web/", visitors=400, seconds=seconds))
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Read the limits of the queues, and how often one overflowed."""
+    """Read the limits of the queues, and how often one has overflowed."""
     return Inspection(sockets.read(stack["web"]).listeners, nstat.read(stack["web"], [OVERFLOWS]))
 
 
-AS_EVER = at_least_times(0.25)  # the throughput hides the fault
+AS_EVER = at_least_times(0.25)  # the fault hardly changes the throughput
 
 CHECK = Check(
     look=look,
@@ -42,12 +42,12 @@ CHECK = Check(
             "The slowest visits take far longer than before.",
         ),
         share("visits over half a second", "visits.slow_share", good=0.05, bad=0.2).says(
-            "Hardly anybody waits half a second or longer.",
-            "Some visitors wait half a second or longer.",
+            "Hardly any user waits half a second or longer.",
+            "Some users wait half a second or longer.",
         ),
         steady("good visits", "visits.good_per_second", AS_EVER, "/s").says(
-            "About as many visitors get their page as before.",
-            "Far fewer visitors get their page than before.",
+            "About as many users get the page as before.",
+            "Far fewer users get the page than before.",
         ),
     ),
     evidence=(

@@ -1,4 +1,4 @@
-"""swap: two Tomcats may take more memory than the host has, and it swaps under load."""
+"""swap: two Tomcats may take more memory than the host has, so it swaps under load."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from faultlab.probes import ab, host, wrk
 PORTS = (8080, 8081)
 BASKET = "basket.jsp?kb={n}"
 PAGE = "basket.jsp?kb=1024"
-WARM = 1000  # baskets, until Java has compiled what is used and has been through its heap
-WARM_SECONDS = 30  # at most: a host that swaps does not get so far
+WARM = 1000  # baskets, until Java has compiled its code and used all of its heap once
+WARM_SECONDS = 30  # at most: a host that swaps does not fill them all
 SECONDS = 8
-SWAPPING = 15_000  # pages a look: up to 3,000 of others come back after the fix
+SWAPPING = 15_000  # pages a look: after the fix, up to 3,000 pages of other programs come back
 TIMEOUT = 10
 
 
 @dataclass(frozen=True)
 class Look:
-    """The customers of both shops, at the same time."""
+    """The users of both shops, at the same time."""
 
     shops: list[wrk.Load]
 
     @property
     def good_per_second(self) -> float:
-        """Baskets a second of the slower shop: the other one gets the processors that wait."""
+        """Baskets a second of the slower shop: the other one gets the CPU time that it leaves."""
         return min(shop.good_per_second for shop in self.shops)
 
     @property
     def median(self) -> float:
-        """The median of the slower shop, in seconds; the time-out where nobody was served.
+        """The median of the slower shop, in seconds; the time-out where no user was served.
 
-        Not the p99: without a fault that is a garbage collection, 0.2 to 0.4 s, with it 1.1 to 3.4.
+        Not the p99, which is a garbage collection: 0.2 to 0.4 s healthy, 1.1 to 3.4 s faulty.
         """
         return max(shop.p50 if shop.requests else TIMEOUT for shop in self.shops)
 
@@ -48,7 +48,7 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let customers come, and time those who come when the shops are warm."""
+    """Let users come, and time those who come when the shops are warm."""
 
     def warm(port: int) -> None:
         url = f"'http://app:{port}/{PAGE}'"
@@ -77,8 +77,8 @@ CHECK = Check(
             "At least one shop fills far fewer baskets than before.",
         ),
         delay("median wait in the slower shop", "median", good=2.5, bad=5).says(
-            "Customers of both shops wait about as long as before.",
-            "Customers of at least one shop wait far longer than before.",
+            "Users of both shops wait about as long as before.",
+            "Users of at least one shop wait far longer than before.",
         ),
     ),
     evidence=(

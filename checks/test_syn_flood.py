@@ -1,7 +1,7 @@
-"""syn-flood: a crowd knocks and never comes in, and web keeps a seat for each until none is left.
+"""syn-flood: a crowd sends SYNs and never an ACK, until web has no backlog slot left.
 
-The crowd comes in every phase and at every `faultlab check`: it is part of the look, as the load of
-other labs is. A flood in the background would end some day, and the lab would be well by itself.
+The crowd comes in every phase and at every `faultlab check`. It is part of the look, as the load of
+other labs is. A flood in the background would end some day, and the lab would be healthy by itself.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, Measured
 
 PAGES = 12
-SEATS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is for peers that are proven
+SEATS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is for peers that web knows
 DROPS = "TcpExtListenDrops"
 OVERFLOWS = "TcpExtListenOverflows"
 REPEATS = "TcpExtTCPSynRetrans"
@@ -26,9 +26,9 @@ GOODBYES = "TcpExtEmbryonicRsts"
 
 @dataclass(frozen=True)
 class Look:
-    """Visitors while the crowd knocks, what the crowd sent, and the connections left half open.
+    """The pages that users got while the crowd was there, what it sent, and half-open connections.
 
-    `goodbyes`: of the crowd's kernel, which does not send any.
+    `goodbyes`: RSTs from the kernel of `crowd`, which drops its own.
     """
 
     pages: int
@@ -39,14 +39,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The kernel's counters of both sides."""
+    """The counters of the kernel on both sides."""
 
     web: dict[str, int]
     client: dict[str, int]
 
 
 def look(stack: Stack) -> Look:
-    """Let the crowd come for five seconds, and twelve visitors in the middle of it."""
+    """Let the crowd come for five seconds, and twelve users ask for the page meanwhile."""
     seconds, web = stack.pace.seconds(5), stack["web"]
     before = nstat.read(web, [GOODBYES])[GOODBYES]
     with ThreadPoolExecutor() as pool:
@@ -59,32 +59,32 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count what web dropped, and how often a user's kernel had to knock again."""
+    """Count the SYNs that web dropped, and those that the kernel of client sent again."""
     return Inspection(
         nstat.read(stack["web"], [DROPS, OVERFLOWS]), nstat.read(stack.user(), [REPEATS])
     )
 
 
 def turned_away(counters: dict[str, int]) -> int:
-    """SYNs dropped although the accept queue had room (else both counters count them)."""
+    """Return the SYNs dropped while the accept queue had room (else both counters grow)."""
     return counters[DROPS] - counters[OVERFLOWS]
 
 
-AS_EVER = at_least_times(0.3)  # the crowd comes all the same
+AS_EVER = at_least_times(0.3)  # the crowd comes in every phase
 
 CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
         Measure(f"pages of {PAGES} that come", "pages", at_least(8), at_most(4)).says(
-            "Most visitors get their page while the crowd is there.",
-            "Few visitors get their page while the crowd is there, or none.",
+            "Most users get their page while the crowd is there.",
+            "Few users or none get their page while the crowd is there.",
         ),
         steady("knocks of the crowd", "crowd.sent", AS_EVER).says(
-            "The crowd knocks about as often as before.", "The crowd knocks far less than before."
+            "The crowd is about as large as before.", "The crowd is far smaller than before."
         ),
         steady("goodbyes of the crowd", "goodbyes", at_most(50)).says(
-            "The crowd is as it was.", "The crowd is another one than before."
+            "The crowd behaves as before.", "The crowd behaves differently than before."
         ),
     ),
     evidence=(
@@ -97,15 +97,15 @@ CHECK = Check(
     ),
     asks=(
         page("http://web/", seconds=10),
-        page("http://web/", times=2, seconds=10, at="crowd"),  # for whom the campaign was made
+        page("http://web/", times=2, seconds=10, at="crowd"),  # the campaign was made for its users
     ),
 )
 
 
 class TestSynFlood(Contract):
-    """The tests of every lab, and one of the flood."""
+    """The tests that every lab has, and one for the flood."""
 
     def test_the_crowd_holds_its_seats_also_when_it_is_fixed(self, run: Measured) -> None:
-        """The fix works against the flood: it is still there, and the seats are still taken."""
+        """The fix works while the flood is still there and still holds the slots."""
         assert run.reading(FAULTY).look.half_open >= SEATS
         assert run.reading(FIXED).look.half_open >= SEATS

@@ -1,4 +1,4 @@
-"""temp-tables: each report keeps its rows in a table on disk, for want of room in memory."""
+"""temp-tables: each report keeps its rows in a table on disk, as too little memory is allowed."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ASKED = "Com_select"
 
 MYSQL = "mysql --binary-mode -hdb -ushop -pshop -BN warehouse"
 REPORT = "/tmp/report.sql"  # in the user's container, copied from client
-# Nothing was entered twice, so for one session some parcels are: a temporary table hides the other.
+# No parcel was entered twice. So a session hides lineitem behind a temporary table where some were.
 TWICE = """CREATE TEMPORARY TABLE booking.entered AS
 SELECT * FROM warehouse.lineitem WHERE l_orderkey BETWEEN 100 AND 200;
 CREATE TEMPORARY TABLE warehouse.lineitem AS SELECT * FROM booking.entered
@@ -28,10 +28,10 @@ NAMED = [(190, 1, 3), *((order, 1, 2) for order in range(150, 169))]
 
 @dataclass(frozen=True)
 class Look:
-    """Four clerks who ask for their report, and what the database's processor time went into.
+    """The load of four clerks who run their report, and what the database's CPU time went into.
 
-    `writes`: the part of the samples that are in the kernel's write to a file, in percent; `right`:
-    1 when the report names what was entered more than once.
+    `writes`: the share of the samples that are in the kernel's write to a file, in percent.
+    `right`: 1 when the report lists what was entered more than once.
     """
 
     load: mysqlslap.Load
@@ -47,7 +47,7 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """As many as nearly a second is filled with, after some that fetch the rows into memory."""
+    """Run reports for nearly a second, after a few that read the rows into memory."""
     text = stack["client"].must("cat /srv/report.sql")
     stack.user().must(f"printf %s {shlex.quote(text)} >{REPORT}")
     reports(stack, 8)
@@ -60,7 +60,7 @@ def look(stack: Stack) -> Look:
 
 
 def reports(stack: Stack, queries: int) -> mysqlslap.Load:
-    """Let four clerks ask for so many."""
+    """Let four clerks run so many reports."""
     return mysqlslap.load(
         stack.user(),
         host="db",
@@ -78,27 +78,28 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def on_disk(before: Inspection, after: Inspection) -> float:
-    """Tables on disk for each query."""
+    """Return the temporary tables on disk for each query."""
     more = {name: count - before.counters[name] for name, count in after.counters.items()}
     return more[CREATED] / more[ASKED] if more[ASKED] else 0.0
 
 
-MANY = at_least(25)  # system calls cost more on some processors: 43 to 53% were seen
+MANY = at_least(25)  # system calls cost more on some CPUs: 43 to 53% were seen
 
 CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
         rate("reports", "load.per_second", good=0.65, bad=0.4).says(
-            "About as many reports are made as before.", "Far fewer reports are made than before."
+            "The clerks get about as many reports as before.",
+            "The clerks get far fewer reports than before.",
         ),
         Measure("file writes, of the database's samples", "writes", at_most(5), MANY, "%").says(
-            "The database spends hardly any work on writing to files.",
-            "The database spends a large part of its work on writing to files.",
+            "The database spends hardly any of its time on writing to files.",
+            "The database spends a large part of its time on writing to files.",
         ),
         steady("reports that name what was entered twice", "right", exactly(1)).says(
-            "The report names what was entered more than once.",
-            "The report does not name what was entered more than once.",
+            "The report lists what was entered more than once.",
+            "The report does not list what was entered more than once.",
         ),
     ),
     evidence=(

@@ -1,8 +1,10 @@
 """throughput: five faults, each of which hides the next.
 
-A full table keeps everybody out; then five PHP workers serve two dozen guests; then a queue of ten
-lets visitors knock again; then 51 ports are too few for a crowd; then closed connections keep all
-ports for a minute.
+1. A full connection table drops the packets of new users.
+2. Five PHP workers serve two dozen guests.
+3. A queue of ten overflows, and users send their SYN again.
+4. 51 ports are too few for a crowd.
+5. Closed connections hold all ports for a minute.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -25,17 +27,17 @@ GUESTS = 24  # as many as the healthy pool has workers
 PATIENCE = 60  # seconds that a guest waits
 CROWD = 200
 VISITS = 3000
-NOBODY = wrk.Load(1.0, 0, 0, 0, 0, 0.0, 0.0, 0.0)  # got in
+NOBODY = wrk.Load(1.0, 0, 0, 0, 0, 0.0, 0.0, 0.0)  # when no user of the crowd got in
 _SETTLED = f"""timeout 70 bash -c '
 while (($({sockets.TIME_WAIT.format(9000)}) > 10)); do sleep 1; done'"""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Visitors of the start page; guests who ask for a table; a crowd; a load that goes on.
+    """Visits to the start page; guests who ask for a table; a crowd; a load that goes on.
 
-    `peak`: the most connections that web remembered meanwhile; `forbidden`: ports that it may
-    choose and that its firewall does not let it use.
+    `peak`: the most connections that web tracked meanwhile; `forbidden`: ports that connect() can
+    choose and the firewall does not allow.
     """
 
     visits: ab.Visits
@@ -48,7 +50,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The complaints of the kernel and of PHP-FPM, and counters, queues and ports of web."""
+    """What the kernel and PHP-FPM logged, and the counters, queues and ports of web."""
 
     full: int
     workers: int
@@ -59,12 +61,12 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """By ab and by address, as in conntrack: a connection for each request, and no name to ask for.
+    """Use ab and the address, as in conntrack: a connection for each request, and no DNS query.
 
-    It begins when the ports of the look before are free again. A guest's page waits for 3 s, so
-    that rounds of the pool tell more than a knock that is repeated after a second. The visitors are
-    counted, and the load keeps its connections: web keeps 8,192 closed ones at most
-    (tcp_max_tw_buckets), and with those of too many visitors it would keep none to PHP-FPM.
+    It begins when the ports of the look before are free again. The page of a guest waits for 3 s,
+    so that rounds of the pool weigh more than a SYN that is sent again after a second. The number
+    of visits is limited, and the load keeps its connections. For web keeps at most 8,192 closed
+    ones (tcp_max_tw_buckets). After too many visits it would keep none of those to PHP-FPM.
     """
     client, web = stack.user(), stack["web"]
     web.run(_SETTLED, timeout=90)
@@ -77,7 +79,7 @@ def look(stack: Stack) -> Look:
     guests = ab.visits(client, asked, visitors=GUESTS, seconds=PATIENCE, most=GUESTS)
     page = f"{url}/index.php"
     crowd = ab.visits(client, page, visitors=50, seconds=stack.pace.seconds(5), most=CROWD)
-    if not crowd.requests:  # wrk would wait for its first connection, for two minutes
+    if not crowd.requests:  # wrk would wait up to two minutes for its first connection
         return Look(visits, peak.result(), guests, crowd, NOBODY, forbidden(web))
     wrk.load(client, page, connections=200, seconds=stack.pace.seconds(6))
     load = wrk.load(client, page, connections=200, seconds=stack.pace.seconds(2))
@@ -85,7 +87,7 @@ def look(stack: Stack) -> Look:
 
 
 def forbidden(web: Machine) -> int:
-    """Count the local ports of web outside of those that the ticket names."""
+    """Count the local ports of web outside of the range that the ticket names."""
     low, high = map(int, web.must("cat /proc/sys/net/ipv4/ip_local_port_range").split())
     return max(0, min(high + 1, 20_000) - low) + max(0, high - max(low - 1, 24_095))
 
@@ -105,7 +107,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def lost(before: Inspection, after: Inspection) -> float:
-    """Ports in TIME_WAIT in percent of all, as long as none of them is used again."""
+    """Return the percentage of ports in TIME-WAIT, or 0 when one of them was used again."""
     reused = after.counters[REUSED] - before.counters[REUSED]
     return 0 if reused else 100 * after.waiting / after.ports
 
@@ -115,7 +117,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         Measure(
-            f"visits answered, of {VISITS}",  # a rate would be that of the last to knock again
+            f"visits answered, of {VISITS}",  # a rate would depend on the last repeated SYN
             lambda now: now.visits.requests - now.visits.failed,
             at_least_times(0.6),
             at_most_times(0.2),
@@ -131,13 +133,13 @@ CHECK = Check(
             bad=3.5,
             stage=2,
         ).says(
-            "All guests who come at once are served about as soon as before.",
+            "All guests who come at once are served about as fast as before.",
             "The last of the guests who come at once is served far later than before.",
         ),
         delay(
             "slowest 1% of visits, mean", "visits.slowest_percent", good=3.5, bad=5, stage=3
         ).says(
-            "Even the slowest visits are about as quick as before.",
+            "Even the slowest visits are about as fast as before.",
             "The slowest visits take far longer than before.",
         ),
         share(
@@ -146,9 +148,7 @@ CHECK = Check(
             good=1,
             bad=30,
             stage=4,
-        ).says(
-            "Hardly any visit of a crowd fails.", "A large part of the visits of a crowd fails."
-        ),
+        ).says("Almost no visit of a crowd fails.", "A large part of the visits of a crowd fails."),
         rate(
             "good requests after seconds of load",
             "load.good_per_second",
@@ -156,12 +156,12 @@ CHECK = Check(
             bad=0.1,
             stage=5,
         ).says(
-            "After seconds of load about as many pages come as before.",
-            "After seconds of load far fewer pages come than before.",
+            "After seconds of load about as many pages arrive as before.",
+            "After seconds of load far fewer pages arrive than before.",
         ),
         steady("ports that the firewall forbids", "forbidden", exactly(0)).says(
-            "Web calls out from the ports that it may use.",
-            "Web calls out from ports that it may not use.",
+            "Web connects only from ports that its firewall allows.",
+            "Web connects from ports that its firewall does not allow.",
         ),
     ),
     evidence=(
@@ -195,9 +195,9 @@ CHECK = Check(
 
 
 class TestThroughput(Contract):
-    """The tests of every lab, stage by stage, and one of the table."""
+    """The tests that every lab has, stage by stage, and one for the table."""
 
     def test_the_table_is_full_and_never_fuller(self, run: Measured) -> None:
-        """While the limit is there the count stays within it; without, it goes far above."""
+        """With the fault the count stays within the limit; without it, the count goes far above."""
         assert run.reading(FAULTY).look.peak <= MAX
         assert run.reading(HEALTHY).look.peak > MAX

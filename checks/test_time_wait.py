@@ -16,15 +16,15 @@ REUSED = "TcpExtTWRecycled"
 
 @dataclass(frozen=True)
 class Inspection:
-    """The ports of web that are kept by closed connections to PHP-FPM, of all that there are."""
+    """The ports of web: how many are in TIME-WAIT towards PHP-FPM, and how many there are."""
 
     waiting: int
     ports: int
-    reused: int  # ports of closed connections that connect() took all the same, since boot
+    reused: int  # ports in TIME-WAIT that connect() used again, since boot
 
 
 def look(stack: Stack) -> wrk.Look:
-    """Two seconds of two hundred users, after as many as it takes to use up the ports."""
+    """Measure two seconds of two hundred users, after a load that uses up the ports."""
     client, users = stack.user(), stack.pace.connections(200)
     usual = sockets.read(stack["web"]).ports / 28_232  # twice the ports last twice as long
     wrk.load(client, PAGE, connections=users, seconds=stack.pace.seconds(6) * ceil(usual))
@@ -32,14 +32,14 @@ def look(stack: Stack) -> wrk.Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count them."""
+    """Count the ports, and how often one was used again."""
     web = stack["web"]
     reused = nstat.read(web, [REUSED])[REUSED]
     return Inspection(sockets.time_wait(web, 9000), sockets.read(web).ports, reused)
 
 
 def lost(before: Inspection, after: Inspection) -> float:
-    """Ports in TIME_WAIT in percent of all, as long as none of them is used again."""
+    """Return the percentage of ports in TIME-WAIT, or 0 when one of them was used again."""
     return 100 * after.waiting / after.ports if after.reused == before.reused else 0
 
 
@@ -48,14 +48,14 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         rate("good requests", "load.good_per_second", good=0.5, bad=0.2).says(
-            "About as many pages come as before.", "Far fewer pages come than before."
+            "About as many pages arrive as before.", "Far fewer pages arrive than before."
         ),
         delay("median latency", "load.p50", good=2.5, bad=5).says(
-            "A page comes about as quickly as before.", "A page takes far longer than before."
+            "A page takes about as long as before.", "A page takes far longer than before."
         ),
     ),
     evidence=(
-        # connect() tries every second port first, and begins to search after.
+        # connect() first tries every second port, and gets slow when all of these are taken.
         Evidence("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%").seen(
             "web", "ss -Htan state time-wait dport = :9000 | wc -l"
         ),

@@ -1,4 +1,4 @@
-"""tls-resumption: nginx remembers no TLS session, so each visit is a full handshake."""
+"""tls-resumption: nginx keeps no TLS session, so each connection needs a full handshake."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ from faultlab.probes import cgroup, tls
 
 @dataclass(frozen=True)
 class Look:
-    """Visitors who come back with a new connection for each page.
+    """Users who come back with a new connection for each page.
 
-    `older`: visitors with TLS 1.2; `newer`: with TLS 1.3, for whom nginx used so many seconds of
-    processor time (`cpu`).
+    `older`: users with TLS 1.2; `newer`: users with TLS 1.3. `cpu`: the seconds of CPU time that
+    nginx used for the newer ones.
     """
 
     older: tls.Visits
@@ -24,24 +24,24 @@ class Look:
 
     @property
     def gave_up(self) -> int:
-        """Return how many visitors of both could not connect."""
+        """Return how many users of both kinds could not connect."""
         return self.older.gave_up + self.newer.gave_up
 
     @property
     def milliseconds(self) -> float:
-        """The processor time that a visit of today's browsers costs nginx, in milliseconds."""
+        """The CPU time that a visit with TLS 1.3 costs nginx, in milliseconds."""
         return 1000 * self.cpu / self.newer.visits if self.newer.visits else 1000.0
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """How many of five reconnects found their session again."""
+    """How many of five reconnects resumed their session."""
 
     reused: int
 
 
 def look(stack: Stack) -> Look:
-    """A round of visitors with TLS 1.2, then some with TLS 1.3."""
+    """Users with TLS 1.2, then users with TLS 1.3."""
 
     def visits(version: tls.Version, seconds: int) -> tls.Visits:
         seconds = stack.pace.seconds(seconds)
@@ -73,11 +73,11 @@ CHECK = Check(
             "A visit with a newer browser costs the server several times as much work as before.",
         ),
         steady("visitors who give up", "gave_up", exactly(0)).says(
-            "No visitor gives up.", "Some visitors give up."
+            "No user gives up.", "Some users give up."
         ),
     ),
     evidence=(
-        ends(  # not before: workers from before a reload still answer then
+        ends(  # not before: workers from before a reload still respond then
             "sessions reused in five reconnects", "reused", exactly(0)
         ).seen("client", "openssl s_client -connect web:443 -tls1_2 -reconnect"),
     ),

@@ -1,6 +1,6 @@
-"""ID: one line that says what is wrong and how it shows.
+"""ID: one line that says what is wrong and how users notice it.
 
-Copy to checks/test_<id>.py (a `-` in the id is a `_` in the file's name).
+Copy to checks/test_<id>.py. A `-` in the id is a `_` in the name of the file.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from faultlab.probes import curl, hping3, iptables
 
 @dataclass(frozen=True)
 class Look:
-    """What a user meets. Taken in every phase, and by `faultlab check`."""
+    """What a user meets: measured in every phase, and by `faultlab check`."""
 
     syn: hping3.Handshakes
     page: curl.Page
@@ -23,13 +23,13 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What an engineer can read: counters, logs, queues. Taken before and after each Look."""
+    """What an engineer can read (counters, logs, queues), before and after each Look."""
 
     rules: list[iptables.Rule]
 
 
 def look(stack: Stack) -> Look:
-    """Look as a user would: knock, fetch a page, put on load. Never judge here."""
+    """Measure as a user would: connect, fetch a page, make load. Never judge here."""
     return Look(hping3.syn(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
@@ -39,7 +39,7 @@ def inspect(stack: Stack) -> Inspection:
 
 
 def rejected(now: Inspection) -> int:
-    """Packets that REJECT rules have taken."""
+    """Return how many packets the REJECT rules have counted."""
     return sum(rule.packets for rule in now.rules if rule.target == "REJECT")
 
 
@@ -47,23 +47,23 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        # name, value of a Look, limit without the fault, limit with it, unit;
-        # then a sentence for the learner while the first limit holds, and one while it does not.
+        # name, value in a Look, limit without the fault, limit with it, unit; then a sentence for
+        # the learner while the first limit holds, and one while it does not: plain, no cause.
         Measure("page: curl's exit code", "page.exit_code", exactly(0), exactly(7)).says(
             "The request for the page succeeds.", "The request for the page fails."
         ),
         Measure("page: size", "page.bytes", at_least(100), at_most(0), "bytes").says(
             "The page arrives whole.", "The page does not arrive."
         ),
-        # a share, in percent: at most 5 without the fault, at least 90 with it
+        # a share in percent: at most 5 without the fault, at least 90 with it
         share("SYNs that fail", "syn.first_try_loss", good=5, bad=90).says(
-            "Nearly every knock is answered.", "Hardly any knock is answered."
+            "Nearly every connection opens.", "Hardly any connection opens."
         ),
     ),
     evidence=(
-        # name, value of an Inspection that grows with the fault, by how much; then where to see it
+        # name, value in an Inspection that grows with the fault, by how much; then what shows it
         grows("REJECT rules take packets", rejected, at_least(1)).seen("web", "iptables -nvL"),
     ),
-    # the page must come as it did while all was healthy, so that no error page passes for it
+    # the page must be the one of the healthy phase, so that an error page does not count as one
     asks=(page("http://web/"),),
 )

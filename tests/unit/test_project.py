@@ -24,7 +24,10 @@ from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run
 from tests.unit.test_house import RIDDLES
 
-HEADINGS = ["Symptom", "Diagnose", "Cause", "Fix", "Caveats"]
+HEADINGS = [
+    *("Symptom", "Diagnose", "Cause", "Fix", "Wrong turns", "On your servers", "Caveats"),
+    "Questions",
+]
 # Words of commands that say nothing about the fault when a user reports it.
 HARMLESS = {
     *("set", "dev", "add", "del", "root", "link", "eth0", "tcp", "net", "core", "ipv4", "sed"),
@@ -139,6 +142,7 @@ def test_a_lesson_has_its_headings_and_a_table(lab_id: str) -> None:
     lesson = labs.load(lab_id).lesson
     found = re.findall(r"^#+ (.*)$", lesson, re.MULTILINE)
     assert [heading for heading in found if heading in HEADINGS] == HEADINGS
+    assert lesson.count("<details><summary>Answer</summary>") >= 2, "no answers to fold"
     table = lesson[: lesson.index("Symptom")]
     assert table.count("|") > 4, "the table of versions, memory, minutes and source comes first"
 
