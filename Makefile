@@ -1,4 +1,4 @@
-# Every recipe is one call of the command line; `make` alone prints this help.
+# Each recipe is one call of the command line; `make` alone prints this help.
 FAULTLAB := .venv/bin/faultlab
 LABS     := $(notdir $(patsubst %/lab.toml,%,$(wildcard labs/[!_]*/lab.toml)))
 AT       ?= client
@@ -10,7 +10,7 @@ CLASS    ?= class.toml
 .DEFAULT_GOAL := help
 .PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
 
-help: ## this help
+help: ## print this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
 	@echo
 	@grep -hE '^[a-zA-Z%-]+:.*## ' Makefile | sed -E 's/^([^:]+):.*## /\1\t/' | \
@@ -20,42 +20,42 @@ help: ## this help
 	@echo '  A failed recipe prints "Error 1" (the system said no), 2 (bad input)'
 	@echo '  or 3 (unknown, cannot run here); make itself then ends with 2.'
 
-setup: ready ## install, start, build what is missing; BUNDLE=FILE: offline
+setup: ready ## install and start what is missing (offline: BUNDLE=FILE)
 	@$(FAULTLAB) images
 ready:
 	@setup/setup.sh
 
-lab-%: ready ## start a lab: fault proven, ticket printed
+lab-%: ready ## start a lab, prove its fault, print its ticket
 	@$(FAULTLAB) start $*
-shell-%: ready ## log in to a machine of it (AT=web; default client)
+shell-%: ready ## log in to a machine of the lab (AT=web; default client)
 	@$(FAULTLAB) shell $* $(AT)
-use-%: ready ## utilisation, saturation, errors, read now (AT=web: only it)
+use-%: ready ## show utilisation, saturation, errors (AT=web: only there)
 	@$(FAULTLAB) use $* $(if $(filter command environment,$(origin AT)),$(AT))
-watch-%: ready ## the numbers that matter for it, live (a strong hint)
+watch-%: ready ## show the numbers that matter, live (a strong hint)
 	@$(FAULTLAB) watch $*
-next: ready ## which lab to take now
+next: ready ## recommend the lab to take now
 	@$(FAULTLAB) next
-progress: ready ## what you have solved so far
+progress: ready ## show what you have solved so far
 	@$(FAULTLAB) progress
-mystery: ready ## a lab that does not say which it is (SEED=7 TIER=web LEVEL=3)
+mystery: ready ## start an unnamed lab (SEED=7 TIER=web LEVEL=3)
 	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL))
-hint-%: ready ## the next hint
+hint-%: ready ## show the next hint
 	@$(FAULTLAB) hint $*
-check-%: ready ## is it fixed? measures it now
+check-%: ready ## measure if it is fixed
 	@$(FAULTLAB) check $*
-fix-%: ready ## apply the documented fix (STAGE=2: only that one)
+fix-%: ready ## apply the documented fix (STAGE=2: only fault 2)
 	@$(FAULTLAB) fix $* $(STAGE)
-flame-%: ready ## where its processor time goes: a flame graph
+flame-%: ready ## draw a flame graph of its CPU time
 	@$(FAULTLAB) flame $*
-debrief-%: ready ## the lesson
+debrief-%: ready ## show the lesson
 	@$(FAULTLAB) debrief $*
-reset-%: ready ## back to the injected state
+reset-%: ready ## go back to the injected state
 	@$(FAULTLAB) reset $*
-down-%: ready ## remove it
+down-%: ready ## remove the lab
 	@$(FAULTLAB) down $*
-verify-%: ready ## the whole contract of one lab (REPEAT=3)
+verify-%: ready ## run the whole contract of a lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
-verify: ready ## each lab that runs here: fix, a cheat, what is next (JOBS=2)
+verify: ready ## run a part of the contract of all labs (JOBS=2)
 	@$(FAULTLAB) verify --all --quick --engine $(ENGINE) --jobs $(JOBS) --repeat $(REPEAT)
 
 page class: export FAULTLAB_WEB = 1
@@ -64,24 +64,24 @@ page: ready ## work on labs in your browser (PORT=8420)
 class: ready ## open a workshop and serve its pages (CLASS=class.toml)
 	@$(FAULTLAB) class start $(CLASS)
 
-score: ready ## examine diagnostic tools (TOOLS="tshark mtr"; all without)
+score: ready ## examine diagnostic tools (TOOLS="tshark mtr"; default all)
 	@$(FAULTLAB) score $(or $(TOOLS),--all) --repeat $(REPEAT)
-matrix: ready ## look for the evidence of every lab in every other one
+matrix: ready ## check that evidence shows in its own lab only
 	@$(FAULTLAB) matrix --all
-origins: ready ## measured figures beside those of the documents
+origins: ready ## compare measured figures with those of the sources
 	@$(FAULTLAB) origins
 docs: ready ## write the generated parts of the documents
 	@$(FAULTLAB) docs
-reliability: ready ## how often each lab passes (FILES=runs/campaign.json)
+reliability: ready ## show how often labs pass (FILES=runs/campaign.json)
 	@$(FAULTLAB) reliability $(FILES)
 
-list: ready ## the catalogue
+list: ready ## list all labs
 	@$(FAULTLAB) list
-doctor: ready ## what runs on this machine, by trying
+doctor: ready ## try what this machine can run
 	@$(FAULTLAB) doctor
-status: ready ## what of ours is up
+status: ready ## list what faultlab has running
 	@$(FAULTLAB) status
-clean: ready ## remove everything of ours
+clean: ready ## remove everything that faultlab has created
 	@$(FAULTLAB) sweep
 vm: ready ## build and boot the lab VM
 	@$(FAULTLAB) vm up
@@ -91,18 +91,19 @@ vm-down: ready ## remove the lab VM
 	@$(FAULTLAB) vm down
 
 lint unit: export FAULTLAB_TESTS = 1
-lint: ready ## ruff, mypy, shellcheck
+lint: ready ## run ruff, mypy, shellcheck
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+	@.venv/bin/python -m tests.words
 	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
-unit: ready ## unit tests, without Docker
+unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
 test: export FAULTLAB_QUICK = 1
 test: export FAULTLAB_TESTS = 1
-test: ready ## all tests, each lab walked; what is slow takes turns
+test: ready ## run all tests and labs; slow parts take turns
 	@tests/run.sh
 test-all: export FAULTLAB_TESTS = 1
-test-all: ready ## the same with nothing left out (hours without KVM)
+test-all: ready ## run all tests in full (hours without KVM)
 	@tests/run.sh
 security: export FAULTLAB_TESTS = 1
-security: ready ## the attacks, tried again; writes docs/security.md
+security: ready ## try the attacks again and write docs/security.md
 	@.venv/bin/python -m tests.attacks

@@ -1,3 +1,3 @@
-"""faultlab: one documented failure in a real stack, proven by measurement, and its fix as well."""
+"""faultlab: one documented failure in a real stack, and its fix, both proven by measurement."""
 
 __version__ = "0.1.0"

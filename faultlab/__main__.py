@@ -1,4 +1,4 @@
-"""`python -m faultlab` is the same as `faultlab`."""
+"""Let `python -m faultlab` do the same as `faultlab`."""
 
 from faultlab.cli.main import entry
 

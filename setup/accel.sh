@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Purpose: say how a VM can be run on this machine, by trying: boot a kernel with
-#          KVM and wait for it to come up. That /dev/kvm exists, or opens, proves
-#          nothing: there are machines where a guest then simply hangs.
+# Purpose: find out how a VM can run on this machine: boot a kernel with KVM and
+#          wait until it is up. That /dev/kvm exists or can be opened proves
+#          nothing, because on some machines a guest then hangs.
 # Usage:   setup/accel.sh [KERNEL]      any Linux kernel, default .vm/vmlinuz
-#          FAULTLAB_ACCEL_SECONDS=5     how long the guest may take
+#          FAULTLAB_ACCEL_SECONDS=5     how long the guest can take
 #          Prints "kvm" or "tcg", and the reason on standard error.
-# Exit:    0 found out, 2 wrong usage, 3 cannot be found out here
+# Exit:    0 found out, 2 wrong usage, 3 cannot find out here
 set -euo pipefail
 kernel=${1:-.vm/vmlinuz}
 seconds=${FAULTLAB_ACCEL_SECONDS:-5}
@@ -16,7 +16,7 @@ answer() { echo "$1"; echo "accel: $1: $2" >&2; exit 0; }
 command -v qemu-system-x86_64 >/dev/null || { echo "accel: no qemu here; next: setup/libvirt.sh" >&2; exit 3; }
 [ -e /dev/kvm ] || answer tcg "this machine has no /dev/kvm"
 if ! [ -r /dev/kvm ] || ! [ -w /dev/kvm ]; then
-    answer tcg "$(id -un) may not open /dev/kvm; next: add yourself to the group kvm"
+    answer tcg "$(id -un) cannot open /dev/kvm; next: add yourself to the group kvm"
 fi
 [ -f "$kernel" ] || { echo "accel: no kernel at $kernel to try with; next: images/vm/build.sh" >&2; exit 3; }
 
@@ -30,10 +30,10 @@ status=0
     </dev/null; } >"$log.qemu" 2>&1 || status=$?
 
 if grep -q 'VFS: Unable to mount root' "$log"; then
-    # A user who may open /dev/kvm is not enough: libvirt runs QEMU as a user of its own.
+    # It is not enough that this user can open /dev/kvm: libvirt runs QEMU as another user.
     ! timeout 10 virsh -c qemu:///system list >/dev/null 2>&1 ||
         timeout 10 virsh -c qemu:///system domcapabilities --virttype kvm >/dev/null 2>&1 ||
-        answer tcg "a guest boots with KVM, but libvirt offers none: its QEMU may not open /dev/kvm"
+        answer tcg "a guest boots with KVM, but libvirt offers none: its QEMU cannot open /dev/kvm"
     answer kvm "a guest booted with it"
 elif [ "$status" = 124 ] || [ "$status" = 137 ]; then
     answer tcg "a guest with KVM was not up within $seconds s; its console: $(tail -1 "$log" | cut -c1-80)"

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Purpose: take packages, wheels, images and the VM's box from an archive that
-#          `faultlab bundle` wrote, and nothing from a network.
+# Purpose: install packages, wheels, images and the VM's box from an archive that
+#          `faultlab bundle` wrote, without a network.
 # Usage:   sourced by setup.sh; BUNDLE names the archive. bundle_open unpacks it
-#          and points apt and pip to it, bundle_load brings in the rest.
+#          and points apt and pip to it, bundle_load installs the rest.
 
 UNPACKED=$ROOT/.bundle
 
@@ -33,7 +33,7 @@ APT::Sandbox::User "root";
 CONF
     mkdir -p "$UNPACKED/lists/partial"
     export APT_CONFIG=$UNPACKED/apt.conf
-    EXTRA=${EXTRA:-web} # there will be no other time to get it
+    EXTRA=${EXTRA:-web} # it cannot be downloaded later
     export PIP_NO_INDEX=1 PIP_FIND_LINKS=$UNPACKED/wheels PIP_CONFIG_FILE=/dev/null
 }
 

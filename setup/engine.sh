@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Purpose: a Docker Engine that answers, or why there is none.
+# Purpose: make a Docker Engine answer, or say why none does.
 # Usage:   sourced by setup.sh. engine_probe sets ENGINE to answers, denied or
-#          silent; engine_ensure starts a silent one (start.sh holds the ways).
+#          silent; engine_ensure starts a silent one (by the ways in start.sh).
 
 engine_probe() {
     local words
@@ -15,13 +15,13 @@ engine_probe() {
     return 0
 }
 
-# A dead Engine's socket denies as a living one does; only root can tell.
+# The socket of a dead Engine denies access like that of a live one; only root can tell.
 engine_left_its_socket() {
     [[ -z ${DOCKER_HOST-} ]] && has sudo && sudo -n true 2>/dev/null &&
         ! sudo -n timeout 5 docker version >/dev/null 2>&1
 }
 
-# What no package and no start would mend.
+# Refuse what neither a package nor a start can repair.
 engine_refuse() {
     if [[ $ENGINE == denied ]]; then
         die "this user may not use the socket of Docker Engine" \

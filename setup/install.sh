@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Purpose: install the missing packages, do without, or refuse.
+# Purpose: install the missing packages, continue without them, or refuse.
 # Usage:   sourced by setup.sh: packages_ensure, and at the very end
 #          packages_remember
 
@@ -21,8 +21,8 @@ apt_run() {
         apt-get -y -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# The one place that installs packages. An update may fail for a source that
-# does not matter here; the install after it is the judge.
+# The only place that installs packages. The update can fail for a source that
+# is not needed here, so only the result of the install counts.
 packages_install() {
     local why began=$SECONDS
     say "Packages are missing; updating apt's index first."
@@ -38,7 +38,7 @@ packages_install() {
     say "  installed in $((SECONDS - began)) s"
 }
 
-# packages_refuse REASON: the end if something in NEED is missing, else a note.
+# packages_refuse REASON: exit if something in NEED is missing, else print a note.
 packages_refuse() {
     local next=("${NEED[@]/#/- }")
     if [[ -z ${NEED[*]-} ]]; then
@@ -54,5 +54,5 @@ packages_refuse() {
     die "$1" "as root (or ask who has it), and then make setup:" "${next[@]}"
 }
 
-# Not asked again, so that the next make is quick and quiet.
+# Remember them, so that the next make does not try again.
 packages_remember() { [[ -z ${MISSED-} ]] || echo " $MISSED " >>"$WITHOUT"; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Purpose: make this machine able to build and run the lab VM: install what is
-#          missing, start libvirt's daemons, make the default storage pool.
-#          Nothing else is changed; when nothing is missing it does nothing,
+# Purpose: prepare this machine to build and run the lab VM: install missing
+#          packages, start libvirt's daemons, make the default storage pool.
+#          It changes nothing else. If nothing is missing it does nothing,
 #          needs no root, and takes 0.1 s.
 # Usage:   setup/libvirt.sh      the pool's folder: FAULTLAB_POOL, default
 #                                /var/lib/libvirt/images
-# Exit:    0 ready, 2 wrong usage, 3 cannot be made ready on this machine
+# Exit:    0 ready, 2 wrong usage, 3 cannot be prepared on this machine
 set -euo pipefail
 
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -41,7 +41,7 @@ install_missing() {
         { show_end "$LOG"; die "apt-get could not install them" "$next"; }
 }
 
-# Whether it worked is judged by virsh: service managers have said "started" wrongly.
+# Only virsh decides whether it worked: service managers can report "started" wrongly.
 answers() { virsh_ list >/dev/null 2>&1; }
 answers_within() {
     local end=$((SECONDS + $1))
@@ -65,7 +65,7 @@ start_daemons() {
     die "libvirtd does not answer" "libvirtd --verbose   (as root: it prints why)"
 }
 
-# Not by a pipe: grep ends at the first match, and virsh would then fail for want of a reader.
+# No pipe: grep would end at the first match, and virsh would fail to write to it.
 has_pool() { [[ " $(virsh_ pool-list --name 2>/dev/null | xargs) " == *" default "* ]]; }
 
 make_pool() {
@@ -73,7 +73,7 @@ make_pool() {
     say "Making libvirt's storage pool 'default' in $POOL"
     {
         virsh_ pool-info default || virsh_ pool-define-as default dir --target "$POOL"
-        virsh_ pool-build default # refused where the folder is there
+        virsh_ pool-build default # fails if the folder exists
         virsh_ pool-start default
         virsh_ pool-autostart default
     } >>"$LOG" 2>&1 || true

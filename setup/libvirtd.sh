@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Purpose: start libvirt's daemons by hand, where no service manager does it.
-# Usage:   setup/libvirtd.sh     as root; setup/libvirt.sh calls it. Returns when
-#          they are started, not when they answer.
+# Purpose: start libvirt's daemons directly, without a service manager.
+# Usage:   setup/libvirtd.sh     as root; setup/libvirt.sh calls it. It returns
+#          when they are started, not when they respond.
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
-# A daemon must not keep what its starter has open: a lock held by flock(1) would never be free again.
+# A daemon must not inherit open files: a lock of flock(1) would stay held until it ends.
 for fd in /proc/self/fd/*; do
     fd=${fd##*/}
     [ "$fd" -le 2 ] || [ "$fd" -eq 255 ] || eval "exec $fd>&-"
@@ -14,14 +14,14 @@ done
 mkdir -p /run/libvirt
 pgrep -x virtlogd >/dev/null || virtlogd --daemon
 
-# Without udev /dev/kvm belongs to root alone. libvirt's trial start of QEMU gets at it all the same, but the check
-# of the result, made as QEMU's user, does not: libvirt throws the result away and tries again, 4 to 8 seconds at
-# every call, and "vagrant up" lost two minutes so. With a /dev/kvm that libvirtd alone sees, and nobody can open,
-# both say the same.
+# Without udev only root can open /dev/kvm. libvirt's trial start of QEMU can open it too, but the check of the
+# result runs as QEMU's user and cannot. So libvirt drops the result and tries again, for 4 to 8 seconds at every
+# call; "vagrant up" took two minutes longer. Therefore libvirtd gets a private /dev/kvm that no user can open, and
+# both agree.
 if [ -e /dev/kvm ] && ! setpriv --reuid libvirt-qemu --regid kvm --init-groups test -w /dev/kvm; then
     install -m 000 /dev/null /run/libvirt/no-kvm
-    # Private first, so that nothing of it reaches the machine; then shared with its own children: libvirt hands
-    # QEMU its devices by mounts that have to reach QEMU's namespace.
+    # Private first, so that no mount reaches the machine. Then shared with its children, because libvirt gives
+    # QEMU its devices by mounts that must reach QEMU's namespace.
     exec unshare --mount --propagation private sh -c '
         mount --make-rshared / && mount --bind /run/libvirt/no-kvm /dev/kvm && exec libvirtd --daemon'
 fi

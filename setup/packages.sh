@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Purpose: which Debian or Ubuntu packages are missing, and what for.
-# Usage:   sourced by setup.sh. packages_probe fills NEED (nothing runs without)
-#          and LIKE (only some machines use it); packages_resolve turns both
-#          into PACKAGES, and WHY: reason -> packages.
+# Purpose: find the missing Debian or Ubuntu packages, and what they are for.
+# Usage:   sourced by setup.sh. packages_probe fills NEED (required) and LIKE
+#          (useful on some machines only); packages_resolve turns both into
+#          PACKAGES, and WHY: reason -> packages.
 
 REASONS=("to run the stacks" "to run faultlab" "to make the base image" "for make test")
-WITHOUT=$ROOT/.venv/.without # packages of LIKE that could not be had here
+WITHOUT=$ROOT/.venv/.without # packages of LIKE that could not be installed here
 
 packages_probe() {
     NEED=() LIKE=()
@@ -24,7 +24,7 @@ packages_probe() {
     has chromium || ! on_debian || like chromium
 }
 
-# Elsewhere chromium is no package, or one that only calls for a snap.
+# Elsewhere chromium is not a package, or only one that installs a snap.
 on_debian() { grep -qsx ID=debian "$SYSROOT/etc/os-release"; }
 
 like() {
@@ -59,7 +59,7 @@ apt_has() {
     [[ $(LC_ALL=C apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[0-9]* ]]
 }
 
-# The first of some packages that apt knows, else the last.
+# Print the first of these packages that apt knows, else the last.
 first_of() {
     while (($# > 1)) && ! apt_has "$1"; do shift; done
     echo "$1"

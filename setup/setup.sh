@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Purpose: give this machine what faultlab needs: packages, a Docker Engine
-#          that answers, and .venv. Does only what is missing; with nothing
-#          missing it is silent and quick, as every make target calls it first.
+# Purpose: install what faultlab needs: packages, a Docker Engine that answers,
+#          and .venv. It does only what is missing. If nothing is missing it
+#          is silent and quick, because every make target calls it first.
 # Usage:   make setup, or setup/setup.sh [--help]
 # Reads:   FAULTLAB_TESTS=1   also install what only `make test` uses
-#          FAULTLAB_WEB=1     also what serves the pages of a class
+#          FAULTLAB_WEB=1     also install what serves the pages of a class
 #          FAULTLAB_SYSROOT   prefix of the system's paths (for the unit tests)
-#          BUNDLE=FILE        take all of it from there: faultlab bundle
-#          DOCKER_HOST        use that Engine; nothing is started then
-# Exit:    0 ready, 2 usage, 3 cannot run here (says what to type next)
+#          BUNDLE=FILE        install everything from this file of `faultlab bundle`
+#          DOCKER_HOST        use that Engine, and start none
+# Exit:    0 ready, 2 usage, 3 cannot run here (prints what to type next)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=${here%/*}
 SYSROOT=${FAULTLAB_SYSROOT-}
-# Not in the PATH of a plain Debian user, yet dockerd and iptables live there.
+# dockerd and iptables are here, which is not in the PATH of a Debian user.
 PATH=$PATH:$SYSROOT/usr/sbin:$SYSROOT/sbin
 
 for part in lib bundle venv packages install engine start; do
@@ -28,7 +28,7 @@ nothing_missing() {
     [[ $ENGINE == answers && -z ${NEED[*]-}${LIKE[*]-} ]] && venv_current
 }
 
-# A bundle brings images as well, so it is always opened.
+# A bundle also contains images, so it is always opened.
 all_here() { nothing_missing && [[ ! ${BUNDLE-} ]]; }
 
 # One setup at a time in this checkout; the lock is the directory itself.
@@ -39,7 +39,7 @@ only_one() {
     flock 9
 }
 
-# $1: the exit code. A log stays only where it was shown.
+# $1: the exit code. Keep the log only if it was shown.
 drop_log() { [[ $1 != 0 && -s $LOG ]] || rm -f "$LOG"; }
 
 set_up() {

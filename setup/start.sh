@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Purpose: the ways to start Docker Engine. Where there is no systemd `service`
-#          may fail (its ulimit is not allowed in a container-like machine), so
-#          dockerd itself comes last. Only the socket's answer counts.
+# Purpose: the ways to start Docker Engine. Without systemd, `service` can fail
+#          because a container-like machine does not permit its ulimit, so
+#          dockerd itself comes last. Only an answer on the socket counts.
 # Usage:   sourced by setup.sh: engine_try systemd|service|dockerd
 
 DOCKERD_LOG=$SYSROOT/var/log/dockerd.log
@@ -10,13 +10,13 @@ engine_try() { "by_$1" && engine_wait 45; }
 
 by_systemd() { as_root systemctl start docker; }
 by_service() { as_root service docker start; }
-by_dockerd() { # setsid: it outlives this script and its terminal
+by_dockerd() { # setsid: dockerd outlives this script and its terminal
     # shellcheck disable=SC2016  # $1 and $! belong to the inner shell
     DOCKERD_PID=$(as_root sh -c 'setsid dockerd </dev/null >>"$1" 2>&1 & echo $!' \
         sh "$DOCKERD_LOG")
 }
 
-# engine_wait SECONDS: until the socket answers, or dockerd has ended.
+# engine_wait SECONDS: wait until the socket answers, or dockerd has ended.
 engine_wait() {
     local end=$((SECONDS + $1))
     echo "waiting for the socket of Docker Engine to answer"
@@ -27,8 +27,8 @@ engine_wait() {
     done
 }
 
-# One that has ended stays as a zombie where nothing reaps: then it has no
-# command line any more.
+# Without an init that reaps processes, an ended one stays as a zombie, which has
+# no command line.
 dockerd_ended() {
     ! { IFS= read -rd "" _ <"/proc/$DOCKERD_PID/cmdline"; } 2>/dev/null
 }

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Purpose: .venv with faultlab, and for its tests what they use; made again only
-#          when pyproject.toml, this directory or its Python has changed.
-# Usage:   sourced by setup.sh: venv_current asks, venv_ensure does
+# Purpose: make .venv with faultlab and, if asked, what its tests use. It is made
+#          again only if pyproject.toml, this directory or its Python has changed.
+# Usage:   sourced by setup.sh: venv_current checks it, venv_ensure makes it
 
 VENV=$ROOT/.venv
 STAMP=$VENV/.faultlab # what the environment was made from; written last
-# More than the bare project: extras of pyproject.toml. Those of the tests hold all others.
+# The extra of pyproject.toml to install. The one for tests includes all others.
 EXTRA=${FAULTLAB_WEB:+web}
 [[ ${FAULTLAB_TESTS-} != 1 ]] || EXTRA="test"
 PYTHONS=(python3 python3.14 python3.13 python3.12 python3.11)
@@ -15,7 +15,7 @@ venv_made_from() {
         "$(<"$ROOT/pyproject.toml")"
 }
 
-# An environment with more in it than is asked for will do.
+# An environment that contains more than was asked for is fine.
 venv_current() {
     local made stamp
     [[ -x $VENV/bin/python && -x $VENV/bin/pytest && -e $STAMP ]] || return
@@ -28,7 +28,7 @@ venv_current() {
     esac
 }
 
-# What comes beside faultlab, in words.
+# Print what is installed in addition to faultlab.
 venv_more() {
     case $EXTRA in
         test) echo " and what its tests use" ;;
@@ -38,7 +38,7 @@ venv_more() {
 
 NEW_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
 
-# PYTHON: the first that is new enough and can make an environment.
+# Set PYTHON to the first one that is new enough and can make an environment.
 python_pick() {
     for PYTHON in "${PYTHONS[@]}"; do
         "$PYTHON" -c "import venv, ensurepip; $NEW_ENOUGH" 2>/dev/null && return
@@ -46,8 +46,8 @@ python_pick() {
     return 1
 }
 
-# The package that would give one: venv for the default Python if that is new
-# enough, else a newer Python beside it.
+# Print the package to install: venv for the default Python if that is new enough,
+# else a newer Python beside it.
 python_package() {
     if python3 -c "$NEW_ENOUGH" 2>/dev/null; then
         echo python3-venv
@@ -70,11 +70,11 @@ venv_ensure() {
     say "  made in $((SECONDS - began)) s"
 }
 
-# An environment that is whole is only updated: that is quicker than a new one.
+# A complete environment is only updated, which is faster than making a new one.
 venv_make() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         "$PYTHON" -m venv --clear "$VENV" || return
-    # A path to import from, in place of a finder that takes 12 ms of each command.
+    # Add the folder to sys.path, because an import finder costs each command 12 ms.
     "$VENV/bin/python" -m pip install --progress-bar off --config-settings editable_mode=compat \
         -e "$ROOT${EXTRA:+[$EXTRA]}"
 }

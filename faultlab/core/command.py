@@ -1,4 +1,4 @@
-"""Every program that we start on the host goes through `run`."""
+"""Command: every program that we start on the host goes through `run` or `stream`."""
 
 import os
 import re
@@ -13,15 +13,15 @@ from contextlib import contextmanager
 
 from faultlab.core.errors import CannotRun
 
-# The kernel kills the child when we die, so that `kill -9` of us leaves nothing running.
+# The kernel kills the child when we die, so `kill -9` of our process leaves nothing running.
 # Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.
 DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
-# We read what programs print, so they have to speak English. An empty LANGUAGE, since a set one
-# counts for more than LC_ALL unless that is exactly C; and C would lose letters beyond ASCII.
+# We parse the output of programs, so it must be English. LANGUAGE is empty, because a set one
+# overrides LC_ALL unless that is exactly C, and C would lose letters beyond ASCII.
 ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 
-_SOME = 1 << 16  # bytes; a line that is longer loses its beginning
+_SOME = 1 << 16  # bytes; a longer line loses its beginning
 _PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
 
 
@@ -34,8 +34,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end and return its exit code and both outputs as text.
 
-    `timeout` in seconds; `env` is added to ours and to ENGLISH. Raises CannotRun when the program
-    is not there or still runs after the time-out; a non-zero exit code is the caller's to judge.
+    `timeout` in seconds; `env` is added to ours and to ENGLISH. Raises CannotRun if the program is
+    not installed or still runs after the timeout. The caller judges a non-zero exit code.
     """
     if shutil.which(command[0]) is None:
         raise CannotRun(f"{command[0]} is not installed.", "make setup")
@@ -64,9 +64,9 @@ def stream(
     *,
     patience: float = 1800,
 ) -> None:
-    """Run a program that takes long; `note` gets each line it prints.
+    """Run a program that takes long; `note` gets each line of its output.
 
-    `patience`: seconds that it may say nothing, after which it is ended. Raises CannotRun.
+    `patience`: it is ended after this many seconds without output. Raises CannotRun.
     """
     with subprocess.Popen(
         [*DIE_WITH_US, *command],
@@ -91,7 +91,7 @@ def stream(
 
 
 def _lines(pipe: int, patience: float) -> Iterator[str]:
-    """Yield each line that comes. Raises TimeoutError when nothing comes for so many seconds."""
+    """Yield each line as it arrives. Raises TimeoutError after `patience` seconds of silence."""
     rest = b""
     while select.select([pipe], [], [], patience)[0]:
         some = os.read(pipe, _SOME)
@@ -105,9 +105,9 @@ def _lines(pipe: int, patience: float) -> Iterator[str]:
 
 @contextmanager
 def meanwhile(job: Callable[[], object]) -> Iterator[None]:
-    """Do the job beside the body, and have it done when both have ended. Raises what it raises.
+    """Do the job in parallel with the body, and wait for both. Raises what the job raises.
 
-    No program that outlives the job may be started in it: DIE_WITH_US ends it with its thread.
+    The job must not start a program that outlives it: DIE_WITH_US ends the program with its thread.
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         done = pool.submit(job)
@@ -117,7 +117,7 @@ def meanwhile(job: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let a clean-up finish: Ctrl-C and SIGTERM wait for nobody here, they are ignored."""
+    """Let a clean-up finish: Ctrl-C and SIGTERM are ignored meanwhile."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
-"""Document: JSON files that faultlab has written and TOML files that a person has, read strictly.
+"""Document: strict reading of JSON files from faultlab and of TOML files from people.
 
-A mistake is told in one line with the file, the key and what was expected.
+A mistake is reported in one line with the file, the key and the expected value.
 """
 
 import json
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Strict(BaseModel):
-    """A table of a TOML file: no other key, no other type, never changed."""
+    """A table of a TOML file, without other keys or types, and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -35,10 +35,10 @@ def read(
     name: str = "",
     upgrade: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Read a JSON object of this version. Raises BadInput, `missing` where there is no file.
+    """Read a JSON object of this version. Raises BadInput, or `missing` if there is no file.
 
-    `name`: what the error calls the file; `wrong`: what it says of one that is none of ours.
-    `upgrade`: gives a document of the version before this one the keys of today.
+    `name`: the name of the file in the error. `wrong`: the error for a file of another kind.
+    `upgrade`: renames the keys of a document of the previous version.
     """
     name = name or str(file)
     look = f"less {paths.show(file)}"
@@ -52,7 +52,7 @@ def read(
         raise BadInput(f"{name} {wrong}: no object.", look)
     found = document.get("schema", 1)
     if upgrade and found == schema - 1:
-        with suppress(AttributeError, KeyError, TypeError):  # of another shape: the caller says so
+        with suppress(AttributeError, KeyError, TypeError):  # the caller reports another shape
             upgrade(document)
         found = document["schema"] = schema
     if found != schema:
@@ -73,7 +73,7 @@ def shaped(
 
 
 def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
-    """Read a TOML file as a model; `own`: the keys that its name gives. Raises BadInput.
+    """Read a TOML file as a model; `own`: the keys that come from its name. Raises BadInput.
 
     `where`: the file as a user types it; `manual`: the document that lists its keys.
     """
@@ -96,7 +96,7 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
 
 
 def all_known(named: Iterable[tuple[str, str, Collection[str]]], where: str, manual: str) -> None:
-    """Check words (each with its key and what is allowed there). Raises BadInput for another."""
+    """Check words, each with its key and the allowed ones. Raises BadInput for any other."""
     for key, word, allowed in named:
         if word not in allowed:
             text = f"{key}: expected one of {', '.join(sorted(allowed))}, got {word!r}"
@@ -108,7 +108,7 @@ def _edit(where: str, manual: str) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    """Return the first mistake as `key: what was expected`."""
+    """Return the first mistake as `key: expected value`."""
     first = error.errors()[0]
     key = re.sub(r"\.(\d+)", r"[\1]", ".".join(str(part) for part in first["loc"]))
     match first["type"]:

@@ -1,4 +1,4 @@
-"""Errors that a user meets: one line says what happened, one gives the next command.
+"""Errors for users: one line says what happened, another gives the next command.
 
 The class decides the exit code, which is part of the interface:
 0 pass, 1 the system under test said no, 2 usage or bad input, 3 unknown or cannot run here.
@@ -6,9 +6,9 @@ The class decides the exit code, which is part of the interface:
 
 
 class Problem(Exception):
-    """Something the user must know. `message`: what happened; `hint`: the next command to type.
+    """An error for the user. `message`: what happened; `hint`: the next command to type.
 
-    `result`: what the verb returns all the same.
+    `result`: what the verb returns in spite of the error.
     """
 
     exit_code = 3
@@ -27,10 +27,10 @@ class SaidNo(Problem):
 
 
 class BadInput(Problem):
-    """Usage, an unknown lab, a broken lab folder: exit 2."""
+    """Wrong usage, an unknown lab, a broken lab folder: exit 2."""
 
     exit_code = 2
 
 
 class CannotRun(Problem):
-    """The judge or the machine broke, or this machine lacks what is needed: exit 3."""
+    """The judge or the machine failed, or this machine lacks what is needed: exit 3."""

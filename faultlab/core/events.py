@@ -1,19 +1,19 @@
-"""Events: what `--events` prints: a JSON object a line, for a program that follows a verb."""
+"""Events: the output of `--events`, a JSON object per line, for a program that follows a verb."""
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-MAY_LACK = {"may lack": True}  # the metadata of a field that is left out where it is None
+MAY_LACK = {"may lack": True}  # metadata of a field that is omitted if it is None
 
 
 class Kind(StrEnum):
     """The kinds of events."""
 
     BEGIN = "begin"  # of a step
-    DOING = "doing"  # something else within it
-    STEP = "step"  # it has ended
+    DOING = "doing"  # another action within it
+    STEP = "step"  # the step has ended
     RESULT = "result"
     ERROR = "error"
 
@@ -23,7 +23,7 @@ Moment = Literal[Kind.BEGIN, Kind.DOING, Kind.STEP]
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a verb. `text`: what it does now; of one that has ended, what came of it."""
+    """A step of a verb. `text`: its present action, or its result if it has ended."""
 
     event: Moment
     name: str
@@ -60,7 +60,7 @@ _TYPES: dict[Kind, type[Event]] = {Kind.RESULT: Result, Kind.ERROR: Error}
 
 
 def read(line: str) -> Event | None:
-    """Return the event of a line, or None where the line is none."""
+    """Return the event of a line, or None if the line is not an event."""
     try:
         facts = json.loads(line)
         return _TYPES.get(Kind(facts["event"]), Step)(**facts)
@@ -69,7 +69,7 @@ def read(line: str) -> Event | None:
 
 
 def text(document: Any, indent: int | None = None) -> str:
-    """Return a document as JSON: dataclasses and models in it are objects."""
+    """Return a document as JSON; dataclasses and models in it become objects."""
     return json.dumps(document, indent=indent, default=_plain)
 
 

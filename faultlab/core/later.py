@@ -1,6 +1,6 @@
 """Later: a module that is imported when it is first used.
 
-One verb of many asks Docker, and the others need not wait until its SDK is imported.
+Only some verbs use Docker; the others need not wait for the import of its SDK.
 """
 
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Later:
-    """Stands for a module; what is asked of it is asked of the module."""
+    """A stand-in for a module, which passes attribute access on to it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

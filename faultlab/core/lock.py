@@ -1,6 +1,6 @@
 """Lock: one command at a time on one stack, and one load at a time on this machine.
 
-The kernel frees a lock when its holder dies, also by `kill -9`.
+The kernel releases a lock when its holder dies, even by `kill -9`.
 """
 
 import fcntl
@@ -22,18 +22,19 @@ _CLASS = "class-"
 
 
 class Held(CannotRun):
-    """Another command holds the stack, or it is of another user or checkout."""
+    """Another command holds the stack, or it belongs to another user or checkout."""
 
 
 def folder() -> Path:
-    """One place for all copies of the project that this user has: they share one Docker."""
+    """Return the folder for the locks of all this user's checkouts, which share one Docker."""
     return Path(tempfile.gettempdir(), f"faultlab-{os.getuid()}")
 
 
 def private(folder: Path) -> Path:
-    """Make a folder that is this user's alone, or return it. Raises CannotRun where it is not.
+    """Create and return a folder that only this user can use. Raises CannotRun if others can.
 
-    Anybody can make a folder in /tmp, and so give us their own files to lock and to talk to.
+    Any user can create a folder in /tmp, with files that we would lock and sockets that we would
+    use.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -43,20 +44,20 @@ def private(folder: Path) -> Path:
 
 
 def refuse_others(stack: str, owners: Iterable[str]) -> None:
-    """Check that a stack is of this user and checkout. Raises Held with whose it is.
+    """Check that a stack belongs to this user and checkout. Raises Held with its owner.
 
-    `owners`: what its parts say (naming.owner); empty where an older faultlab started them.
+    `owners`: the labels of its parts (naming.owner); empty if an older faultlab started them.
     """
     if others := {*owners} - {"", naming.owner()}:
         raise Held(
-            f"{stack} is of {others.pop()}.",
+            f"{stack} belongs to {others.pop()}.",
             "export FAULTLAB_NAMESPACE=another, then type it again",
         )
 
 
 @contextmanager
 def hold(stack: str, doing: str, wait: bool = False) -> Iterator[None]:
-    """Hold the stack while the body runs. Raises Held with who has it, unless told to wait."""
+    """Hold the stack while the body runs. Raises Held with its holder, unless told to wait."""
     with os.fdopen(_open(stack), "r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -76,12 +77,12 @@ def hold(stack: str, doing: str, wait: bool = False) -> Iterator[None]:
 
 
 def hold_class(prefix: str, doing: str) -> AbstractContextManager[None]:
-    """Hold the class whose stacks have names that begin like this. Raises Held."""
+    """Hold the class whose stacks have names with this prefix. Raises Held."""
     return hold(_CLASS + prefix, doing)
 
 
 def refuse_class(stack: str) -> None:
-    """Check that a stack is of no class that is going on. Raises Held with who has the class."""
+    """Check that a stack belongs to no running class. Raises Held with the holder of the class."""
     for file in folder().glob(f"{_CLASS}*.lock"):
         prefix = file.stem.removeprefix(_CLASS)
         if stack.startswith(prefix):
@@ -93,10 +94,10 @@ def refuse_class(stack: str) -> None:
 def turn(alone: bool) -> Iterator[None]:
     """Wait for a turn on this machine and keep it while the body runs.
 
-    A look that makes load is `alone`: nothing else of this user has a turn meanwhile. What must not
-    disturb such a look (a stack that starts or goes) shares its turn with others of its kind. A
-    load lets these go first for a while, so that they are done side by side, and then queues up, so
-    that many of them keep no load waiting for good.
+    A look that makes load is `alone`: no other command of this user has a turn meanwhile. Actions
+    that must not disturb such a look, such as starting a stack, share turns with each other. A load
+    lets them go first for a while, so that they run in parallel. Then it queues up, so that many of
+    them cannot keep a load waiting without end.
     """
     with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
         if not (alone and _taken_when_free(machine)):
@@ -107,7 +108,7 @@ def turn(alone: bool) -> Iterator[None]:
 
 
 def _taken_when_free(machine: IO[str]) -> bool:
-    """Take the machine at a moment at which nobody has it; give up after a while."""
+    """Take the machine at a moment when it is free; give up after a while."""
     until = time.monotonic() + _GIVES_WAY
     while time.monotonic() < until:
         try:

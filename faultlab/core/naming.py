@@ -1,4 +1,4 @@
-"""Naming: what our stacks are called, and whose they are."""
+"""Naming: the names and the owners of our stacks."""
 
 import getpass
 import hashlib
@@ -9,49 +9,49 @@ from pathlib import Path
 
 from faultlab.core import paths
 
-VERIFY = "verify"  # ends the namespace of `faultlab verify`
+VERIFY = "verify"  # the end of the namespace of `faultlab verify`
 _CHOSEN = "FAULTLAB_NAMESPACE"
-_USUAL = "faultlab"  # the folder in a user's home that `git clone` makes
+_USUAL = "faultlab"  # the folder that `git clone` creates in a user's home
 
 
 def namespace() -> str:
-    """Return the namespace of this command: FAULTLAB_NAMESPACE, or one of this checkout's own."""
+    """Return the namespace of this command: FAULTLAB_NAMESPACE, or this checkout's own."""
     chosen = os.environ.get(_CHOSEN)
     return _own() if chosen is None else chosen
 
 
 def _own() -> str:
-    """Return the namespace of this user and checkout: nobody else's stacks have these names."""
+    """Return the namespace of this user and checkout; no other stacks have these names."""
     name = re.sub("[^a-z0-9]+", "-", _user().lower()).strip("-") or str(os.getuid())
     root = paths.root().absolute()
-    with suppress(RuntimeError):  # of a user without a home
+    with suppress(RuntimeError):  # a user without a home
         if root == Path.home() / _USUAL:
             return name
     return f"{name}-{hashlib.sha256(str(root).encode()).hexdigest()[:4]}"
 
 
 def verify_namespace() -> str:
-    """Return the namespace of verify: never the one that a learner's labs are in."""
+    """Return the namespace of verify, which is never a learner's."""
     own = namespace()
     return own if own.split("-")[-1] == VERIFY else f"{own}-{VERIFY}".lstrip("-")
 
 
 def prefix(of: str | None = None) -> str:
-    """Return how the names of stacks begin: `faultlab-`, then a namespace (this command's)."""
+    """Return the prefix of stack names: `faultlab-` and a namespace (default: this command's)."""
     chosen = namespace() if of is None else of
     return f"faultlab-{chosen}-" if chosen else "faultlab-"
 
 
 def prefix_of_all() -> str:
-    """Return how the names of all stacks begin that this command may see.
+    """Return the prefix of all stack names that this command can see.
 
-    Those of every user and checkout, unless FAULTLAB_NAMESPACE names some.
+    These are the stacks of every user and checkout, unless FAULTLAB_NAMESPACE is set.
     """
     return prefix(os.environ.get(_CHOSEN, ""))
 
 
 def owner() -> str:
-    """Return whose the stacks are that this command starts: a user's, of one checkout."""
+    """Return the owner of the stacks that this command starts: the user and the checkout."""
     return f"{_user()} in {paths.root()}"
 
 
@@ -63,5 +63,5 @@ def _user() -> str:
 
 
 def stack_name(lab_id: str, of: str | None = None) -> str:
-    """Return the name of a lab's stack in a namespace (this command's)."""
+    """Return the name of a lab's stack in a namespace (default: this command's)."""
     return prefix(of) + lab_id

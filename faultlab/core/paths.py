@@ -1,4 +1,4 @@
-"""Where the project's own files are. `FAULTLAB_ROOT` points to another copy (tests use it)."""
+"""Paths: the project's own files. `FAULTLAB_ROOT` points to another copy (tests use it)."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from faultlab.core.errors import BadInput, CannotRun
 
 
 def root() -> Path:
-    """The folder that holds `labs/`, `checks/` and `images/`."""
+    """Return the folder that holds `labs/`, `checks/` and `images/`."""
     return Path(os.environ.get("FAULTLAB_ROOT") or Path(__file__).resolve().parents[2])
 
 
@@ -34,10 +34,10 @@ def tools() -> Path:
 
 
 def state() -> Path:
-    """Return the folder that runs and classes are kept in: FAULTLAB_STATE, or the checkout.
+    """Return the folder that runs and classes are stored in: FAULTLAB_STATE, or the checkout.
 
-    A user who cannot write in the checkout has them at home. Raises CannotRun for one without a
-    home.
+    A user who cannot write to the checkout has them in their home. Raises CannotRun for a user
+    without a home.
     """
     if chosen := os.environ.get("FAULTLAB_STATE"):
         return root() / chosen
@@ -55,7 +55,7 @@ def classes() -> Path:
 
 
 def cache() -> Path:
-    """Return the folder that this user's copies of the project share; it can be made again.
+    """Return the cache folder that this user's checkouts share.
 
     Raises CannotRun for a user without a home.
     """
@@ -63,13 +63,13 @@ def cache() -> Path:
 
 
 def docker_config() -> Path:
-    """Return the folder of Docker's command line: its contexts and plugins."""
+    """Return the folder of Docker's command line, with its contexts and plugins."""
     home = Path(os.environ.get("HOME") or "/")
     return Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
 
 
 def _of_user(variable: str, usual: str) -> Path:
-    """Return the folder of ours at home, or where a variable of the XDG Base Directories says."""
+    """Return our folder in the user's home, or at a variable of the XDG Base Directories."""
     try:
         return Path(os.environ.get(variable) or Path.home() / usual) / "faultlab"
     except RuntimeError as error:
@@ -77,7 +77,7 @@ def _of_user(variable: str, usual: str) -> Path:
 
 
 def show(file: Path) -> str:
-    """The path as a user types it from the project's folder."""
+    """Return the path as a user types it in the project's folder."""
     try:
         return str(file.relative_to(root()))
     except ValueError:
@@ -85,7 +85,7 @@ def show(file: Path) -> str:
 
 
 def in_a_folder(name: str) -> Path:
-    """Return the path of a file to write. Raises BadInput when its folder is not there."""
+    """Return the path of a file to write. Raises BadInput if its folder does not exist."""
     file = Path(name)
     if not file.absolute().parent.is_dir():
         raise BadInput(f"There is no folder for {file}.", f"mkdir -p {file.parent}")
@@ -94,11 +94,11 @@ def in_a_folder(name: str) -> Path:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Yield a file to write to, which takes the place of `file` when the body has ended.
+    """Yield a file to write to, which replaces `file` when the body has ended.
 
-    Raises CannotRun: a full disk, say. The old file stays then.
+    Raises CannotRun, for example on a full disk. Then the old file stays.
     """
-    target = file.resolve()  # of a link the file that it points to
+    target = file.resolve()  # for a link, the file that it points to
     part = target.with_name(f"{target.name}.part")
     try:
         yield part
@@ -109,9 +109,9 @@ def whole(file: Path) -> Iterator[Path]:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file whole, or leave the old one; a pipe or a device just takes it.
+    """Write a whole file, or keep the old one. A pipe or a device is written to directly.
 
-    Raises CannotRun: a full disk, say.
+    Raises CannotRun, for example on a full disk.
     """
     if file.exists() and not file.is_file():
         file.write_text(text)

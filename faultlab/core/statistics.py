@@ -1,4 +1,4 @@
-"""Rate: how often out of how many, and the interval in which the true rate lies."""
+"""Rate: how often something happened, and the interval of the true rate."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _SURE = 0.95
 
 
 def wilson(happened: int, of: int, sure: float = _SURE) -> tuple[float, float]:
-    """The interval in which a rate lies, with this probability (Wilson, 1927); 0 to 1 of none."""
+    """Return the interval of a rate at this confidence (Wilson, 1927); 0 to 1 if `of` is 0."""
     if of == 0:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + sure) / 2)
@@ -20,25 +20,25 @@ def wilson(happened: int, of: int, sure: float = _SURE) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many, with the interval of 95% (Wilson)."""
+    """A count out of a total, with its interval of 95% (Wilson)."""
 
     of: int
     happened: int
 
     @property
     def percent(self) -> float | None:
-        """None of nothing."""
+        """Return the share in percent; None if the total is 0."""
         return 100 * self.happened / self.of if self.of else None
 
     @property
     def interval(self) -> tuple[float, float]:
-        """In percent."""
+        """Return the interval in percent."""
         low, high = wilson(self.happened, self.of)
         return 100 * low, 100 * high
 
     @property
     def text(self) -> str:
-        """`12 of 57, 21% (13 to 33)`."""
+        """Return a text such as `12 of 57, 21% (13 to 33)`."""
         if self.percent is None:
             return "-"
         low, high = self.interval

@@ -1,4 +1,4 @@
-"""Terminal: what a person sees: 80 columns, readable without colour; or JSON for a program."""
+"""Terminal: output for a person in 80 columns, readable without colour; or JSON for a program."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 _WIDTH = 80
-_PATIENCE = 2.0  # seconds after which a wait must show that it goes on
-_BEAT = 5.0  # seconds between signs of life where no spinner can turn
+_PATIENCE = 2.0  # seconds after which a wait must show a sign of life
+_BEAT = 5.0  # seconds between signs of life without a spinner
 
 
 class Step:
-    """A wait in progress; `note` says what it is doing now."""
+    """A wait in progress; `note` shows its present action."""
 
     def __init__(self, doing: str, hear: Callable[[Moment, str], None]) -> None:
         self.text = ""
@@ -35,7 +35,7 @@ class Step:
         self.note(doing)
 
     def note(self, text: str) -> None:
-        """Show what is going on now."""
+        """Show what is happening now."""
         if text != self.text:
             self._hear(Kind.DOING if self.text else Kind.BEGIN, text)
         self.text = text
@@ -46,17 +46,17 @@ class Step:
 
 
 class Terminal:
-    """Lines, steps, tables and markdown for a person; for a program one JSON object, or events."""
+    """Lines, steps, tables and Markdown for a person; for a program one JSON object, or events."""
 
     def __init__(self, as_json: bool = False, as_events: bool = False) -> None:
         self.as_json = as_json
         self.as_events = as_events
-        self.quiet = as_json or as_events  # for people
+        self.quiet = as_json or as_events  # no output for people
         self._said_json = False
 
     @cached_property
     def console(self) -> Console:
-        """rich's console, made when there is something to say: to import it takes 0.05 s."""
+        """Return rich's console, created at its first use because its import takes 0.05 s."""
         from rich.console import Console
 
         class Plain(Console):
@@ -81,22 +81,24 @@ class Terminal:
         self.console.print(f"  {text}", markup=False, soft_wrap=True)
 
     def heading(self, text: str) -> None:
-        """Print a line that stands out where there is colour."""
+        """Print a line that is emphasised where there is colour."""
         self.console.print(text, style="bold", markup=False)
 
     def markdown(self, text: str) -> None:
-        """Print a document: rendered for a person, as it is for a pipe."""
+        """Print a document: rendered for a person, unchanged for a pipe."""
         if self.quiet:
             return
         if self.console.is_terminal:
             from rich.markdown import Markdown
 
-            self.console.print(Markdown(text))
+            # A terminal cannot fold, and Rich leaves HTML out.
+            shown = text.replace("<details><summary>Answer</summary>", "*Answer:*")
+            self.console.print(Markdown(shown.replace("</details>", "")))
         else:
             self.console.file.write(text.rstrip() + "\n")
 
     def json(self, value: object) -> None:
-        """Print the one JSON object of `--json`; what comes after the first is dropped."""
+        """Print the one JSON object of `--json`; later ones are dropped."""
         if value is None:
             return
         self.event(events.Result(value))
@@ -121,7 +123,7 @@ class Terminal:
 
     @contextmanager
     def alive(self, label: str, doing: str) -> Iterator[Step]:
-        """Show a sign of life if the body takes longer than two seconds, and no line at its end."""
+        """Show a sign of life if the body takes longer than two seconds, but no line at its end."""
         started = time.monotonic()
 
         def hear(kind: Moment, text: str) -> None:
@@ -177,7 +179,7 @@ class Terminal:
         self.console.print(table)
 
     def points(self, texts: Iterable[str]) -> None:
-        """Print each text as a point of a list, with its further lines under its first word."""
+        """Print each text as an item of a list, with an indent for its further lines."""
         for text in texts:
             lines = textwrap.wrap(text, self.console.width - 2)
             self.say("\n".join(("  " if i else "- ") + line for i, line in enumerate(lines)))
@@ -188,7 +190,7 @@ class Terminal:
         rows: Sequence[Sequence[str]],
         strong: Collection[int] = (),
     ) -> None:
-        """Print a plain table; the rows `strong` (from 0) are marked where there is colour."""
+        """Print a plain table; the rows `strong` (from 0) are emphasised where there is colour."""
         from rich.table import Table
         from rich.text import Text
 
@@ -201,7 +203,7 @@ class Terminal:
         self.console.print(table)
 
     def problem(self, problem: Problem) -> None:
-        """Print one line on what happened and one on what to type next, on standard error."""
+        """Print what happened and what to type next, a line each, on standard error."""
         self.json(problem.result)
         facts = problem.message, problem.hint, problem.exit_code
         if self.as_events:
@@ -220,7 +222,7 @@ def _write(line: str) -> None:
 
 
 def typable(hint: str) -> str:
-    """The hint as it can be typed from the project's folder, also without the venv in PATH."""
+    """Return the hint as it can be typed in the project's folder, without the venv in PATH."""
     if hint.startswith("faultlab ") and shutil.which("faultlab") is None:
         return f".venv/bin/{hint}"
     return hint

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 
 def number(value: float, unit: str = "") -> str:
-    """Three significant digits are more than these machines can repeat."""
+    """Return a number in three significant digits; these machines repeat no more."""
     whole = math.isfinite(value) and (abs(value) >= 100 or value == int(value))
     text = f"{value:.0f}" if whole else f"{value:.3g}"
     return f"{text} {unit}".strip()

@@ -1,1 +1,1 @@
-"""Where stacks run: Docker here or in the lab VM, and the kernels below them."""
+"""Where stacks run: Docker on this machine or in the lab VM, and the kernels below them."""

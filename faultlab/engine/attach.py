@@ -1,7 +1,7 @@
 """Attach: a shell with a terminal in a container, by `docker exec`.
 
-Docker leaves a shell alone when its connection ends, so it gets SIGHUP as the leader of its
-session, and with it goes what it left in the foreground.
+Docker leaves a shell running when its connection ends. So we send it SIGHUP as the leader of its
+session, and its foreground processes end with it.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from faultlab.engine.docker import Docker
 from faultlab.engine.exec import answer, wire
 
 _MARK = "TERMINAL_OF"
-# The shell itself is who leads a session that has a terminal; a daemon that it started has left it.
+# The shell leads a session that has a terminal; a daemon that it started has left the session.
 _HANG_UP = """
 for p in /proc/[0-9]*; do
   grep -qz '^{mark}$' $p/environ 2>/dev/null || continue
@@ -35,10 +35,10 @@ class DockerTerminal:
         self._mark = f"{_MARK}={secrets.token_hex(8)}"
         self._id = ""
         self._stream: Any = None  # keeps the socket open
-        self.first = b""  # what the shell printed before the socket was ours to read
+        self.first = b""  # what the shell printed before we could read from the socket
 
     def open(self) -> socket.socket:
-        """Start the shell. Raises CannotRun when the container does not run."""
+        """Start the shell. Raises CannotRun if the container does not run."""
         self._docker = Docker(self._url)
         api = self._docker.client.api
         name, _, value = self._mark.partition("=")
@@ -57,13 +57,13 @@ class DockerTerminal:
         return found
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the shell how large its window is."""
+        """Tell the shell the size of its window."""
         if self._docker is not None:
             with suppress(CannotRun), self._docker.errors():
                 self._docker.client.api.exec_resize(self._id, height=rows, width=columns)
 
     def close(self) -> None:
-        """Hang the shell up, as a terminal does. Waits for nothing that is in the container."""
+        """Hang up the shell, as a terminal does, without waiting for the container."""
         if self._docker is None:
             return
         if self._stream is not None:

@@ -1,4 +1,4 @@
-"""Boot: bring the lab VM up, take it back to its boot state, remove it."""
+"""Boot: start the lab VM, reset it to its boot state, or remove it."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from faultlab.engine.ssh import BOOT_SECONDS, Connection, ssh_command
 from faultlab.lab import images
 
 _BOOT = "boot"  # the name of the snapshot
-_BOX_ID = "/etc/faultlab-box"  # in the VM: the digest of what it was built from
+_BOX_ID = "/etc/faultlab-box"  # a file in the VM: the digest of the sources of its box
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class Removed:
 
 @dataclass(frozen=True)
 class Vm(Removed):
-    """The same, and its address where it runs."""
+    """The state of the VM, and its address if it runs."""
 
     address: str
 
 
 def up(term: Terminal) -> Vm:
-    """Bring the VM up, and say where."""
+    """Start the VM, and print its address."""
     bring_up(term)
     return Vm(libvirt.state(), libvirt.address())
 
 
 def bring_up(term: Terminal) -> None:
-    """Set up libvirt, build the box, boot the VM; each only where it is missing.
+    """Set up libvirt, build the box and boot the VM; each step only if needed.
 
     Raises CannotRun.
     """
@@ -51,27 +51,27 @@ def bring_up(term: Terminal) -> None:
         )
     local = LocalEngine()
     with lock.hold("vm", "vm up", wait=True):
-        with term.step("libvirt", "looking for what is missing") as step:
+        with term.step("libvirt", "checking what is missing") as step:
             stream([str(paths.root() / "setup/libvirt.sh")], step.note)
             step.done("ready")
-        with term.step("images", "looking for what has to be built") as step:
+        with term.step("images", "checking what must be built") as step:
             local.images.ensure(step.note)
             step.done("ready")
-        with term.step("box", "looking whether it is up to date") as step:
+        with term.step("box", "checking if it is up to date") as step:
             tags = " ".join(images.tag(name) for name in images.names() if name != images.BASE)
             build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(libvirt.folder())]
             stream(build, step.note)
             step.done("ready")
-        with term.step("vm", "looking whether it runs") as step:
+        with term.step("vm", "checking if it runs") as step:
             _boot(step.note)
             step.done(f"up at {libvirt.address()}")
 
 
 def _boot(note: Say) -> None:
-    """Have the VM run with the current box, and its boot state kept for reset."""
+    """Boot the VM with the current box, and take the snapshot for a reset."""
     libvirt.refuse_what_is_not_ours()
     if libvirt.state() != "absent" and not _current(note):
-        note("removing the old one: it was made from another box")
+        note("removing the old VM, which was made from another box")
         _destroy(note)
     if libvirt.state() != "running":
         _start(note)
@@ -80,12 +80,12 @@ def _boot(note: Say) -> None:
 
 
 def _current(note: Say) -> bool:
-    """Was the VM made from the box that is here now? Boots it if it is off."""
+    """Return whether the VM was made from the current box. Boots it if it is off."""
     if libvirt.state() != "running":
         try:
             _start(note)
         except CannotRun:
-            return False  # its disk is broken: qemu was killed, say
+            return False  # its disk is broken, for example because qemu was killed
     kernel = Connection(BOOT_SECONDS).kernel
     wanted = (libvirt.folder() / "digest").read_text().strip()
     return kernel.run(f"cat {_BOX_ID}").out.strip() == wanted
@@ -104,7 +104,7 @@ def _destroy(note: Say) -> None:
     libvirt.virsh("snapshot-delete", libvirt.name(), _BOOT)
     try:
         libvirt.vagrant("destroy", "--force", note=note)
-    except CannotRun as problem:  # made from a folder that is gone: Vagrant does not know it
+    except CannotRun as problem:  # Vagrant does not know it: its folder no longer exists
         code, text = libvirt.virsh(
             "undefine", libvirt.name(), "--snapshots-metadata", "--remove-all-storage"
         )
@@ -115,7 +115,7 @@ def _destroy(note: Say) -> None:
 
 
 def _keep_boot_state(note: Say) -> None:
-    """Take the snapshot that reset goes back to, while nothing of ours is in the VM."""
+    """Take the snapshot for a reset, while nothing of ours is in the VM."""
     if (
         libvirt.virsh("snapshot-info", libvirt.name(), _BOOT)[0] == 0
         or Connection().docker().containers()
@@ -128,7 +128,7 @@ def _keep_boot_state(note: Say) -> None:
 
 
 def reset(term: Terminal) -> Vm:
-    """Back to the boot state of disk, memory and kernel. Raises CannotRun."""
+    """Reset disk, memory and kernel to the boot state. Raises CannotRun."""
     with lock.hold("vm", "vm reset"), term.step("vm", "going back to its boot state") as step:
         libvirt.refuse_what_is_not_ours()
         if libvirt.state() == "absent":
@@ -136,7 +136,7 @@ def reset(term: Terminal) -> Vm:
         try:
             _revert(step.note)
         except CannotRun as problem:
-            step.note(f"making it anew: {problem.message}")
+            step.note(f"making a new one: {problem.message}")
             _destroy(step.note)
             _boot(step.note)
         step.done(f"as it was after boot, at {libvirt.address()}")
@@ -147,13 +147,13 @@ def _revert(note: Say) -> None:
     code, text = libvirt.virsh("snapshot-revert", libvirt.name(), _BOOT, "--running", timeout=45)
     if code != 0:
         raise CannotRun(text)
-    note("waiting for it")
+    note("waiting until it responds")
     kernel = Connection(BOOT_SECONDS).kernel
-    kernel.must(f"date -s @{time.time():.0f}")  # its clock went back as well
+    kernel.must(f"date -s @{time.time():.0f}")  # the reset also set its clock back
 
 
 def down(term: Terminal) -> Removed:
-    """Remove the VM; its box stays."""
+    """Remove the VM, but keep its box."""
     with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
         libvirt.refuse_what_is_not_ours()
         was = libvirt.state()
@@ -164,7 +164,7 @@ def down(term: Terminal) -> Removed:
 
 
 def ssh(_term: Terminal) -> None:
-    """Become a shell in the VM."""
+    """Replace this process by a shell in the VM."""
     if libvirt.state() != "running":
         raise libvirt.silent()
     command = ssh_command()
@@ -172,7 +172,7 @@ def ssh(_term: Terminal) -> None:
 
 
 def status(term: Terminal) -> Vm:
-    """Say what libvirt says of the VM."""
+    """Print the state of the VM as libvirt reports it."""
     found = libvirt.state()
     where = libvirt.address() if found == "running" else ""
     term.say(f"The lab VM is {found}{' at ' + where if where else ''}.")

@@ -1,8 +1,8 @@
-"""Bounds: one cgroup around all containers of a stack, with limits for the stack as a whole.
+"""Bounds: one cgroup around all containers of a stack, with limits for the whole stack.
 
-Docker makes the cgroup that containers are to be in, and cannot limit it. A helper does that. It
-has no right but that the files of cgroups are its user's. Sources: the kernel's cgroup-v1 and
-cgroup-v2 pages, systemd.slice(5).
+Docker creates the cgroup but cannot limit it, so a helper does that. Its only right is that its
+user owns the files of cgroups. Sources: the kernel's cgroup-v1 and cgroup-v2 pages,
+systemd.slice(5).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from faultlab.engine.helper import WithHelpers
 from faultlab.lab.model import bytes_of
 
 _TOP = "faultlab"
-_PERIOD = 100_000  # microseconds, of which a part may be used
-# In version 1 each kind of resource has a folder of its own with the same tree in it.
+_PERIOD = 100_000  # microseconds; the quota is a part of it
+# In version 1 each controller has a folder of its own with the same tree in it.
 _PUT = """
 put() {{
   done=
@@ -36,13 +36,13 @@ class Bounded(WithHelpers):
     cgroups = Path("/sys/fs/cgroup")
 
     def parent(self, stack: str) -> str:
-        """Return the cgroup of a stack, as Compose wants it, which depends on Docker's driver."""
+        """Return the cgroup of a stack as Compose takes it, which depends on Docker's driver."""
         with self.errors():
             driver = self.client.info().get("CgroupDriver")
         return _slice(stack) if driver == "systemd" else _plain(stack)
 
     def bind(self, stack: str, parent: str, limits: Mapping[str, Any]) -> None:
-        """Limit the cgroup of a stack whose containers are up; `limits` as services.limits reads.
+        """Limit the cgroup of a stack that is up; `limits` has the form of services.limits.
 
         Raises CannotRun.
         """
@@ -58,7 +58,7 @@ class Bounded(WithHelpers):
         self.once("machine", script, stack, cgroups=True)
 
     def on_disk(self) -> Mapping[str, int]:
-        """Return the bytes that the containers and volumes of each stack have on the disk."""
+        """Return the disk usage of each stack's containers and volumes in bytes."""
         with self.errors():
             found = self.client.df()
         sizes: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Bounded(WithHelpers):
         return sizes
 
     def unbind(self, stack: str) -> None:
-        """Remove the cgroup of a stack whose containers have gone, if it has one."""
+        """Remove the cgroup of a stack that has no containers any more."""
         for parent in (_plain(stack), _slice(stack)):
             path = _path(parent)
             if (self.cgroups / path).is_dir() or any(self.cgroups.glob(f"*/{path}")):
@@ -82,10 +82,10 @@ def _plain(stack: str) -> str:
 
 
 def _slice(stack: str) -> str:
-    """Return the name of a slice of systemd. A minus would begin another level."""
+    """Return the name of a slice of systemd. A minus sign would begin another level."""
     return f"{_TOP}-{stack.removeprefix(f'{_TOP}-').replace('-', '_')}.slice"
 
 
 def _path(parent: str) -> str:
-    """Return where a cgroup is below the folder of all cgroups."""
+    """Return the path of a cgroup below the folder of all cgroups."""
     return f"{_TOP}.slice/{parent}" if parent.endswith(".slice") else parent.strip("/")

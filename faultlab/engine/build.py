@@ -1,6 +1,6 @@
-"""Build: make the container images that are missing, from Debian packages.
+"""Build: make the missing container images from Debian packages.
 
-`base` comes from a registry when one answers, else from mmdebstrap.
+`base` comes from a registry if one responds, else from mmdebstrap.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ else:
     requests = Later("requests")
 
 _SUITE = "bookworm"
-# On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it could not.
+# On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it cannot.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
 class DockerImages(Images):
-    """The images that a Docker Engine has."""
+    """The images of a Docker Engine."""
 
     def __init__(self, on: Docker) -> None:
         self._docker = on
 
     def missing(self, wanted: Collection[str] | None = None) -> list[str]:
-        """Return those of the wanted images (all) that are not there, in the order to build them.
+        """Return the wanted images (default: all) that are missing, in build order.
 
-        `base` is only there to build the others from.
+        `base` exists only to build the others from.
         """
         wanted = [BASE, *(names() if wanted is None else wanted)]
         have = self._tags()
@@ -60,7 +60,7 @@ class DockerImages(Images):
     ) -> None:
         """Build what is missing; two commands at once build it once. Raises CannotRun.
 
-        `network`: the build of a folder that is not of this project may use a network, too.
+        `network`: let the build of a folder outside this project use a network too.
         """
         if not self.missing(wanted):
             return
@@ -74,11 +74,11 @@ class DockerImages(Images):
             build(self._docker, name, say, "default" if ours or network else "none")
         except CannotRun as problem:
             if not (ours or network):
-                problem.hint = "if you trust its author: the same command with --network"
+                problem.hint = "if you trust its author, add --network to the command"
             raise
 
     def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
-        """Write images into a compressed archive. Raises CannotRun."""
+        """Write images to a compressed archive. Raises CannotRun."""
         script = 'set -o pipefail; docker save "$@" | gzip -1 >"$0"'
         stream(["bash", "-c", script, str(to), *tags], note, self._docker.env)
 
@@ -92,9 +92,9 @@ class DockerImages(Images):
 
 
 def build(on: Docker, name: str, say: Say, network: str = "default") -> None:
-    """Make one image; `say` gets a line for each step. Raises CannotRun with the step's error.
+    """Build one image; `say` gets a line for each step. Raises CannotRun with the step's error.
 
-    `network`: of its RUN lines, "none" for none.
+    `network`: of its RUN lines; "none" for no network.
     """
     if name == BASE:
         _build_base(on, say)
@@ -106,7 +106,7 @@ def _base_source() -> str:
 
 
 def _build_base(on: Docker, say: Say) -> None:
-    """Bring a bare Debian under `faultlab/bookworm`: pulled when a registry answers, else made."""
+    """Make `faultlab/bookworm`, a bare Debian: pull it if a registry responds, else build it."""
     repository, version = _base_source().split(":")
     say("asking the registry for debian:bookworm-slim")
     try:
@@ -114,9 +114,9 @@ def _build_base(on: Docker, say: Say) -> None:
         image.tag(repository, version)
         return
     except (docker.errors.DockerException, requests.exceptions.RequestException):
-        say("no registry answers: making it from Debian packages")
+        say("no registry responds: making it from Debian packages")
     if shutil.which("mmdebstrap") is None:
-        raise CannotRun("No registry answers and mmdebstrap is not installed.", "make setup")
+        raise CannotRun("No registry responds and mmdebstrap is not installed.", "make setup")
     make = subprocess.Popen(
         [*_STOP_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
         stdin=subprocess.DEVNULL,
@@ -140,7 +140,7 @@ def _build_base(on: Docker, say: Say) -> None:
 
 
 def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a file's tar header, alike in every checkout; None for facts, which no image has."""
+    """Return a file's tar header, the same in every checkout; None for facts, which stay out."""
     if Path(found.name).name in FACTS:
         return None
     found.mode = mode(found.mode)
@@ -150,10 +150,10 @@ def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def pack(folder: Path, into: IO[bytes]) -> None:
-    """Write the folder as a tar file; links are followed, so that two tools can share a file.
+    """Write the folder as a tar file. Links are followed, so that two tools can share a file.
 
-    Raises CannotRun for a link out of it, or of a tool of ours out of the project: it would bring
-    any file of this machine into the image.
+    Raises CannotRun for a link out of the folder, or for a tool of ours out of the project. It
+    would copy any file of this machine into the image.
     """
     within = paths.root() if folder.is_relative_to(paths.root()) else folder
     for file in folder.rglob("*"):

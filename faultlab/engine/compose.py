@@ -1,4 +1,4 @@
-"""Compose: start the services of a stack with the Docker Compose that is installed."""
+"""Compose: start the services of a stack with the installed Docker Compose."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from faultlab.core import paths
 from faultlab.core.command import run
 from faultlab.core.errors import CannotRun
 
-# Where `docker` looks for plugins, after the folder of the user.
+# Where `docker` looks for plugins, after the user's folder.
 # Source: github.com/docker/cli, cli-plugins/manager/manager_unix.go.
 _PLUGINS = tuple(
     Path(folder, "docker/cli-plugins")
@@ -18,15 +18,15 @@ _PLUGINS = tuple(
 
 
 class PoolOverlap(Exception):
-    """Docker refused the subnet because something else uses it by now."""
+    """Docker refused the subnet because another network uses it by now."""
 
 
 @cache
 def program() -> tuple[str, ...]:
-    """Return the plugin of `docker`, else what is called docker-compose. Raises CannotRun.
+    """Return the plugin of `docker`, else the program docker-compose. Raises CannotRun.
 
-    The plugin is run by itself: as a child of `docker` some versions go on when that is killed, and
-    containers appear that nobody knows of. Source: github.com/docker/cli/issues/4332.
+    The plugin is run directly. As a child of `docker` some versions continue when `docker` is
+    killed, and create containers that no command knows. Source: github.com/docker/cli/issues/4332.
     """
     for folder in (paths.docker_config() / "cli-plugins", *_PLUGINS):
         if os.access(folder / "docker-compose", os.X_OK):
@@ -38,7 +38,7 @@ def program() -> tuple[str, ...]:
 
 @cache
 def _quicker() -> dict[str, str]:
-    """Debian's Compose v1 asks for distutils, and that of setuptools takes 0.2 s to import."""
+    """Return settings that spare Debian's Compose v1 the import of setuptools (0.2 s)."""
     python = Path("/usr/bin/python3").resolve()
     script = shutil.which("docker-compose")
     if program() != ("docker-compose",) or not script:
@@ -51,10 +51,10 @@ def _quicker() -> dict[str, str]:
 
 
 def up(stack: str, files: list[Path], env: dict[str, str]) -> None:
-    """Start the services. Raises PoolOverlap, or CannotRun with what Compose said."""
+    """Start the services. Raises PoolOverlap, or CannotRun with Compose's error."""
     chosen = [word for file in files for word in ("-f", str(file))]
     command = [*program(), "-p", stack, *chosen, "up", "-d", "--no-build"]
-    # Compose v1 is a Python program, which must not find our libraries in place of its own.
+    # Compose v1 is a Python program and must not import our libraries.
     env = {**env, **_quicker(), "COMPOSE_IGNORE_ORPHANS": "1", "PYTHONPATH": ""}
     done = run(command, timeout=180, env=env)
     if done.returncode == 0:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 ROLE = "com.docker.compose.service"  # Compose's label: the name of a machine or daemon
-_GRACE = 5.0  # seconds beyond its time in which a command must have ended
+_GRACE = 5.0  # seconds that a command can take to end after its time limit
 
 
 class DockerMachine(Machine):
@@ -61,7 +61,7 @@ class DockerMachine(Machine):
                 ) from problem
             raise
         seconds = time.monotonic() - started
-        # None: cut off. Docker 20.10 never ends the answer of a command whose container restarts.
+        # None: cut off. Docker 20.10 never ends the response for a container that restarts.
         if code in (124, 137, None) and seconds >= timeout:
             raise CannotRun(
                 f"On {self.name} this did not end within {timeout:g} s: {command}",
@@ -77,7 +77,7 @@ class DockerMachine(Machine):
 
     @property
     def state(self) -> State:
-        """How it is now; Docker hears of an end a moment later."""
+        """Return its state now; Docker learns of an end a moment later."""
         with self.engine.errors():
             self.container.reload()
         facts: dict[str, Any] = self.container.attrs["State"]
@@ -91,14 +91,14 @@ class DockerMachine(Machine):
 
     @property
     def pid(self) -> str:
-        """The id of its first process; "0" while it does not run."""
+        """Return the id of its first process; "0" while it does not run."""
         if not self.container.attrs["State"]["Pid"]:
             with self.engine.errors():
                 self.container.reload()
         return str(self.container.attrs["State"]["Pid"])
 
     def unready(self) -> str:
-        """Return why its image's HEALTHCHECK does not pass; empty when it passes or has none."""
+        """Return why its image's HEALTHCHECK fails; empty if it passes or does not exist."""
         health: dict[str, Any] = self.container.attrs["Config"].get("Healthcheck") or {}
         match health.get("Test"):
             case ["CMD", *words]:
@@ -111,12 +111,12 @@ class DockerMachine(Machine):
         return "" if done.code == 0 else (done.err or done.out).strip() or f"exit code {done.code}"
 
     def last_log_line(self) -> str:
-        """Return the last line of its log, as `docker logs` shows it."""
+        """Return the last line of its log, as `docker logs` prints it."""
         with self.engine.errors():
             return bytes(self.container.logs(tail=1)).decode(errors="replace").strip()
 
     def restart(self) -> None:
-        """Stop and start the container; the machine it has joined keeps its settings."""
+        """Stop and start the container; the machine that it joined keeps its settings."""
         with self.engine.errors():
             self.container.restart(timeout=5)
 
@@ -127,14 +127,14 @@ class DockerMachine(Machine):
             change["NanoCpus"] = int(cpus * 1e9)
         if memory is not None:
             change["Memory"] = change["MemorySwap"] = bytes_of(memory)
-        # The SDK sets a quota and a period instead, after which `docker update --cpus` is refused.
+        # The SDK would set quota and period instead, and then `docker update --cpus` is refused.
         api: Any = self.container.client.api  # type: ignore[union-attr]
         with self.engine.errors():
             url = api._url("/containers/{0}/update", self.container.id)
             api._raise_for_status(api._post_json(url, data=change))
 
     def put(self, folder: str, archive: bytes) -> None:
-        """Unpack a tar archive into a folder of it."""
+        """Unpack a tar archive into a folder of the container."""
         with self.engine.errors():
             self.container.put_archive(folder, archive)
 
@@ -143,17 +143,17 @@ class DockerMachine(Machine):
         return DockerTerminal(self.container_name, self.engine.env["DOCKER_HOST"])
 
     def log_in(self) -> NoReturn:
-        """Become a shell in it, by `docker exec`."""
+        """Replace this process by a shell in it, by `docker exec`."""
         flags = "-it" if sys.stdin.isatty() else "-i"
         sys.stdout.flush()
         command = ["docker", "exec", flags, self.container_name, "bash"]
         os.execvpe(command[0], command, {**os.environ, **self.engine.env})
 
     def typed(self, action: str) -> str:
-        """Return the `docker` command of an engineer for an action on it."""
+        """Return the `docker` command that an engineer types for an action on it."""
         return f"docker {action} {self.container_name}"
 
     @property
     def container_name(self) -> str:
-        """The name that `docker exec` and `docker restart` take."""
+        """Return the name for `docker exec` and `docker restart`."""
         return str(self.container.name)

@@ -1,12 +1,12 @@
-"""Contention: the CPU time that others took while a lab was measured.
+"""Contention: the CPU time that other programs took while a lab was measured.
 
-A look at a busy machine measures the neighbours. Two kinds of neighbours count: other programs on
+A look at a busy machine measures its neighbours. Two kinds of neighbours count: other programs on
 this machine, and other guests of its hypervisor (stolen time, which Linux charges to a container's
-quota as well). Everything is read from this machine's /proc, which runs the containers or the VM.
+quota as well). Everything is read from /proc of this machine, which runs the containers or the VM.
 
 Other programs are all processes except the containers of the stack, Docker's own processes, this
-command and kernel threads; for a lab in the VM, QEMU is the stack. Pressure and the run-queue delay
-of the stack are recorded too. The stack causes most of them itself, so no limit rests on them.
+command and kernel threads. For a lab in the VM, QEMU is the stack. Pressure and the run-queue delay
+of the stack are recorded too, but the stack itself causes most of them, so no limit rests on them.
 """
 
 import os
@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_STOLEN = 0.03  # of the time of all CPUs
-MOST_OTHERS = 0.2  # a look that is slowed down by so much crosses no gap between two limits
+MOST_OTHERS = 0.2  # a look that is slowed down by this much crosses no gap between two limits
 _STEP = 1.0  # seconds
 _TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD in include/linux/sched.h
-# Processes of Docker work for the stack; there is no telling how much of it for others.
+# Docker's processes work for the stack; how much of it is for others is unknown.
 _DOCKER = ("dockerd", "containerd", "containerd-shim", "runc", "docker-proxy", "docker-compose")
 _QEMU = "qemu-system-x86"
 
 
 @dataclass(frozen=True)
 class Process:
-    """One process: its name, its cgroup, and the CPU seconds of it and its dead children."""
+    """One process: its name, its cgroup, and the CPU seconds of it and its ended children."""
 
     name: str
     parent: int
@@ -39,9 +39,9 @@ class Process:
 
 @dataclass(frozen=True)
 class Moment:
-    """The kernel's counters at one time. `delay` and `pressure` are in seconds; None: unknown.
+    """The kernel's counters at one time. `delay` and `pressure` are in seconds; None if unknown.
 
-    `processes`: all of them by number; `ours`: the numbers of those that do not count as others.
+    `processes`: all of them by number. `ours`: the numbers of our own, which do not count.
     """
 
     ticks: int
@@ -56,9 +56,9 @@ class Moment:
 class Contention:
     """The CPU time that others took between two moments, as shares of the time of all CPUs.
 
-    `busiest`: the programs that took most of it. `pressure` and `delay`: seconds in which something
-    that could run had to wait for a CPU, for each second that went by (of the whole machine; of the
-    stack's own threads, added up).
+    `busiest`: the programs that took most of it. `pressure` and `delay`: seconds of waiting for a
+    CPU for each second of time. `pressure` is that of any task on the machine; `delay` is the sum
+    over the stack's own threads.
     """
 
     stolen: float
@@ -69,7 +69,7 @@ class Contention:
 
     @property
     def words(self) -> str:
-        """Say who took too much; empty when nobody did."""
+        """Return who took too much, as text; empty if no program did."""
         if self.others > MOST_OTHERS:
             return f"other programs used {self.others:.0%} of the CPU time ({self.busiest})"
         if self.stolen > MOST_STOLEN:
@@ -77,7 +77,7 @@ class Contention:
         return ""
 
     def facts(self) -> dict[str, float | str]:
-        """Return the facts that the record keeps."""
+        """Return the facts for the record."""
         found: dict[str, float | str] = {
             "stolen": round(self.stolen, 3),
             "others": round(self.others, 3),
@@ -94,7 +94,7 @@ class Contention:
 class Observer:
     """Reads the counters of this machine, and knows which processes belong to the stack.
 
-    `containers`: ids of the stack's containers. `guest`: the name of the VM, when they run there.
+    `containers`: ids of the stack's containers. `guest`: the name of the VM, if they run there.
     """
 
     containers: Collection[str] = ()
@@ -102,7 +102,7 @@ class Observer:
     proc: Path = Path("/proc")
 
     def read(self) -> Moment:
-        """Read the counters now. On a machine without /proc nothing is known and nothing counts."""
+        """Read the counters now. On a machine without /proc they are unknown and do not count."""
         try:
             busy, idle, stolen = parse_stat((self.proc / "stat").read_text())
         except (OSError, ValueError, IndexError):
@@ -124,9 +124,9 @@ class Observer:
         return between(before, self.read())
 
     def wait_for_calm(self, seconds: float, least: float = 0.0) -> None:
-        """Return when others took little for a second, and after `seconds` in any case.
+        """Return once others took little for a second, at the latest after `seconds`.
 
-        `least`: seconds that it waits at least.
+        `least`: wait at least this many seconds.
         """
         began = time.monotonic()
         while (left := began + seconds - time.monotonic()) > 0:
@@ -190,7 +190,7 @@ def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
     spent: dict[int, float] = {}
     for pid, process in now.processes.items():
         was = before.get(pid)
-        # Without an earlier reading it began meanwhile; with another name its number is new.
+        # Without an earlier reading it is new; with another name its number was used again.
         spent[pid] = process.seconds - (was.seconds if was and was.name == process.name else 0.0)
     for pid, process in before.items():
         if pid in now.processes:
@@ -199,7 +199,7 @@ def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
         while heir not in spent and heir in before:
             heir = before[heir].parent
         if heir in spent:
-            # It has ended, and who is left of its parents got all its time: also that from before.
+            # It has ended, and its nearest living parent got all its time, also that from before.
             spent[heir] -= process.seconds
     used: dict[str, float] = {}
     for pid, seconds in spent.items():
@@ -210,12 +210,12 @@ def _used(before: dict[int, Process], now: Moment) -> dict[str, float]:
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
-    """Return the seconds of waiting per second; threads that have ended take theirs with them."""
+    """Return the seconds of waiting per second; threads that ended take their counts with them."""
     return None if before is None or now is None else max(0.0, now - before) / seconds
 
 
 def _family(pid: int, everything: dict[int, Process]) -> set[int]:
-    """Return this process and all below it."""
+    """Return this process and all its descendants."""
     found = {pid}
     while more := {p for p, process in everything.items() if process.parent in found} - found:
         found |= more
@@ -225,8 +225,8 @@ def _family(pid: int, everything: dict[int, Process]) -> set[int]:
 def parse_stat(stat: str) -> tuple[int, int, int]:
     """Return the busy, idle and stolen ticks of `cpu  user nice system idle iowait irq …`.
 
-    Source: proc_stat(5). `user` holds the time of guests already. Stolen time is busy; waiting for
-    a disk is idle.
+    Source: proc_stat(5). `user` already includes guest time. Stolen time is busy; waiting for a
+    disk is idle.
     """
     fields = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
     idle = fields[3] + fields[4]
@@ -234,15 +234,15 @@ def parse_stat(stat: str) -> tuple[int, int, int]:
 
 
 def waited(pressure: str) -> float | None:
-    """Return the seconds in which some task waited, of PSI: `some avg10=0.00 … total=123`."""
+    """Return the seconds in which some task waited, from PSI: `some avg10=0.00 … total=123`."""
     some = re.search(r"^some .*total=(\d+)", pressure, re.MULTILINE)
     return int(some[1]) / 1e6 if some else None
 
 
 def parse_process(stat: str, cgroup: str) -> Process | None:
-    """Read /proc/PID/stat and /proc/PID/cgroup; None for a kernel thread. Source: proc_pid_stat(5).
+    """Parse /proc/PID/stat and /proc/PID/cgroup; None for a kernel thread. See proc_pid_stat(5).
 
-    The name stands in brackets and can hold spaces and brackets.
+    The name is in parentheses and can contain spaces and parentheses.
     """
     name, _, rest = stat.partition("(")[2].rpartition(")")
     fields = rest.split()

@@ -1,8 +1,8 @@
-"""The contract of an engine: all that the rest of the program may ask of what stacks run on.
+"""The contract of an engine: all that the rest of the program can ask of it.
 
 Docker on this machine (`local`), Docker in the lab VM (`vm`) and the fake engine of the unit tests
-keep it. No object, id or error of Docker's is above this folder. Every verb raises CannotRun, with
-the next command to type, when the engine does not answer or refuses.
+implement it. No object, id or error of Docker leaves this folder. Every method raises CannotRun,
+with the next command to type, if the engine does not respond or refuses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Part = tuple[bytes | None, bytes | None]  # of standard output and standard erro
 
 @dataclass(frozen=True)
 class State:
-    """How a machine or daemon is now; `started`: when, in UTC, as ISO 8601."""
+    """The state of a machine or daemon; `started`: when, in UTC, as ISO 8601."""
 
     running: bool
     exit_code: int
@@ -48,7 +48,7 @@ class Facts:
 
 
 class Shelled(Protocol):
-    """A shell with a terminal in a machine or daemon, for somebody who types."""
+    """A shell with a terminal in a machine or daemon, for a person."""
 
     first: bytes  # what it printed before its socket could be read
 
@@ -56,17 +56,17 @@ class Shelled(Protocol):
         """Start the shell and return the socket, which does not block."""
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the shell how large its window is."""
+        """Tell the shell the size of its window."""
 
     def close(self) -> None:
-        """Hang the shell up, as a terminal does; it waits for nothing in the machine."""
+        """Hang up the shell, as a terminal does, without waiting for the machine."""
 
 
 class Process(Protocol):
     """A program in a container of its own, which prints and ends."""
 
     began: float  # when it was told to start, by time.monotonic
-    output: Iterator[Part]  # in pieces as they come, to the end of the program
+    output: Iterator[Part]  # in pieces as they arrive, until the program ends
 
     def wait(self, seconds: float) -> int:
         """Return the exit code when the program has ended."""
@@ -77,30 +77,30 @@ class Machine(Shell):
 
     engine: Engine
     joins: str  # the machine whose network and processes a daemon shares; empty for a machine
-    stack: str  # the name of the stack that it belongs to
+    stack: str  # the name of its stack
     lab_id: str
     run_id: str
-    owner: str  # of its stack, as naming.owner says it; empty where an older faultlab started it
+    owner: str  # of the stack, from naming.owner; empty if an older faultlab started it
     created: str  # in UTC, as ISO 8601
-    mark: str  # the text in /proc/PID/cgroup by which its processes are known
+    mark: str  # the text in /proc/PID/cgroup that identifies its processes
 
     @property
     @abstractmethod
     def pid(self) -> str:
-        """The id of its first process, as the kernel below counts; "0" while it does not run."""
+        """Return the id of its first process in the kernel below; "0" while it does not run."""
 
     @property
     @abstractmethod
     def state(self) -> State:
-        """How it is now."""
+        """Return its state now."""
 
     @abstractmethod
     def unready(self) -> str:
-        """Return why its own health check does not pass; empty when it passes or has none."""
+        """Return why its own health check fails; empty if it passes or does not exist."""
 
     @abstractmethod
     def last_log_line(self) -> str:
-        """Return the last line of its log, or nothing."""
+        """Return the last line of its log; empty if the log is empty."""
 
     @abstractmethod
     def restart(self) -> None:
@@ -120,19 +120,19 @@ class Machine(Shell):
 
     @abstractmethod
     def log_in(self) -> NoReturn:
-        """Become a shell in it, in place of this program."""
+        """Replace this process by a shell in it."""
 
     @abstractmethod
     def typed(self, action: str) -> str:
-        """Return the command line of an engineer for an action on it, such as "restart"."""
+        """Return the command that an engineer types for an action on it, such as "restart"."""
 
 
 class Images(ABC):
-    """The images that an engine has."""
+    """The images of an engine."""
 
     @abstractmethod
     def missing(self, wanted: Collection[str] | None = None) -> list[str]:
-        """Return those of the wanted images (all) that are not there, in the order to build."""
+        """Return the wanted images (default: all) that are missing, in build order."""
 
     @abstractmethod
     def ensure(
@@ -140,12 +140,12 @@ class Images(ABC):
     ) -> None:
         """Build what is missing; `say` gets a line for each step.
 
-        `network`: the build of a folder that is not of this project may use a network, too.
+        `network`: let the build of a folder outside this project use a network too.
         """
 
     @abstractmethod
     def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
-        """Write images into a compressed archive."""
+        """Write images to a compressed archive."""
 
     @abstractmethod
     def remove(self) -> list[str]:
@@ -153,49 +153,49 @@ class Images(ABC):
 
 
 class Engine(ABC):
-    """An engine: stacks run on it. Each kind is a line in `faultlab/run/placement.py`."""
+    """An engine that stacks run on. Each kind is a line in `faultlab/run/placement.py`."""
 
     name: ClassVar[str]
-    owns_kernel: ClassVar[bool]  # the kernel below is ours to change: it is a disposable VM's
-    walk_seconds: ClassVar[int]  # that one walk through a lab may take at most
+    owns_kernel: ClassVar[bool]  # we can change the kernel below, because it is a disposable VM's
+    walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
 
     @classmethod
     @abstractmethod
     def absent(cls) -> str:
-        """Return in words why there is none to be reached now; empty when there is one."""
+        """Return why no such engine can be reached now; empty if one can."""
 
     @classmethod
     @abstractmethod
     def may_have(cls, stack: str) -> bool:
-        """Tell, without asking it, whether this stack of this user may be on it."""
+        """Return, without asking the engine, whether it can have this stack of this user."""
 
     @classmethod
     @abstractmethod
     def reach(cls, patient: bool = False) -> Engine:
-        """Return one that is there; `patient`: wait for one that is just coming up."""
+        """Return an engine that is up; `patient`: wait for one that is just starting."""
 
     @classmethod
     @abstractmethod
     def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> Engine:
-        """Bring one up, with these images (all), and say what takes time."""
+        """Start an engine with these images (default: all), and print what takes time."""
 
     @property
     @abstractmethod
     def kernel(self) -> Shell:
-        """A root shell on the kernel below. Raises CannotRun where that must not be changed."""
+        """Return a root shell on the kernel below. Raises CannotRun if it must not be changed."""
 
     @abstractmethod
     def facts(self) -> Facts:
-        """Return what the engine says of itself."""
+        """Return what the engine says about itself."""
 
     @abstractmethod
     def unfit(self) -> str:
-        """Return why labs cannot run on it, though it answers; empty where they can."""
+        """Return why labs cannot run on it although it responds; empty if they can."""
 
     @abstractmethod
     def stacks(self) -> list[str]:
-        """Return the stacks of ours of which anything is left; in a namespace, those in it."""
+        """Return our stacks of which anything is left; in a namespace, only its own."""
 
     @abstractmethod
     def neighbours(self) -> Mapping[str, str]:
@@ -207,24 +207,24 @@ class Engine(ABC):
 
     @abstractmethod
     def leftovers(self, stack: str) -> list[str]:
-        """Return all that is left of a stack, in words."""
+        """Return all that is left of a stack, as text."""
 
     @abstractmethod
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
-        """Start the containers of a lab; none of them need be ready.
+        """Start the containers of a lab, without waiting until they are ready.
 
-        What was run stays in `folder`, to be read.
+        The compose files are stored in `folder`.
         """
 
     @abstractmethod
     def furnish(self, machines: Sequence[Machine]) -> None:
-        """Give machines what makes them machines: sysctls of their own, no way out."""
+        """Turn containers into machines: with sysctls of their own and without a way out."""
 
     @abstractmethod
     def down(self, stack: str) -> None:
-        """Remove a stack, put a kernel that it changed back, and read back that nothing is left.
+        """Remove a stack, restore a kernel that it changed, and verify that nothing is left.
 
-        Raises Held where another user or checkout started it.
+        Raises Held if another user or checkout started it.
         """
 
     @abstractmethod
@@ -233,15 +233,15 @@ class Engine(ABC):
 
     @abstractmethod
     def observer(self, stack: str) -> Observer:
-        """Return what measures how much others take of the CPUs while this stack is looked at."""
+        """Return an observer of the CPU time that others take while this stack is measured."""
 
     @abstractmethod
     def on_disk(self) -> Mapping[str, int]:
-        """Return the bytes that the containers and volumes of each stack have on the disk."""
+        """Return the disk usage of each stack's containers and volumes in bytes."""
 
     @abstractmethod
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
-        """Run a script in a container without a network, and return what it printed."""
+        """Run a script in a container without a network, and return its output."""
 
     @abstractmethod
     def beside(
@@ -253,10 +253,11 @@ class Engine(ABC):
         whole: bool = False,
         rights: Sequence[str] = (),
     ) -> AbstractContextManager[Machine]:
-        """Keep a helper while the body runs commands in it, at most so many seconds.
+        """Keep a helper for at most `seconds` while the body runs commands in it.
 
         `whole`: it sees the processes of all stacks, and no process of a stack sees it. A helper
-        with rights that a machine has not must be such a one: who sees it can change its files.
+        with rights that a machine does not have must be such a one, because a process that sees it
+        can change its files.
         """
 
     @abstractmethod
@@ -279,9 +280,9 @@ class Engine(ABC):
         files: bytes | None = None,
         folder: str = "/",
     ) -> AbstractContextManager[Process]:
-        """Run a program of others in a container of its own, for as long as the body takes.
+        """Run a foreign program in a container of its own while the body runs.
 
         `inside`: the machine whose network, processes and volumes (read-only) it sees; without one
-        it has no network. `memory` as in "512m", `processes` at most; `files`: a tar archive that
-        is unpacked in `/` before it starts, in `folder`.
+        it has no network. `memory` as in "512m", `processes`: the limits. `files`: a tar archive
+        that is unpacked in `/` before it starts in `folder`.
         """

@@ -1,4 +1,4 @@
-"""Docker: a connection to a Docker Engine, and what of ours is on it."""
+"""Docker: a connection to a Docker Engine, and our objects on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import docker
     import requests
     from docker.models.containers import Container
-else:  # they take 0.1 s, and much that knows an Engine never talks to one
+else:  # importing takes 0.1 s, and many users of an Engine never talk to it
     docker = Later("docker")
     requests = Later("requests")
 
@@ -28,15 +28,15 @@ _SOCKET = "unix:///var/run/docker.sock"
 
 
 def docker_url() -> str:
-    """The Engine that the `docker` command talks to: DOCKER_HOST, else its current context.
+    """Return the Engine that the `docker` command uses: DOCKER_HOST, else its current context.
 
-    Raises CannotRun for a context that is not there.
+    Raises CannotRun for a context that does not exist.
     """
     if os.environ.get("DOCKER_HOST"):
         return os.environ["DOCKER_HOST"]
     from docker.context import ContextAPI
 
-    if chosen := os.environ.get("DOCKER_CONTEXT"):  # which the SDK does not read
+    if chosen := os.environ.get("DOCKER_CONTEXT"):  # the SDK does not read it
         context = ContextAPI.get_context(chosen)
         if context is None:
             raise CannotRun(f"Docker has no context {chosen}.", "docker context ls")
@@ -46,9 +46,9 @@ def docker_url() -> str:
 
 
 def here(url: str) -> str:
-    """Return the address of an Engine on this machine. Raises CannotRun for one elsewhere.
+    """Return the address of an Engine on this machine. Raises CannotRun for another machine.
 
-    What a verdict rests on is read in /proc of this machine as well.
+    A verdict also needs readings from /proc of this machine.
     """
     if url.startswith(("tcp://", "http://", "https://", "ssh://")):
         raise CannotRun(
@@ -64,17 +64,17 @@ class Docker:
     def __init__(self, url: str | None = None) -> None:
         with self.errors():
             url = url or docker_url()
-            # The SDK keeps connections by URL and closes those of the oldest when there are too
-            # many, also under a thread that is using them.
+            # The SDK keeps connections by URL. If there are too many it closes those of the oldest
+            # URL, even while a thread is using them.
             self.client = docker.DockerClient(
                 base_url=url, timeout=120, num_pools=200, max_pool_size=64
             )
             self.client.ping()
-        self.env = {"DOCKER_HOST": url}  # for docker's and Compose's own command lines
+        self.env = {"DOCKER_HOST": url}  # for the command lines of Docker and Compose
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn what any use of the client raises into one line with the next command to type."""
+        """Turn the errors of the client into one line and the next command to type."""
         try:
             yield
         except docker.errors.NotFound as error:
@@ -93,7 +93,7 @@ class Docker:
             raise self.unreachable(error) from error
 
     def unreachable(self, error: BaseException) -> CannotRun:
-        """Return the error for a user when this Docker does not answer."""
+        """Return the error for a user if this Docker does not respond."""
         try:
             where = docker_url()
         except docker.errors.DockerException as broken:
@@ -131,7 +131,7 @@ class Docker:
 class DockerEngine(Docker, Engine):
     """An engine that is a Docker Engine.
 
-    `patience`: the factor by which a command may take longer than its caller expects.
+    `patience`: the factor by which a command can take longer than its caller expects.
     """
 
     patience: ClassVar[float] = 1.0

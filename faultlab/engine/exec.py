@@ -1,4 +1,4 @@
-"""Exec: the connection over which Docker answers a command that runs in a container."""
+"""Exec: the connection on which Docker sends the output of a command in a container."""
 
 import socket
 import struct
@@ -11,14 +11,14 @@ from typing import Any
 from faultlab.core.errors import CannotRun
 
 _MOST_OUTPUT = 64 << 20  # bytes of one command
-_STDERR = 2  # in the headers of what a command prints
+_STDERR = 2  # in the headers of the output
 
 
 @contextmanager
 def cut_off_after(line: Any, seconds: float) -> Iterator[None]:
-    """End a connection to Docker that has not ended by itself by then."""
+    """Close a connection to Docker that has not ended by then."""
     plain = wire(line)
-    plain.settimeout(None)  # a command may be silent for longer than Docker itself
+    plain.settimeout(None)  # a command can be silent for longer than Docker itself
 
     def cut() -> None:
         with suppress(OSError):
@@ -31,27 +31,27 @@ def cut_off_after(line: Any, seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        getattr(line, "_response", line).close()  # what holds the connection
+        getattr(line, "_response", line).close()  # the object that holds the connection
 
 
 def wire(line: Any) -> socket.socket:
-    """The socket below a connection that `exec_start(socket=True)` opened."""
+    """Return the socket of a connection that `exec_start(socket=True)` opened."""
     found: socket.socket = getattr(line, "_sock", line)
     return found
 
 
 def answer(line: Any) -> BufferedReader:
-    """Return a reader of all that Docker sends on a connection of `exec_start(socket=True)`.
+    """Return a reader of all data on a connection of `exec_start(socket=True)`.
 
-    The SDK reads the socket itself, and loses what came in one piece with the headers
-    (docker/docker-py#3332): a command that is quick on a busy machine seems to print nothing.
+    The SDK reads the socket itself and loses the data that arrived together with the headers
+    (docker/docker-py#3332). Then a quick command on a busy machine seems to print nothing.
     """
     behind_the_headers: BufferedReader = line._response.raw._fp.fp
     return behind_the_headers
 
 
 def both(stream: BufferedReader) -> tuple[bytes, bytes]:
-    """Read both outputs of a command to their end. Raises CannotRun when they are too much.
+    """Read both outputs of a command to their end. Raises CannotRun if they are too large.
 
     Source: Docker Engine API, "Attach to a container", stream format.
     """

@@ -1,4 +1,4 @@
-"""Helper containers beside a stack: they carry its label and go with it, or end by themselves."""
+"""Helper containers beside a stack: removed with it by its label, or ending by themselves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DockerProcess:
 
 
 class WithHelpers(DockerEngine):
-    """The part of a Docker engine that runs helpers and programs of others."""
+    """The part of a Docker engine that runs helpers and foreign programs."""
 
     def once(
         self,
@@ -54,10 +54,10 @@ class WithHelpers(DockerEngine):
         whole: bool = False,
         cgroups: bool = False,
     ) -> str:
-        """Run a script in a container without a network, and return what it printed.
+        """Run a script in a container without a network, and return its output.
 
-        `whole`: it has the processes and the network of the machine that Docker runs on; `cgroups`:
-        that machine's cgroups in /cgroup.
+        `whole`: it has the processes and the network of the machine that Docker runs on. `cgroups`:
+        it has that machine's cgroups in /cgroup.
         """
         volumes = {"/sys/fs/cgroup": {"bind": "/cgroup", "mode": "rw"}} if cgroups else {}
         with self.errors():
@@ -93,7 +93,7 @@ class WithHelpers(DockerEngine):
     ) -> Iterator[Machine]:
         """Keep a helper container while the body runs commands in it.
 
-        Docker itself ends and removes it after so many seconds, should we be killed before.
+        After `seconds` Docker itself ends and removes it, even if we were killed.
         """
         hidden = {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
         options = {**_HELPER, **(hidden if whole else {})}
@@ -131,11 +131,11 @@ class WithHelpers(DockerEngine):
         files: bytes | None = None,
         folder: str = "/",
     ) -> Iterator[DockerProcess]:
-        """Run a program of others for as long as the body takes; nothing stays on the disk."""
+        """Run a foreign program while the body runs; nothing stays on the disk."""
         options: dict[str, Any] = {"network_mode": "none", "working_dir": folder}
         if inside is not None:
             home = f"container:{inside.mark}"
-            files_of = [f"{inside.mark}:ro"]  # the sockets in them can be used all the same
+            files_of = [f"{inside.mark}:ro"]  # sockets in them can still be used
             options = {"network_mode": home, "pid_mode": home, "volumes_from": files_of}
         options |= {"cap_add": list(rights), "security_opt": _UNCONFINED, "entrypoint": []}
         options |= {"mem_limit": memory or None, "pids_limit": processes or None}
@@ -153,7 +153,7 @@ class WithHelpers(DockerEngine):
     def _made(
         self, image: str, command: Sequence[str], stack: str, **options: Any
     ) -> Iterator[Container]:
-        """Make a container that is not started yet, and remove it when the body has ended."""
+        """Create a container without starting it, and remove it when the body has ended."""
         with self.errors():
             container = self.client.containers.create(
                 images.tag(image), list(command), labels={STACK_LABEL: stack}, **options
@@ -166,7 +166,7 @@ class WithHelpers(DockerEngine):
 
 
 def _having(rights: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a container that has these capabilities; none for no capability."""
+    """Return the options of a container with these capabilities; empty for none."""
     return {"cap_add": list(rights), "security_opt": _UNCONFINED} if rights else {}
 
 

@@ -1,8 +1,7 @@
-"""Kernel: the settings of a whole kernel, noted before a lab changes them and put back after it.
+"""Kernel: the settings of a whole kernel, noted before a lab changes them and restored after it.
 
-Only the kernel of a disposable VM is ever touched. The note lies in the VM's /run: it survives us,
-whatever kills us, and a reboot takes it away together with the changes. What was put back is read
-back.
+Only the kernel of a disposable VM is ever changed. The note is in the VM's /run: it survives our
+end, and a reboot removes it together with the changes. Restored values are read again.
 """
 
 import re
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
-# Counters and clocks among the sysctls: they move by themselves.
+# Counters and clocks among the sysctls, which change by themselves.
 MOVING = re.compile(
     r"^(fs\.(dentry-state|file-nr|inode-nr|inode-state|quota)|kernel\.(ns_last_pid|random|pty\.nr)"
     r"|net\.netfilter\.nf_conntrack_count|kernel\.sched_domain|net\.ipv4\.tcp_.*mem_alloc)"
@@ -25,7 +24,7 @@ _READ = f"{SYSCTLS}; echo {_PART}; cat /proc/swaps; echo {_PART}; tc qdisc show"
 
 @dataclass(frozen=True)
 class Settings:
-    """Sysctls by name, swap areas, and the root qdiscs of the interfaces that are not a stack's."""
+    """Sysctls by name, swap areas, and the root qdiscs of interfaces that belong to no stack."""
 
     sysctls: dict[str, str]
     swaps: list[str]
@@ -38,7 +37,7 @@ def read(shell: Shell) -> Settings:
 
 
 def parse(out: str) -> Settings:
-    """Read what sysctl, /proc/swaps and tc printed."""
+    """Parse the output of sysctl, /proc/swaps and tc."""
     sysctl, swaps, qdiscs = out.split(f"{_PART}\n")
     return Settings(
         sysctls=sysctls(sysctl),
@@ -52,13 +51,13 @@ def parse(out: str) -> Settings:
 
 
 def sysctls(out: str) -> dict[str, str]:
-    """Read the lines of `sysctl -a`, without those that move by themselves or go with a stack."""
+    """Parse `sysctl -a`, without values that change by themselves or belong to a stack."""
     pairs = (line.split(" = ", 1) for line in out.splitlines() if not MOVING.match(line))
     return {p[0]: p[1] for p in pairs if len(p) == 2 and not _OF_A_STACK.match(p[0])}
 
 
 def differences(before: Settings, now: Settings) -> list[str]:
-    """List what has changed, one entry each, without sysctls that came or went with a module."""
+    """List the changes, one entry each, without sysctls that came or went with a module."""
     found = [
         f"{key} = {now.sysctls[key]} (was {value})"
         for key, value in before.sysctls.items()
@@ -70,16 +69,16 @@ def differences(before: Settings, now: Settings) -> list[str]:
 
 
 def note(shell: Shell, name: str) -> None:
-    """Note the settings before the stack `name` changes them; an older note of it stays."""
+    """Note the settings before the stack `name` changes them; keep an older note of it."""
     file = f"{_NOTES}/{name}"
     shell.must(f"mkdir -p {_NOTES}; [ -s {file} ] || {{ {_READ}; }} >{file}.part")
     shell.must(f"[ -s {file} ] || mv {file}.part {file}")
 
 
 def put_back(shell: Shell, name: str) -> None:
-    """Undo what differs from the note of this stack, if there is one, and read it back.
+    """Undo the differences from the note of this stack, if there is one, and verify that.
 
-    Raises CannotRun for what stays different.
+    Raises CannotRun if a difference remains.
     """
     file = f"{_NOTES}/{name}"
     noted = shell.run(f"cat {file} 2>/dev/null").out
@@ -94,5 +93,5 @@ def put_back(shell: Shell, name: str) -> None:
             shell.run(f"sysctl -w {key}='{value}'")
     left = differences(before, read(shell))
     if left:
-        raise CannotRun(f"The VM's kernel is not as it was: {left[0]}.", "faultlab vm reset")
+        raise CannotRun(f"The VM's kernel was not restored: {left[0]}.", "faultlab vm reset")
     shell.must(f"rm {file}")

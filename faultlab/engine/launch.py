@@ -1,4 +1,4 @@
-"""Launch: start the containers of a stack by Compose, on a subnet that is free."""
+"""Launch: start the containers of a stack with Compose, on a free subnet."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +12,10 @@ from faultlab.engine.contract import Machine
 from faultlab.engine.docker import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL, Docker
 from faultlab.lab.model import Lab
 
-# Docker mounts /proc/sys read-only. This makes /proc/sys/net alone writable in the mount
-# namespace of each process id, so that `sysctl -w net.*` works in a machine as on a host and
-# `kernel.*` and `vm.*` stay closed. Some versions of Docker give machines on an internal network a
-# default route all the same; without it their kernel refuses what would leave.
+# Docker mounts /proc/sys read-only. This makes only /proc/sys/net writable, in the mount namespace
+# of each process id. So `sysctl -w net.*` works in a machine as on a host, and `kernel.*` and
+# `vm.*` stay closed. Some versions of Docker give machines on an internal network a default route.
+# Without that route their kernel refuses packets to the outside.
 _FURNISH = """
 for pid in {pids}; do
   # A process id can be used again, and the host's own namespaces must not be entered. The first
@@ -30,10 +30,10 @@ for pid in {pids}; do
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
 done
 """
-# The host has an end of its bridge to a lab's network, and listens there: IPv6 gives it an address
-# on every link, and datagrams to all are for it as well. So that end takes and sends nothing. A
+# The host has an end of its bridge to a lab's network and listens there: IPv6 gives it an address
+# on every link, and broadcasts reach it as well. So this end must neither receive nor send. A
 # filter drops what arrives at it (`1,6 0 0 2` is classic BPF for "return TC_ACT_SHOT"). Frames
-# between the machines do not pass it. Where a kernel has no such filter, the settings must do.
+# between the machines do not pass it. If a kernel has no such filter, the settings alone must do.
 _CLOSE = """
 unshare -m sh -ec '
 mount --bind /proc/sys/net /proc/sys/net
@@ -58,10 +58,10 @@ done'
 def launch(
     on: Docker, lab: Lab, stack: str, run_id: str, folder: Path, *, parent: str = ""
 ) -> None:
-    """Start the containers of the lab's stack; none of them need be ready.
+    """Start the containers of the lab's stack, without waiting until they are ready.
 
-    The compose files that were run stay in `folder`. `parent`: the cgroup that all containers are
-    in, empty for Docker's own. Raises CannotRun.
+    The compose files are stored in `folder`. `parent`: the cgroup of all containers; empty for
+    Docker's own. Raises CannotRun.
     """
     labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
     labels[OWNER_LABEL] = naming.owner()
@@ -77,20 +77,20 @@ def launch(
         try:
             compose.up(stack, files, on.env)
         except compose.PoolOverlap:
-            continue  # another stack took it between our look and Docker's
+            continue  # another stack took it between our check and Docker's
         return
     raise CannotRun(f"No free /24 is left in {subnet.POOL}.", "faultlab sweep")
 
 
 def furnishing(machines: Sequence[Machine], bridges: Sequence[str]) -> str:
-    """Return the script that makes machines of containers, run where all processes are seen.
+    """Return the script that turns containers into machines, for a place that sees all processes.
 
-    `bridges`: those of the stack, whose end at the host is closed.
+    `bridges`: those of the stack, whose end on the host is closed.
     """
     pids = " ".join(machine.pid for machine in machines)
     return _FURNISH.format(pids=pids) + _CLOSE.format(bridges=" ".join(bridges))
 
 
 def in_vm_mark(stack: str) -> Path:
-    """Return the file that says that this user has started this stack in the VM."""
+    """Return the file that records that this user has started this stack in the VM."""
     return lock.folder() / f"{stack}.in-vm"

@@ -1,6 +1,6 @@
-"""Libvirt: the VM as libvirt and Vagrant know it: its state, its address, its boxes.
+"""Libvirt: the state, the address and the boxes of the VM, as libvirt and Vagrant report them.
 
-Its state is always asked from libvirt, so that what a user does with `vagrant` by hand is noticed.
+The state is always read from libvirt, so changes that a user makes with `vagrant` are noticed.
 """
 
 import os
@@ -19,11 +19,11 @@ State = Literal["absent", "off", "paused", "running"]
 
 _URI = "qemu:///system"
 _POOL = "default"
-_BOX_VOLUME = "faultlab_vagrant_box_image_"  # what vagrant-libvirt calls a box's copy in the pool
+_BOX_VOLUME = "faultlab_vagrant_box_image_"  # vagrant-libvirt's name for a box's copy in the pool
 
 
 def name() -> str:
-    """The VM's name in Vagrant and libvirt."""
+    """Return the VM's name in Vagrant and libvirt."""
     return os.environ.get("FAULTLAB_VM_NAME", "faultlab")
 
 
@@ -39,9 +39,9 @@ def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
 
 
 def state() -> State:
-    """Ask libvirt for the state of the VM now; without libvirt it is absent.
+    """Return the state of the VM from libvirt now; without libvirt it is absent.
 
-    Without the folder .vm only a VM that was made from this folder counts: it can be removed.
+    Without the folder .vm, only a VM made from this folder counts, so that it can be removed.
     """
     if shutil.which("virsh") is None or not (folder().is_dir() or _made_from() == paths.root()):
         return "absent"
@@ -57,7 +57,7 @@ def _made_from() -> Path:
 
 
 def refuse_what_is_not_ours() -> None:
-    """Raise CannotRun when the VM of our name was made from another folder that is still there."""
+    """Raise CannotRun if the VM of our name was made from another folder that still exists."""
     made_from = _made_from()
     if state() != "absent" and made_from != paths.root() and (made_from / "Vagrantfile").is_file():
         raise CannotRun(
@@ -66,7 +66,7 @@ def refuse_what_is_not_ours() -> None:
 
 
 def address() -> str:
-    """The VM's IPv4 address. Raises CannotRun when libvirt knows none."""
+    """Return the VM's IPv4 address. Raises CannotRun if libvirt knows none."""
     _, text = virsh("domifaddr", name(), "--source", "lease")
     for word in text.split():
         if "/" in word and word[0].isdigit():
@@ -77,7 +77,7 @@ def address() -> str:
 
 
 def silent() -> CannotRun:
-    """Return the error for a VM that does not answer: its state, and the command that helps."""
+    """Return the error for a VM that does not respond: its state, and the command that helps."""
     found = state()
     if found != "running":
         return CannotRun(f"The lab VM is {found}.", "make vm")
@@ -85,15 +85,15 @@ def silent() -> CannotRun:
 
 
 def acceleration() -> tuple[str, str]:
-    """`kvm` or `tcg`, found by booting a guest, and the reason. Raises CannotRun."""
+    """Return `kvm` or `tcg`, found by booting a guest, and the reason. Raises CannotRun."""
     done = run([str(paths.root() / "setup/accel.sh"), str(folder() / "vmlinuz")], timeout=60)
     if done.returncode != 0:
-        raise CannotRun(f"No acceleration found out: {done.stderr.strip()}", "make vm")
+        raise CannotRun(f"Cannot find out the acceleration: {done.stderr.strip()}", "make vm")
     return done.stdout.strip(), done.stderr.strip().split(": ", 2)[-1]
 
 
 def forget_old_boxes(note: Say) -> None:
-    """Remove the copies that Vagrant and libvirt keep of boxes that were replaced, 0.6 GB each."""
+    """Remove the copies of replaced boxes that Vagrant and libvirt keep, 0.6 GB each."""
     volumes = [line.split()[0] for line in virsh("vol-list", _POOL)[1].splitlines()[2:] if line]
     used = {base for volume in volumes for base in _based_on(volume)}
     for volume in volumes:
@@ -106,10 +106,10 @@ def forget_old_boxes(note: Say) -> None:
 
 
 def _old_versions() -> list[str]:
-    """Vagrant's copies of boxes that are not this folder's; each folder still has its own in .vm.
+    """Return Vagrant's copies of boxes that are not this folder's; each folder has its own in .vm.
 
-    Not left to `vagrant box prune`: it counts the newest as the current one, and fails in the
-    plugin when the VM was made from another, as it is where two folders have built a box.
+    We do not use `vagrant box prune`. It takes the newest box for the current one, and it fails in
+    the plugin if the VM was made from another, as happens where two folders have built a box.
     """
     done = run(["vagrant", "box", "list", "--machine-readable"], timeout=60, env=_cwd())
     listed = re.findall(r",box-name,faultlab\n.*\n.*,box-version,(\S+)", done.stdout)
@@ -117,13 +117,13 @@ def _old_versions() -> list[str]:
 
 
 def _based_on(volume: str) -> list[str]:
-    """The volume that this one is a layer upon, if any."""
+    """Return the volume that this one is a layer on, if any."""
     _, text = virsh("vol-dumpxml", "--pool", _POOL, volume)
     return re.findall(r"<backingStore>\s*<path>[^<]*/([^/<]+)</path>", text)
 
 
 def vagrant(*words: str, note: Say, env: Mapping[str, str] | None = None) -> None:
-    """Run Vagrant; `note` gets each line that it prints. Raises CannotRun."""
+    """Run Vagrant; `note` gets each line of its output. Raises CannotRun."""
     stream(["vagrant", *words, "--no-color"], note, {**_cwd(), **(env or {})})
 
 

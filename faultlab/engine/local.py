@@ -1,4 +1,4 @@
-"""Local: the engine that this user's `docker` talks to."""
+"""Local: the engine that this user's `docker` command uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from faultlab.lab.model import Lab
 
 
 class LocalEngine(Bounded, Removable):
-    """Docker on this machine, whose kernel is not ours to change."""
+    """Docker on this machine, whose kernel we must not change."""
 
     name = "local"
     owns_kernel = False
@@ -37,35 +37,35 @@ class LocalEngine(Bounded, Removable):
 
     @classmethod
     def absent(cls) -> str:
-        """Return nothing: whether Docker answers is found out by reaching it."""
+        """Return nothing: only `reach` finds out whether Docker responds."""
         return ""
 
     @classmethod
     def may_have(cls, stack: str) -> bool:
-        """Tell that it may: to ask Docker on this machine costs little."""
+        """Return True, because asking Docker on this machine costs little."""
         return True
 
     @classmethod
     def reach(cls, patient: bool = False) -> LocalEngine:
-        """Return Docker on this machine. Raises CannotRun when it does not answer."""
+        """Return Docker on this machine. Raises CannotRun if it does not respond."""
         return cls()
 
     @classmethod
     def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> LocalEngine:
-        """Build the images that are missing. Raises CannotRun."""
+        """Build the missing images. Raises CannotRun."""
         engine = cls()
-        with term.step("images", "looking for what has to be built") as step:
+        with term.step("images", "checking what must be built") as step:
             engine.images.ensure(step.note, images)
             step.done("ready")
         return engine
 
     @property
     def kernel(self) -> Shell:
-        """A root shell on the kernel below: there is none. Raises CannotRun."""
+        """Refuse a root shell on the kernel below. Raises CannotRun."""
         raise CannotRun("This engine's kernel must not be changed.", "add --engine vm")
 
     def facts(self) -> Facts:
-        """Return what `docker info` says."""
+        """Return what `docker info` reports."""
         with self.errors():
             info: dict[str, Any] = self.client.info()
         return Facts(
@@ -78,7 +78,7 @@ class LocalEngine(Bounded, Removable):
         )
 
     def unfit(self) -> str:
-        """Return why labs cannot run on an engine that only answers like Docker; else nothing."""
+        """Return why labs cannot run on an engine that only imitates Docker; empty if they can."""
         with self.errors():
             info: dict[str, Any] = self.client.info()
             parts = self.client.version().get("Components") or []
@@ -103,7 +103,7 @@ class LocalEngine(Bounded, Removable):
         return sorted(found, key=lambda machine: (bool(machine.joins), machine.name))
 
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
-        """Start the containers by Compose; the files that were run stay in `folder`."""
+        """Start the containers with Compose; the compose files are stored in `folder`."""
         most = services.limits(os.environ.get(services.LIMITS_IN_ALL, ""))
         parent = self.parent(stack) if most else ""
         launch.launch(self, lab, stack, run_id, folder, parent=parent)
@@ -111,27 +111,27 @@ class LocalEngine(Bounded, Removable):
             self.bind(stack, parent, most)
 
     def down(self, stack: str) -> None:
-        """Remove a stack and its cgroup, and read back that nothing is left."""
+        """Remove a stack and its cgroup, and verify that nothing is left."""
         super().down(stack)
         self.unbind(stack)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
-        """Open /proc/sys/net of the machines, close their way out and to the host, by a helper."""
+        """Open /proc/sys/net of the machines, and close the ways out and to the host."""
         rights = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN")
         stack = machines[0].stack if machines else ""
         script = launch.furnishing(machines, self.bridges(stack))
         self.once("machine", script, stack, rights, whole=True)
 
     def note_kernel(self, stack: str) -> None:
-        """Note nothing: no lab changes this kernel."""
+        """Note nothing, because no lab changes this kernel."""
 
     def observer(self, stack: str) -> Observer:
-        """Return an observer to whom the stack's containers are no others."""
+        """Return an observer that does not count the stack's containers as others."""
         return Observer([str(container.id) for container in self.containers(stack=stack)])
 
 
 def _unfit(info: Mapping[str, Any], parts: Sequence[str]) -> str:
-    """Return why labs cannot run on an engine that answers like Docker, or nothing."""
+    """Return why labs cannot run on an engine that imitates Docker; empty if they can."""
     if any("Podman" in part for part in parts):
         return "this is Podman, which has no such helpers and networks"
     if any("rootless" in option for option in info.get("SecurityOptions") or []):

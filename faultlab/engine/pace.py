@@ -1,8 +1,8 @@
-"""Pace: how fast an engine is, measured, so that a load fits it.
+"""Pace: the speed of an engine, measured so that a load fits it.
 
-Checks name the loads that suit a machine of pace 1. A slower engine (a VM without KVM is 20 to 50
-times slower) gets fewer users at a time, so that its waiting times stay what they are, and more
-seconds, so that enough of them come. Limits never change: they are ratios.
+Checks name the loads for a machine of pace 1. A slower engine (a VM without KVM is 20 to 50 times
+slower) gets fewer users at a time, so that waiting times stay the same, and more seconds, so that
+enough requests are sent. Limits never change, because they are ratios.
 """
 
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from faultlab.engine.shell import Shell
 
 _PROGRAMS = 1500  # that a machine of pace 1 starts in a second
 _SECONDS = 0.4
-_FEWEST = 400  # users: of 100, half found one of 51 ports, and the lab port-range hardly showed
+_FEWEST = 400  # users; with 100, half found one of 51 ports and port-range hardly showed
 _LONGEST = 3  # times the seconds that a check names
 _TRY = f'timeout {_SECONDS} sh -c "while :; do /bin/true; echo; done" | wc -l'
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Speed by that of the machine for which the loads were chosen, at most 1."""
+    """The speed relative to the machine for which the loads were chosen, at most 1."""
 
     share: float = 1.0
 
     def connections(self, count: int) -> int:
-        """Users at a time."""
+        """Return the number of users at a time."""
         return max(min(count, _FEWEST), round(count * self.share))
 
     def seconds(self, seconds: int) -> int:
-        """How long they come; not longer for a machine that is only somewhat slower."""
+        """Return the seconds of a load; a machine that is only slightly slower gets no more."""
         return seconds if self.share > 0.5 else round(seconds * min(_LONGEST, 1 / self.share))
 
 
 def measure(machine: Shell) -> Pace:
-    """Start programs for a moment: it costs what a load costs, system calls and new pages."""
+    """Start programs for a moment: like a load, that costs system calls and new pages."""
     return parse(machine.must(_TRY), _SECONDS)
 
 
 def parse(out: str, seconds: float) -> Pace:
-    """Read how many programs were started in so many seconds."""
+    """Parse the number of programs that were started in this many seconds."""
     return Pace(min(1.0, max(1, int(out)) / seconds / _PROGRAMS))

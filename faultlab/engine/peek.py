@@ -1,7 +1,7 @@
-"""Peek: which containers a local stack has, asked of Docker's socket without Docker's SDK.
+"""Peek: the containers of a local stack, read from Docker's socket without Docker's SDK.
 
-To import the SDK takes 0.1 s. Where only the SDK knows the way to Docker (another context, TLS,
-ssh), or Docker does not answer, there is no answer here, and the caller goes the long way.
+Importing the SDK takes 0.1 s. If only the SDK knows how to reach Docker (another context, TLS,
+ssh), or if Docker does not respond, this returns no answer and the caller uses the SDK.
 """
 
 import http.client
@@ -19,7 +19,7 @@ _SECONDS = 5
 
 
 def labels(stack: str) -> dict[str, dict[str, str]] | None:
-    """The labels of each container of the stack, by machine or daemon; None: no answer."""
+    """Return the labels of each container of the stack, by machine or daemon; None if unknown."""
     where = _socket()
     if where is None:
         return None
@@ -34,7 +34,7 @@ def labels(stack: str) -> dict[str, dict[str, str]] | None:
 
 
 def _socket() -> str | None:
-    """The socket of the Engine that `docker` talks to, where that takes no more than a look."""
+    """Return the socket of the Engine that `docker` uses, if that is quick to find."""
     host = os.environ.get("DOCKER_HOST", "")
     if host:
         return host.removeprefix(_SCHEME) if host.startswith(_SCHEME) else None
@@ -50,7 +50,7 @@ def _socket() -> str | None:
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a socket in the file system."""
+    """HTTP over a Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=_SECONDS)

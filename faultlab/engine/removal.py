@@ -1,6 +1,6 @@
-"""Removal: take a stack down by its labels alone, and read back that nothing is left.
+"""Removal: remove a stack by its labels alone, and verify that nothing is left.
 
-It works after a `kill -9`, after an edit of the compose file, and on half of a stack.
+It works after a `kill -9`, after a change of the compose file, and on half of a stack.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ else:
 
 
 class Removable(DockerEngine):
-    """The part of a Docker engine that takes stacks down."""
+    """The part of a Docker engine that removes stacks."""
 
     def down(self, stack: str) -> None:
-        """Remove a stack, and read back that nothing is left. Raises Held: it is another's."""
+        """Remove a stack, and verify that nothing is left. Raises Held if it is another user's."""
         labels = [
             *(container.labels for container in self.containers(stack)),
             *((network.attrs.get("Labels") or {}) for network in self.networks(stack)),
@@ -50,7 +50,7 @@ class Removable(DockerEngine):
             raise CannotRun(f"The bridge {still[0]} of {stack} is still there.", "ip -d link")
 
     def bridges(self, stack: str) -> list[str]:
-        """Return the interfaces that the machine of Docker has to the networks of a stack."""
+        """Return the interfaces of Docker's machine to the networks of a stack."""
         return [f"br-{network.id[:12]}" for network in self.networks(stack)]
 
     def interfaces(self) -> list[str]:
@@ -60,7 +60,7 @@ class Removable(DockerEngine):
     def _remove(self, stack: str) -> None:
         """Remove the containers that join a machine all at once, then the machines one by one.
 
-        Docker 20.10 can lock up for good when two containers leave a network at once: one holds the
+        Docker 20.10 can deadlock if two containers leave a network at the same time. One holds the
         network and wants its controller (getSvcRecords), the other the reverse: moby#42545.
         """
         containers = self.containers(stack)
@@ -76,7 +76,7 @@ class Removable(DockerEngine):
         self._tolerant(partial(container.remove, force=True, v=True))
 
     def _tolerant(self, remove: Callable[[], None]) -> None:
-        """Remove it, and ignore "gone already" and "in use for a moment": the next look judges."""
+        """Remove it, and ignore "already gone" and "in use"; the next look decides."""
         with self.errors():
             try:
                 remove()
@@ -96,7 +96,7 @@ class Removable(DockerEngine):
         ]
 
     def stacks(self) -> list[str]:
-        """Return the stacks of ours of which anything is left; in a namespace, those in it."""
+        """Return our stacks of which anything is left; in a namespace, only its own."""
         labels = [
             *(container.labels for container in self.containers()),
             *((thing.attrs.get("Labels") or {}) for thing in (*self.networks(), *self.volumes())),
@@ -106,6 +106,6 @@ class Removable(DockerEngine):
 
 
 def joined_id(container: Any) -> str:
-    """Return the id of the container whose namespaces this one has joined; else nothing."""
+    """Return the id of the container whose namespaces this one has joined, or an empty text."""
     kind, _, where = str(container.attrs["HostConfig"]["NetworkMode"]).partition(":")
     return where if kind == "container" else ""

@@ -1,4 +1,4 @@
-"""Shell: where a command can be run, and what came of it."""
+"""Shell: a place where a command can be run, and the result of a command."""
 
 import json
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ class Done:
 
 
 class Shell(ABC):
-    """Where a command can be run: a machine or daemon of a stack, or the VM's own kernel."""
+    """A place where a command can be run: a machine or daemon of a stack, or the VM's kernel."""
 
     name: str
 
@@ -28,12 +28,12 @@ class Shell(ABC):
     def run(self, command: str, timeout: float = 30) -> Done:
         """Run a shell command as root and wait for its end.
 
-        Raises CannotRun when the place is not there or the command is still running after `timeout`
+        Raises CannotRun if the place does not exist or the command still runs after `timeout`
         seconds. A non-zero exit code is a reading, not an error.
         """
 
     def must(self, command: str, timeout: float = 30) -> str:
-        """Run a command that has to succeed and return what it printed. Raises CannotRun."""
+        """Run a command that must succeed and return its output. Raises CannotRun."""
         done = self.run(command, timeout)
         if done.code != 0:
             tail = (done.err or done.out).strip().splitlines()[-1:] or ["(it printed nothing)"]
@@ -45,7 +45,7 @@ class Shell(ABC):
 
 
 def json_of(out: str, program: str) -> Any:
-    """Read the JSON that a program printed. Raises CannotRun when there is none."""
+    """Parse the JSON that a program printed. Raises CannotRun if it is none."""
     try:
         return json.loads(out)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Speed: how fast this machine's CPUs are now, so that a ratio can be taken against now.
+"""Speed: the speed of this machine's CPUs now, for ratios between two moments.
 
 The same host can be a third slower for a while although no other program runs and no time is
-stolen: its neighbours share caches, clock and hyper-threads. The work is done by this command and
-not by the stack, where somebody could slow a reference down to lower the bar.
+stolen, because its neighbours share caches, clock and hyper-threads. This command does the work,
+not the stack, where a learner could slow the reference down to lower the bar.
 """
 
 import hashlib
@@ -11,19 +11,19 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 _SECONDS = 0.05
-_BLOCK = bytes(16 << 10)  # hashlib leaves the interpreter's lock for blocks as large as this
-_MOST = 4  # CPUs; with more the rest is likely to be the same
+_BLOCK = bytes(16 << 10)  # hashlib releases the interpreter's lock for blocks of this size
+_MOST = 4  # CPUs; if there are more, the rest is likely to be the same
 
 
 def measure(seconds: float = _SECONDS) -> float:
-    """Return the MiB that all CPUs together hash in a second of theirs."""
+    """Return the MiB that all CPUs together hash in a second of CPU time."""
     threads = min(_MOST, os.cpu_count() or 1)
     with ThreadPoolExecutor(threads) as pool:
         return sum(pool.map(_hash, [seconds] * threads))
 
 
 def _hash(seconds: float) -> float:
-    count, began = 0, time.thread_time()  # CPU time: who else wants the CPU does not matter here
+    count, began = 0, time.thread_time()  # CPU time, so other programs do not matter
     while (took := time.thread_time() - began) < seconds:
         hashlib.sha256(_BLOCK)
         count += 1

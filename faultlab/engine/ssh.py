@@ -1,4 +1,4 @@
-"""Ssh: the connection into the lab VM, to its kernel and to the Docker in it. It dies with us."""
+"""Ssh: the connection to the lab VM's kernel and to its Docker. It ends when we end."""
 
 import atexit
 import os
@@ -16,13 +16,13 @@ from faultlab.engine import libvirt
 from faultlab.engine.docker import Docker
 from faultlab.engine.shell import Done, Shell
 
-BOOT_SECONDS = 60  # a VM that is just booting may refuse connections for so long
-# A socket's path has at most 107 bytes (unix(7)): its folder's, this, and what ssh adds to a name.
+BOOT_SECONDS = 60  # for this long, a VM that is just booting can refuse connections
+# A socket's path has at most 107 bytes (unix(7)): its folder, this, and ssh's suffix.
 _LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
 
 
 def ssh_command() -> list[str]:
-    """ssh to the VM; its host key is made anew with every box, so none is remembered."""
+    """Return the ssh command for the VM. Its host key is new with every box, so none is stored."""
     options = (
         "StrictHostKeyChecking=no",
         "UserKnownHostsFile=/dev/null",
@@ -46,7 +46,7 @@ class VmKernel(Shell):
         """Run a shell command as root in the VM."""
         inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
         started = time.monotonic()
-        # Through the connection that stands, never over a new one to some other "vm".
+        # Use only the existing connection, never a new one to some other "vm".
         ssh = ["ssh", "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
         done = run([*ssh, inner], timeout=timeout + 60)
         seconds = time.monotonic() - started
@@ -77,12 +77,12 @@ def _stands(command: list[str], control: Path, socket: Path) -> bool:
 
 
 def _short(folder: Path) -> Path:
-    """Return the folder, or one of its name in /tmp where a socket's path would be too long."""
+    """Return the folder, or one of its name in /tmp if a socket's path would be too long."""
     return folder if len(os.fsencode(folder)) <= _LONGEST else Path("/tmp", folder.name)
 
 
 def _sockets() -> Path:
-    """The folder for the sockets; what killed commands have left there goes first."""
+    """Return the folder for the sockets, after removing the leftovers of killed commands."""
     folder = lock.private(_short(lock.folder()))
     young = time.time() - 5 * BOOT_SECONDS
     for old in folder.glob("vm-*"):
@@ -98,14 +98,14 @@ class VmDocker(Docker):
     """Docker in the VM."""
 
     def unreachable(self, error: BaseException) -> CannotRun:
-        """Return the error for a VM that hangs, died or lost its network: what to type next."""
+        """Return the error for a VM that hangs, died or lost its network, and the next command."""
         return libvirt.silent()
 
 
 class Connection:
-    """One ssh connection into the running VM, which ends with us.
+    """One ssh connection to the running VM, which ends when we end.
 
-    `patience`: seconds in which a VM that is just coming up may still refuse it. Raises CannotRun.
+    `patience`: seconds in which a VM that is just booting can still refuse it. Raises CannotRun.
     """
 
     def __init__(self, patience: float = 0) -> None:

@@ -1,6 +1,6 @@
 """Stack: the machines and daemons of one lab, up on an engine under one name.
 
-A stack is known by its labels alone: nothing here reads a state file.
+A stack is identified by its labels alone; there is no state file.
 """
 
 import time
@@ -22,8 +22,9 @@ _READY_SECONDS = 30
 class Stack(Mapping[str, Machine]):
     """The machines of one stack, and after them its daemons, by their names.
 
-    Beside a machine that makes load there is a user's: a container in its network alone, from which
-    a check looks. Nobody logs in there, and no process of the machine sees it: its files are ours.
+    Beside a machine that makes load there is a user's container, which shares only its network. A
+    check looks from there. Learners do not log in to it, and no process of the machine sees its
+    files.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
@@ -35,7 +36,7 @@ class Stack(Mapping[str, Machine]):
         self._all = every
 
     def __getitem__(self, name: str) -> Machine:
-        """A machine or daemon. Raises CannotRun when it is not there any more."""
+        """Return a machine or daemon. Raises CannotRun if it no longer exists."""
         if name not in self._all:
             raise CannotRun(f"{name} is not there any more in {self.name}.", "faultlab status")
         return self._all[name]
@@ -58,7 +59,7 @@ class Stack(Mapping[str, Machine]):
 
     @property
     def machines(self) -> list[Machine]:
-        """The machines without the daemons that have joined them."""
+        """Return the machines without the daemons that have joined them."""
         return [machine for machine in self.values() if not machine.joins]
 
     def shell(self, at: str) -> Shell:
@@ -67,17 +68,17 @@ class Stack(Mapping[str, Machine]):
 
     @property
     def lab_id(self) -> str:
-        """The lab that this stack was started for; empty when nothing is up."""
+        """Return the lab that this stack was started for; empty if nothing is up."""
         return next((machine.lab_id for machine in self.values()), "")
 
     @property
     def run_id(self) -> str:
-        """The run that this stack belongs to; empty when nothing is up."""
+        """Return the run that this stack belongs to; empty if nothing is up."""
         return next((machine.run_id for machine in self.values()), "")
 
     @property
     def owner(self) -> str:
-        """The user and checkout that started it; empty when nothing is up, or nobody knows."""
+        """Return the user and checkout that started it; empty if nothing is up or it is unknown."""
         return next((machine.owner for machine in self.values()), "")
 
     def refuse_others(self) -> None:
@@ -95,7 +96,7 @@ class Stack(Mapping[str, Machine]):
             self.wait_ready()
 
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:
-        """Wait until every health check passes. Raises CannotRun with what it said."""
+        """Wait until every health check passes. Raises CannotRun with its output."""
         deadline = time.monotonic() + seconds
         for machine in self.values():
             while why := _unready(machine):
@@ -108,11 +109,11 @@ class Stack(Mapping[str, Machine]):
 
 
 def _unready(machine: Machine) -> str:
-    """Return why its health check does not pass. Raises CannotRun when it has ended."""
+    """Return why its health check fails. Raises CannotRun if it has ended."""
     try:
         why = machine.unready()
     except CannotRun:
-        why = "it does not answer"
+        why = "it does not respond"
     if why and not machine.state.running:
         tail = machine.last_log_line()
         raise CannotRun(

@@ -14,7 +14,7 @@ POOL = ipaddress.IPv4Network("198.18.0.0/15")
 
 
 def free(taken: Iterable[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Network]:
-    """The /24s of the pool that overlap with nothing in `taken`, lowest first."""
+    """Yield the /24s of the pool that overlap with nothing in `taken`, the lowest first."""
     used = [net for net in taken if net.overlaps(POOL)]
     for candidate in POOL.subnets(new_prefix=24):
         if not any(candidate.overlaps(net) for net in used):
@@ -22,7 +22,7 @@ def free(taken: Iterable[ipaddress.IPv4Network]) -> Iterator[ipaddress.IPv4Netwo
 
 
 def of_networks(networks: Iterable[Any]) -> list[ipaddress.IPv4Network]:
-    """The IPv4 subnets of Docker networks (SDK objects with `attrs`)."""
+    """Return the IPv4 subnets of Docker networks (SDK objects with `attrs`)."""
     configs = [c for net in networks for c in (net.attrs.get("IPAM", {}).get("Config") or [])]
     return [
         ipaddress.IPv4Network(config["Subnet"])
@@ -32,7 +32,7 @@ def of_networks(networks: Iterable[Any]) -> list[ipaddress.IPv4Network]:
 
 
 def of_routes(table: str) -> list[ipaddress.IPv4Network]:
-    """The destinations in /proc/net/route, without the default route. Source: proc(5)."""
+    """Return the destinations in /proc/net/route, without the default route. Source: proc(5)."""
     found = []
     for line in table.splitlines()[1:]:
         fields = line.split()
@@ -44,5 +44,5 @@ def of_routes(table: str) -> list[ipaddress.IPv4Network]:
 
 
 def host_routes() -> list[ipaddress.IPv4Network]:
-    """The host's own routes: a VPN may already use part of the pool."""
+    """Return the host's own routes, because a VPN can already use part of the pool."""
     return of_routes(Path("/proc/net/route").read_text())

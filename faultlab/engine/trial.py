@@ -1,4 +1,4 @@
-"""Trial: which abilities of a kernel the labs can have here, found by trying each one."""
+"""Trial: which kernel abilities labs can use here, found by trying each one."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from faultlab.lab.abilities import ABILITIES, ALWAYS
 
 
 def missing(machine: Shell) -> dict[str, str]:
-    """The abilities that the machine's kernel lacks, each with what the kernel said."""
+    """Return the abilities that the machine's kernel lacks, each with the kernel's message."""
     lacking = {}
     for name, command in ABILITIES.items():
         done = machine.run(command, timeout=10)

@@ -1,4 +1,4 @@
-"""VM: the engine in the lab VM: Docker in it, and the kernel below that."""
+"""VM: the engine in the lab VM: its Docker, and the kernel below that."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class _VmImages(DockerImages):
     def ensure(
         self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
     ) -> None:
-        """Build nothing. Raises CannotRun for what is missing."""
+        """Build nothing. Raises CannotRun if an image is missing."""
         if lacking := self.missing(wanted):
             raise CannotRun(f"The lab VM has no current image of {', '.join(lacking)}.", "make vm")
 
 
 class VmEngine(ssh.VmDocker, LocalEngine):
-    """The Docker Engine inside the VM, through an ssh connection that ends with us.
+    """The Docker Engine in the VM, over an ssh connection that ends when we end.
 
-    `patience`: seconds in which a VM that is just coming up may still refuse the connection.
+    `patience`: seconds in which a VM that is just booting can still refuse the connection.
     """
 
     name = "vm"
     owns_kernel = True
     walk_seconds = 1800  # without KVM everything takes many times as long
-    patience = 2.0  # without KVM to open and close 200 connections takes 20 s
+    patience = 2.0  # without KVM, opening and closing 200 connections takes 20 s
 
     def __init__(self, patience: float = 0) -> None:
         connection = ssh.Connection(patience)
@@ -52,15 +52,15 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     @classmethod
     def may_have(cls, stack: str) -> bool:
-        """Tell whether this user has started this stack in the VM and not removed it.
+        """Return whether this user has started this stack in the VM and not removed it.
 
-        To ask the VM itself takes more than a second of two CPUs without KVM.
+        Asking the VM itself takes more than a second of two CPUs without KVM.
         """
         return launch.in_vm_mark(stack).exists()
 
     @classmethod
     def reach(cls, patient: bool = False) -> VmEngine:
-        """Return the engine in the running VM. Raises CannotRun when it does not answer."""
+        """Return the engine in the running VM. Raises CannotRun if it does not respond."""
         return cls(ssh.BOOT_SECONDS if patient else 0)
 
     @classmethod
@@ -71,21 +71,21 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     @property
     def kernel(self) -> Shell:
-        """A root shell in the VM."""
+        """Return a root shell in the VM."""
         return self._kernel
 
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
-        """Start the containers, and remember that this stack is in the VM."""
+        """Start the containers, and record that this stack is in the VM."""
         launch.in_vm_mark(stack).touch(mode=0o600)
         super().launch(lab, stack, run_id, folder)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
-        """Open /proc/sys/net of the machines, without a helper: it takes seconds without KVM."""
+        """Open /proc/sys/net of the machines without a helper, which takes seconds without KVM."""
         bridges = self.bridges(machines[0].stack) if machines else []
         self._kernel.must(f"set -e\n{launch.furnishing(machines, bridges)}")
 
     def down(self, stack: str) -> None:
-        """Remove a stack, put the kernel back, and read back that nothing is left."""
+        """Remove a stack, restore the kernel, and verify that nothing is left."""
         super().down(stack)
         launch.in_vm_mark(stack).unlink(missing_ok=True)
         kernel.put_back(self._kernel, stack)
@@ -99,5 +99,5 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         kernel.note(self._kernel, stack)
 
     def observer(self, stack: str) -> Observer:
-        """Return an observer to whom the VM as a whole is no other."""
+        """Return an observer that does not count the VM as another program."""
         return Observer(guest=libvirt.name())

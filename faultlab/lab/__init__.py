@@ -1,1 +1,1 @@
-"""A lab as data: its facts, its services, its check and its images; nothing runs here."""
+"""A lab as data: its facts, services, check and images. Nothing runs here."""

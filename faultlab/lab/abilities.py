@@ -1,6 +1,6 @@
-"""Abilities: what a lab can require of a kernel, each with the command that tries it.
+"""Abilities: the kernel features that a lab can require, each with a command that tries it.
 
-The command runs as root in a machine that is thrown away; it can do it when the exit code is 0.
+The command runs as root in a disposable machine. Exit code 0 means that the kernel can do it.
 """
 
 ABILITIES: dict[str, str] = {
@@ -16,4 +16,4 @@ ABILITIES: dict[str, str] = {
     "tbf": "tc qdisc add dev lo root tbf rate 100mbit burst 64kb latency 50ms",
 }
 
-ALWAYS = {"net-sysctl"}  # every machine of a stack has it, a bare container has not
+ALWAYS = {"net-sysctl"}  # each machine of a stack has it, but a bare container does not

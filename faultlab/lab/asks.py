@@ -1,7 +1,7 @@
-"""Asks: what a user asks the service for, to see that it is the service that answers.
+"""Asks: requests that prove that the real service responds, not a replacement.
 
-A fast answer is no proof: an error page is fast. So an ask is put while all is healthy, and again
-when all should be; the answers must be the same.
+A fast response is no proof, because an error page is fast too. So each ask runs while the stack is
+healthy and again after the fix, and the responses must be equal.
 """
 
 import shlex
@@ -10,16 +10,17 @@ from dataclasses import dataclass
 
 from faultlab.lab.services import CLIENT
 
-FAILED = "failed"  # what an answer begins with that is none
-RIGHT = ": right answers"  # ends the name of the finding
+FAILED = "failed"  # the first word of a response that failed
+RIGHT = ": right answers"  # the end of the name of the finding
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
-# Its free tables, on a day that is over: nobody books for it any more.
+# Its free tables on a day in the past, for which no load books any more.
 _RESTAURANT = (
     "http://web/booking/restaurant.php"
     "?token=token-01&restaurant={n}&date=2026-05-05&time=18:00&guests=2"
 )
-# A table, day and sitting for each second of an hour, after the days for which loads book; first
-# it is free, then taken; a partner without a token and too large a party are refused.
+# A table, day and sitting for each second of an hour, after the days for which the loads book. The
+# table is free at first and taken then. A partner without a token and a party that is too large are
+# refused.
 _ORDERS = """n=$(date +%s)
 day=$(date -d "$((1461 + n / 120 % 39)) days" +%F) time=$((12 + n / 30 % 2 * 6 + n / 60 % 2 * 2))
 for who in "01&guests=2" "02&guests=2" "20&guests=2" "01&guests=9"; do
@@ -33,10 +34,10 @@ dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" "
 
 @dataclass(frozen=True)
 class Ask:
-    """A question to the service: a command of a user's machine, which prints a line an answer.
+    """A request to the service: a command on a user's machine that prints one line a response.
 
-    `command` makes it from `count` numbers of 1 to `most`, which are others in each run. `at`: the
-    machine whose users ask.
+    `command` makes it from `count` numbers between 1 and `most`, which differ in each run. `at`:
+    the machine whose users ask.
     """
 
     name: str
@@ -56,10 +57,10 @@ def page(
     seconds: float = 3,
     at: str = CLIENT,
 ) -> Ask:
-    """Return the ask for a page, so many times at once; `{n}` in `url` is a number.
+    """Return the ask for a page, `times` at once. `{n}` in `url` is a number.
 
-    `changes`: a regular expression (sed -E) of what is another in each answer. With half of the
-    packets lost, twenty pages do not all come within three seconds.
+    `changes`: a regular expression (sed -E) for the text that differs in each response. With half
+    of the packets lost, twenty pages do not all arrive within three seconds.
     """
 
     def command(numbers: Sequence[int]) -> str:
@@ -83,7 +84,7 @@ def page(
 
 
 def php(url: str = "http://web/index.php") -> tuple[Ask, ...]:
-    """Return the asks for a page of PHP's, by a crowd at once, and for the time that it shows."""
+    """Return the asks for a PHP page, from many users at once, and for the time that it shows."""
     shown = f"curl -s -m 5 {url} | sed -nE 's/.*made by PHP at (.*)[.]<.*/\\1/p'"
     age = f'echo $(($(date +%s) - $(date -d "$({shown})" +%s)))'
     return (
@@ -93,9 +94,9 @@ def php(url: str = "http://web/index.php") -> tuple[Ask, ...]:
 
 
 def tables(url: str = "http://web/availability.php") -> tuple[Ask, ...]:
-    """Return the asks for free tables, which the book tells: others now and then, in its time.
+    """Return the asks for free tables: the responses must change as the reservation book does.
 
-    An answer may be kept for a second; twenty restaurants are asked one after the other.
+    The service can cache a response for a second, and asks for twenty restaurants one by one.
     """
     ten = f"curl -sfm 5 '{url}?guest=[1-10]'"
     fresh = f'now=$({ten}) && sleep 2.1 && later=$({ten}) && [ "$now" != "$later" ]'
@@ -107,9 +108,9 @@ def tables(url: str = "http://web/availability.php") -> tuple[Ask, ...]:
 
 
 def clicks(url: str = "http://web/") -> Ask:
-    """Return the ask for two hundred pages, one after the other over one connection, in four s.
+    """Return the ask for two hundred pages in four seconds, one by one over one connection.
 
-    A page that comes in one packet can be lucky; each loss takes 0.2 s or more.
+    One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more.
     """
     return said(
         "two hundred clicks",
@@ -118,9 +119,9 @@ def clicks(url: str = "http://web/") -> Ask:
 
 
 def _headers(number: int, of: int) -> str:
-    """Return the headers of a request: of any size that fits a tiny packet, or those of a browser.
+    """Return headers of any size for a tiny packet, or the headers of a browser.
 
-    A packet that the sender's kernel will still cut up passes an MTU that is too small for it.
+    If the sender's kernel still fragments a packet, it passes even where the MTU is too small.
     """
     if number < of / 2:
         return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 8 * number}"\n'
@@ -129,7 +130,7 @@ def _headers(number: int, of: int) -> str:
 
 
 def said(name: str, command: str, seconds: float = 10, most: int = 1_000_000) -> Ask:
-    """Return the ask for what a command prints; `{n}` in it is a number. It is kept as a digest."""
+    """Return the ask for a digest of a command's output; `{n}` in the command is a number."""
     quoted = shlex.quote(f"set -o pipefail; ({command}) | sha256sum | cut -c1-16")
 
     def typed(numbers: Sequence[int]) -> str:

@@ -1,10 +1,10 @@
-"""Check: the words in which a lab's readings are judged, and the tests that every lab has.
+"""Check: the terms in which a lab's readings are judged, and the tests that every lab has.
 
 A lab's `checks/test_<id>.py` says what to look at (`look`, as a user; `inspect`, as an engineer)
 and where the limits are. A Measure has two limits with a gap between them: `bad` must hold while
-the fault is there, `good` when it is not. In the gap neither holds, so neither phase can pass as
-the other. Limits are ratios to the healthy phase of the same run wherever speed is concerned. The
-kinds that many labs have are in `measures`.
+the fault is present, `good` while it is not. In the gap neither holds, so a phase cannot pass as
+the other one. Limits on speed are ratios to the healthy phase of the same run. Kinds of measures
+that many labs use are in `measures`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from faultlab.lab.limits import Bound, exactly
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_STEADY = 1.25  # the factor by which looks at one healthy stack differ on a busy day
+_STEADY = 1.25  # two looks at one healthy stack can differ by this factor on a busy day
 
 L = TypeVar("L")
 W = TypeVar("W")
@@ -33,12 +33,12 @@ W = TypeVar("W")
 
 @dataclass(frozen=True)
 class Measure(Generic[L]):
-    """One number that a user of the stack meets, with its limit in either phase.
+    """A number that a user of the stack experiences, with its limit in each phase.
 
-    `of`: where it is in a look, as a path (`page.bytes`) or a function. `bad` and `good` are the
-    same bound for what must stay as it is in both ("the port answers"); a control has no `bad`.
-    `stage`: in a lab of several faults, the one that it tells. `when_good`, `when_bad`: a sentence
-    for the learner while `good` holds, and while it does not.
+    `of`: where it is in a look, as a path (`page.bytes`) or a function. If the value must be the
+    same in both phases ("the port answers"), `bad` and `good` are equal. A control has no `bad`.
+    `stage`: in a lab of several faults, the fault that it shows. `when_good`, `when_bad`: what the
+    learner reads while `good` holds and while it does not.
     """
 
     name: str
@@ -61,32 +61,31 @@ class Measure(Generic[L]):
 
     @property
     def steady(self) -> bool:
-        """True when it must hold in both phases, so that it tells nothing by itself."""
+        """Return whether it must hold in both phases, so that it proves nothing by itself."""
         return self.bad == self.good
 
     @property
     def relative(self) -> bool:
-        """True when it tells a fault against the healthy phase, so that a busy machine matters."""
+        """Return whether it is judged against the healthy phase, so that other load disturbs it."""
         return self.good.times and not self.steady
 
     @property
     def tolerance(self) -> float:
-        """The factor by which two looks at the same healthy stack may differ.
+        """Return the factor by which two looks at the same healthy stack can differ.
 
-        It is half of the gap between the two limits, or of what is left to the only one; but not
-        less than machines vary by themselves.
+        It is the square root of the gap, but never less than machines vary by themselves.
         """
         return max(_STEADY, math.sqrt(self.gap))
 
     @property
     def gap(self) -> float:
-        """The factor between the two limits; of one limit alone, between it and 1."""
+        """Return the factor between the two limits; with one limit, the factor between it and 1."""
         other = self.bad.limit if self.bad else 1.0
         ratio = self.good.limit / other if other else math.inf
         return max(ratio, 1 / ratio)
 
     def expected(self, healthy: float, speed: float) -> float:
-        """Return the healthy value on a machine that is `speed` times as fast as it was then."""
+        """Return the healthy value on a machine that is now `speed` times as fast."""
         if self.unit == "/s":
             return healthy * speed
         return healthy / speed if self.unit in ("s", "ms") else healthy
@@ -94,10 +93,10 @@ class Measure(Generic[L]):
 
 @dataclass(frozen=True)
 class Evidence(Generic[W]):
-    """One thing that an engineer finds: a counter, a log line, a queue.
+    """A trace that an engineer finds: a counter, a log line, a queue.
 
-    `of` takes the inspections before and after the symptom was measured; `fires` holds while the
-    fault is there and at no other time; `command` is what shows it, typed on `machine`.
+    `of` takes the inspections before and after the symptom was measured. `fires` must hold while
+    the fault is present and at no other time. `command` shows it when typed on `machine`.
     """
 
     name: str
@@ -115,10 +114,10 @@ class Evidence(Generic[W]):
 
 @dataclass(frozen=True)
 class Reading(Generic[L, W]):
-    """One phase of a run as measured: the symptom, and an inspection before and after it if asked.
+    """The readings of one phase: the symptom, and an optional inspection before and after it.
 
-    `reference`: how fast this machine was around the look, as `faultlab.engine.speed` measures it.
-    `answers`: what the service said to each ask of the check; empty where it was not asked.
+    `reference`: the speed of this machine during the look, as `faultlab.engine.speed` measures it.
+    `answers`: the responses to each ask of the check; empty if none was sent.
     """
 
     look: L
@@ -128,7 +127,7 @@ class Reading(Generic[L, W]):
     answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def speed(self, healthy: Reading[L, W]) -> float:
-        """Return how many times as fast the machine was as in the healthy phase; 1: not known."""
+        """Return how many times as fast the machine is as in the healthy phase; 1 if unknown."""
         if self.reference and healthy.reference:
             return self.reference / healthy.reference
         return 1.0
@@ -148,12 +147,12 @@ class Finding:
 
     @property
     def cells(self) -> tuple[bool, str, str, str]:
-        """Return whether it holds, its name, its value and its limit in words."""
+        """Return whether it holds, and its name, value and limit as text."""
         return self.holds, self.name, number(self.value, self.unit), self.wanted
 
     @property
     def words(self) -> str:
-        """`p99: measured 0.62 s, wanted at most 0.08 s (2 x healthy)`."""
+        """Return a text such as `p99: measured 0.62 s, wanted at most 0.08 s (2 x healthy)`."""
         return f"{self.name}: measured {number(self.value, self.unit)}, wanted {self.wanted}"
 
 
@@ -161,10 +160,10 @@ class Finding:
 class Check(Generic[L, W]):
     """A lab's check, as its check file declares it.
 
-    `asks`: what the service must answer as it did while all was healthy, so that no other page
-    passes for it. `may_stop`: daemons whose end is part of the fault. `idle`, in a lab that mostly
-    waits: tells that a look at the stack as it is now makes no load, and that no other load can
-    disturb it.
+    `asks`: requests whose responses must be the same as while the stack was healthy, so that no
+    other page passes for the service. `may_stop`: daemons whose end is part of the fault. `idle`,
+    in a lab that mostly waits: tells whether a look at the stack as it is now makes no load, so
+    that no other load can disturb it.
     """
 
     look: Callable[[Any], L]
@@ -177,11 +176,11 @@ class Check(Generic[L, W]):
 
     @property
     def relative(self) -> bool:
-        """True when some measure is judged against the healthy phase."""
+        """Return whether some measure is judged against the healthy phase."""
         return any(measure.relative for measure in self.symptom)
 
     def take(self, machines: Mapping[str, Any], evidence: bool) -> Reading[L, W]:
-        """Look at a running stack once: the symptom, between two inspections if asked."""
+        """Look once at a running stack and, if asked, inspect it before and after."""
         if not evidence:
             return Reading(self.look(machines))
         before = self.inspect(machines)
@@ -189,16 +188,16 @@ class Check(Generic[L, W]):
         return Reading(look, before, self.inspect(machines))
 
     def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
-        """Judge whether it looks as it should: then every finding holds."""
+        """Judge whether the phase is healthy. If it is, every finding holds."""
         found = [_find(m, m.good, now, healthy) for m in self.symptom]
         return found + [_answered(name, now, healthy) for name in now.answers]
 
     def bad(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
-        """Judge whether the symptom shows: then every finding holds."""
+        """Judge whether the symptom shows. If it does, every finding holds."""
         return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
 
     def apart(self, one: Reading[L, W], other: Reading[L, W]) -> list[str]:
-        """Return what differs too much between two looks at a healthy stack; empty: they agree."""
+        """Return the values that differ too much between two looks at a healthy stack."""
         found = []
         for measure in self.symptom:
             if not measure.relative:
@@ -212,13 +211,13 @@ class Check(Generic[L, W]):
         return found
 
     def undecided(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
-        """Return the findings between the two limits: they show neither health nor a fault."""
+        """Return the findings between the two limits, which prove neither health nor a fault."""
         ill = {finding.name: finding.holds for finding in self.bad(now, healthy)}
         well = [finding for finding in self.good(now, healthy) if finding.name in ill]
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
     def evident(self, reading: Reading[L, W]) -> list[Finding]:
-        """Judge which evidence is there. Raises BadInput for a phase without inspections."""
+        """Judge which evidence shows. Raises BadInput for a phase without inspections."""
         if reading.before is None or reading.after is None:
             raise BadInput("This phase was measured without inspections.")
         found = []
@@ -230,11 +229,11 @@ class Check(Generic[L, W]):
         return found
 
     def dump(self, reading: Reading[L, W]) -> dict[str, Any]:
-        """Return a reading as JSON can hold it."""
+        """Return a reading in a form that JSON can hold."""
         return asdict(reading)
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
-        """Return a reading as it was, from its JSON. Raises BadInput for another shape."""
+        """Return a reading from its JSON. Raises BadInput for another shape."""
         look, inspection = self._shapes
         try:
             return Reading(
@@ -251,7 +250,7 @@ class Check(Generic[L, W]):
 
     @cached_property
     def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
-        """Return the types of a look and of the inspections, which may be missing; slow to make."""
+        """Return the types of a look and of the inspections, which are optional; slow to make."""
         from pydantic import TypeAdapter
 
         look = typing.get_type_hints(self.look)["return"]
@@ -271,7 +270,7 @@ def _find(
 
 
 def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> Finding:
-    """Judge how many of the answers are those that a healthy service gave."""
+    """Judge how many of the responses equal those of the healthy service."""
     pairs = zip(now.answers[name], healthy.answers.get(name, ()), strict=False)
     right = sum(one == other and not one.startswith(FAILED) for one, other in pairs)
     share = 100 * right / max(1, len(now.answers[name]))

@@ -11,12 +11,12 @@ from faultlab.lab.check import Check
 
 
 def file_of(lab_id: str) -> Path:
-    """The file with the check of a lab."""
+    """Return the path of a lab's check file."""
     return paths.checks() / f"test_{lab_id.replace('-', '_')}.py"
 
 
 def load(lab_id: str) -> Check[Any, Any]:
-    """The check of a lab, from `checks/test_<id>.py`. Raises BadInput when there is none."""
+    """Return the check of a lab, from `checks/test_<id>.py`. Raises BadInput if it is missing."""
     file = file_of(lab_id)
     name = file.stem
     if not file.is_file():
@@ -26,7 +26,7 @@ def load(lab_id: str) -> Check[Any, Any]:
     spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
         check = module.CHECK

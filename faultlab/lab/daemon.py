@@ -1,6 +1,6 @@
-"""Daemon: what is known of the daemon in an image, as `images/<name>/daemon.toml` gives it.
+"""Daemon: the facts about the daemon in an image, from `images/<name>/daemon.toml`.
 
-How it is built and when it is well is in its Dockerfile. No image changes with these facts.
+Its Dockerfile says how it is built and when it is healthy. These facts do not change the image.
 """
 
 from functools import cache
@@ -17,8 +17,8 @@ class Daemon(Strict):
     """The facts of one daemon.
 
     `log`: the folder of its logs, which its machine shares. `status`: commands in its container
-    that print its own figures, each with the name of the file in which a recording keeps them.
-    `probe`: the one that reads its figures for the USE table and the timeline.
+    that print its own figures, each with the name of the file in which a recording keeps the
+    output. `probe`: the probe that reads its figures for the USE table and the timeline.
     """
 
     log: Annotated[str, Field(pattern=r"^/[\w./-]+$")] = ""
@@ -28,6 +28,6 @@ class Daemon(Strict):
 
 @cache
 def read(folder: Path) -> Daemon:
-    """Read the facts of the daemon in an image's folder. Raises BadInput."""
+    """Return the facts of the daemon in an image's folder. Raises BadInput."""
     file = folder / "daemon.toml"
     return document.strict(Daemon, file, paths.show(file), "docs/adding-a-daemon.md")

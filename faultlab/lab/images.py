@@ -1,8 +1,8 @@
-"""The container images: one folder each under `images/`, with a tag that is made from its sources.
+"""The container images: one folder each under `images/`, with a tag made from its sources.
 
-The tag is a digest of the folder and of the images below it, so that an unchanged image is never
-built again and a changed one always is. `vm` is not a container image and is left out. The image
-of a tool goes by the path of its folder.
+The tag is a digest of the folder and of the images below it. So an unchanged image is never built
+again, and a changed one always is. `vm` is not a container image and is left out. The image of a
+tool is named by the path of its folder.
 """
 
 import hashlib
@@ -14,30 +14,30 @@ from faultlab.core import paths
 
 BASE = "base"
 LABEL = "faultlab.image"
-# Of a daemon or a tool: its image does not change with them.
+# Facts about a daemon or a tool; its image does not depend on them.
 FACTS = ("daemon.toml", "tool.toml")
 
 
 def names() -> list[str]:
-    """The images that a stack can use, `base` first."""
+    """Return the names of the images that a stack can use, `base` first."""
     found = sorted(file.parent.name for file in paths.images().glob("*/Dockerfile"))
     return [BASE, *(name for name in found if name != BASE)]
 
 
 def folder(name: str) -> Path:
     """Return the folder with an image's sources."""
-    return paths.images() / name  # of an absolute path, the path itself
+    return paths.images() / name  # for an absolute path, this is the path itself
 
 
 def short(name: str) -> str:
-    """Return an image's name without the path that a tool's image has."""
+    """Return an image's name without the path, which only a tool's image has."""
     path = Path(name)
     return f"tool-{path.name}" if path.is_absolute() else name
 
 
 @cache
 def tag(name: str) -> str:
-    """`faultlab/<name>:<digest of its sources>`."""
+    """Return `faultlab/<name>:<digest of its sources>`."""
     digest = hashlib.sha256()
     if name != BASE:
         digest.update(tag(BASE).encode())
@@ -50,8 +50,8 @@ def tag(name: str) -> str:
 
 
 def mode(found: int) -> int:
-    """Return the permissions that Git knows: 755 for what its owner may execute, else 644.
+    """Return the permissions that Git stores: 755 for what its owner can execute, else 644.
 
-    The others follow the umask of the checkout; with 077 a daemon could not read its own files.
+    The other bits come from the umask of the checkout. With 077 a daemon could not read its files.
     """
     return 0o755 if found & stat.S_IXUSR else 0o644

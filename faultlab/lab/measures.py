@@ -1,7 +1,7 @@
-"""Measures: the kinds of measures and evidence that many labs have.
+"""Measures: the kinds of measures and evidence that many labs use.
 
-`of` is where the value is in a look or in an inspection: a path (`load.p50`) or a function. `good`
-is the limit without the fault, `bad` the one with it, which a control does not have.
+`of` is where the value is in a look or an inspection: a path (`load.p50`) or a function. `good` is
+the limit without the fault and `bad` the limit with it. A control has no `bad`.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ Source = str | Callable[[Any], float]
 def rate(
     name: str, of: Source, *, good: float, bad: float | None = None, stage: int | None = None
 ) -> Measure[Any]:
-    """Return a measure of successes a second: at least `good` times the healthy ones, or few.
+    """Return a measure of successes per second: at least `good` times the healthy rate.
 
-    With the fault there are at most `bad` times the healthy ones.
+    With the fault there are at most `bad` times the healthy rate.
     """
     limit = None if bad is None else at_most_times(bad)
     return Measure(name, of, at_least_times(good), limit, "/s", stage)
@@ -35,7 +35,7 @@ def delay(
     unit: str = "s",
     stage: int | None = None,
 ) -> Measure[Any]:
-    """Return a measure of a time: at most `good` times the healthy one, or at least `bad` times."""
+    """Return a measure of a time: at most `good` or at least `bad` times the healthy one."""
     limit = None if bad is None else at_least_times(bad)
     return Measure(name, of, at_most_times(good), limit, unit, stage)
 
@@ -54,12 +54,12 @@ def steady(name: str, of: Source, limit: Bound, unit: str = "") -> Measure[Any]:
 
 
 def failing(name: str, of: Source = "load.failed_share") -> Measure[Any]:
-    """Return the steady measure that next to none of these fail; `of` is their share, 0 to 1."""
+    """Return a steady measure: at most 1% of these fail. `of` is their share, 0 to 1."""
     return steady(f"{name} that fail", _percent(_reader(of)), at_most(1), "%")
 
 
 def kept() -> Measure[Any]:
-    """Return the steady measure that bookings are in the book; some are when their load ends."""
+    """Return a steady measure: confirmed bookings are in the book, except a few at a load's end."""
     return steady("orders in the book for each one confirmed", "kept", at_least(0.98)).says(
         "Bookings are in the book.", "Some confirmed bookings are not in the book."
     )
@@ -68,7 +68,7 @@ def kept() -> Measure[Any]:
 def grows(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
 ) -> Evidence[Any]:
-    """Return evidence: by how much a counter has grown while the symptom was measured."""
+    """Return evidence: the growth of a counter while the symptom was measured."""
     read = _reader(of)
     return Evidence(
         name, lambda before, after: read(after) - read(before), fires, unit=unit, stage=stage
@@ -78,7 +78,7 @@ def grows(
 def ends(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
 ) -> Evidence[Any]:
-    """Return evidence: a value as it is when the symptom has been measured."""
+    """Return evidence: a value at the end of the measurement of the symptom."""
     read = _reader(of)
     return Evidence(name, lambda _before, after: read(after), fires, unit=unit, stage=stage)
 
@@ -89,7 +89,7 @@ class Nothing:
 
 
 def inspect_nothing(_stack: Any) -> Nothing:
-    """Inspect nothing: the `inspect` of a control."""
+    """Inspect nothing; this is the `inspect` of a control."""
     return Nothing()
 
 

@@ -96,11 +96,11 @@ class Hint(Strict):
 
 
 class Figure(Strict):
-    """A figure of the document of origin, and the name of what measures the same here.
+    """A figure of the source, and the name of what measures the same here.
 
-    `of`: a Measure or Evidence of the check, or a field of its look (`visits.max`); two of them
-    where the document sets the slowest against the usual. `phases`: the two phases of a run that
-    match the document's; a lab of stages has more than two.
+    `of`: a Measure or Evidence of the check, or a field of its look (`visits.max`). There are two
+    where the source compares the slowest with the usual. `phases`: the two phases of a run that
+    match those of the source; a lab with stages has more than two.
     """
 
     what: str
@@ -121,7 +121,7 @@ class Lab(Strict):
     """The facts of one lab, as `lab.toml` gives them.
 
     `track`: the part of the path that it is on; `needs`: the labs that teach what it builds on.
-    `alias`: what its stack, labels and runs are called; not its `id` while nobody may know it.
+    `alias`: what its stack, labels and runs are called; not its `id` while that is secret.
     """
 
     id: str
@@ -172,7 +172,7 @@ class Lab(Strict):
         return self
 
     def called(self, other: str) -> Lab:
-        """Return the same lab under a name that says nothing, for its stack, labels and runs."""
+        """Return the same lab under a neutral name, for its stack, labels and runs."""
         return self.model_copy(update={"alias": other, "title": "an incident"})
 
     @property

@@ -1,4 +1,4 @@
-"""Path: the order in which labs are best taken: by track, and after those that they build on."""
+"""Path: the best order of the labs: by track, and after the labs that they build on."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,7 @@ def ordered() -> list[Lab]:
 
 
 def _depth(lab: Lab, found: Mapping[str, Lab], above: tuple[str, ...]) -> int:
-    """Return how many labs come before one, by the longest way."""
+    """Return the length of the longest chain of labs that come before this one."""
     if lab.id in above:
         raise BadInput(f"{lab.id} needs itself, by way of {above[-1]}.", f"edit {lab.folder}")
     if unknown := [need for need in lab.needs if need not in found]:

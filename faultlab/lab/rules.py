@@ -1,7 +1,7 @@
-"""Rules: what a compose file of a lab may say, so that no lab can touch the host.
+"""Rules: what a lab's compose file can contain, so that no lab can touch the host.
 
-Everything that is not listed here is refused: `privileged`, `ports`, host namespaces, bind mounts,
-a network that is not internal, and whatever Compose may learn to do tomorrow.
+Anything that is not listed here is refused: `privileged`, `ports`, host namespaces, bind mounts, a
+network that is not internal, and any feature that Compose will add.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ _CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 
 
 class Broken(Exception):
-    """The file breaks a rule; the text says which, as `key: what was expected`."""
+    """The file breaks a rule. The text says which, as `key: expected value`."""
 
 
 def obey(document: Any) -> None:
-    """Check a compose document. Raises Broken for the first thing that is wrong."""
+    """Check a compose document. Raises Broken for the first violation."""
     if not isinstance(document, dict):
         raise Broken(f"expected services, got {document!r}")
     for key in document:
@@ -67,13 +67,13 @@ def _few_capabilities(value: Any) -> bool:
 
 
 def _named_volumes(value: Any) -> bool:
-    """`name:/path`: a volume of the stack, never a path of the host."""
+    """Accept `name:/path`, a volume of the stack, but never a path of the host."""
     return isinstance(value, list) and all(
         isinstance(entry, str) and entry[:1].isalnum() and ":/" in entry for entry in value
     )
 
 
-# What each kind of thing may say, and whether a value is allowed.
+# The keys that each kind of object can have, with a test of the value.
 _ALLOWED: dict[str, dict[str, Callable[[Any], bool]]] = {
     "services": {
         **dict.fromkeys(_SERVICE_KEYS, _anything),

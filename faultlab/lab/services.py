@@ -1,7 +1,7 @@
 """The services of a stack, from its compose file and a lab's overlay.
 
-`labs/stack.yaml` and a lab's overlay are plain compose files without names, tags or labels;
-`Plan.documents` adds those, so that an overlay cannot forget the labels that clean-up relies on.
+`labs/stack.yaml` and a lab's overlay are plain compose files without names, tags or labels.
+`Plan.documents` adds those, so an overlay cannot omit the labels that clean-up relies on.
 """
 
 import copy
@@ -20,13 +20,13 @@ from faultlab.core.errors import BadInput
 from faultlab.lab import daemon, images, rules
 
 CLIENT = "client"
-USER = "-user"  # ends the name of a container that looks from a machine's network
-# For a machine that several people share: limits of each container, and of a stack as a whole.
+USER = "-user"  # the end of the name of a container that looks from a machine's network
+# For a machine that several people share: limits of each container, and of a whole stack.
 LIMITS, LIMITS_IN_ALL = "FAULTLAB_LIMITS", "FAULTLAB_LIMITS_IN_ALL"
 _JOIN = "service:"
 _LOG = {"max-size": "5m", "max-file": "2"}
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where it is there
-# Each with the keys of a service that say it, and what it looks like. No more swap than memory.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in C, if it is installed
+# The keys of a service for each limit, and the format of the value. Swap is not more than memory.
 _LIMITS = {
     "cpus": (("cpus",), r"[0-9]+(\.[0-9]+)?"),
     "memory": (("mem_limit", "memswap_limit"), r"[0-9]+[kmg]"),
@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def services(self) -> dict[str, dict[str, Any]]:
-        """Every service; where an overlay adds to one, the keys of both."""
+        """Return every service; if an overlay extends one, it has the keys of both."""
         merged: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             for name, service in (part.get("services") or {}).items():
@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def daemons(self) -> dict[str, str]:
-        """Each daemon with the machine that it joins."""
+        """Return each daemon with the machine that it joins."""
         return {
             name: str(service["network_mode"]).removeprefix(_JOIN)
             for name, service in self.services.items()
@@ -59,25 +59,25 @@ class Plan:
         }
 
     def facts(self, name: str) -> daemon.Daemon:
-        """The facts of a daemon, from the folder of its image. Raises BadInput."""
+        """Return the facts of a daemon, from the folder of its image. Raises BadInput."""
         return daemon.read(images.folder(str(self.services[name]["image"])))
 
     @property
     def added(self) -> list[str]:
-        """The machines that an overlay brings: its lab needs them, with daemons or without."""
+        """Return the machines that an overlay adds; its lab needs them even without a daemon."""
         stack, *overlays = self.parts
         old = {*(stack.get("services") or {}), *self.daemons}
         every = [name for part in overlays for name in part.get("services") or {}]
         return [name for name in every if name not in old and not name.endswith(USER)]
 
     def needed(self, daemons: Iterable[str]) -> list[str]:
-        """The client, the machines that these daemons run on or an overlay adds, the daemons."""
+        """Return the client, the machines of these daemons and of an overlay, then the daemons."""
         wanted = list(daemons)
         machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted), *self.added])
         return [*machines, *wanted]
 
     def images(self, daemons: Iterable[str]) -> list[str]:
-        """The images that these daemons and their machines are made from."""
+        """Return the images of these daemons and their machines."""
         services = self.services
         return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
 
@@ -89,9 +89,9 @@ class Plan:
         labels: dict[str, str],
         parent: str = "",
     ) -> list[dict[str, Any]]:
-        """The compose files to run: only what is needed, named, tagged, labelled, addressed.
+        """Return the compose files of the needed services, with names, tags, labels, subnet.
 
-        `parent`: the cgroup that all containers are in, empty for Docker's own.
+        `parent`: the cgroup of all containers; empty for Docker's own.
         """
         needed = self.needed(daemons)
         needed += [name + USER for name in needed]
@@ -104,7 +104,7 @@ class Plan:
             for name, service in document["services"].items():
                 service["labels"] = labels
                 service["container_name"] = f"{stack}-{name}"
-                # A learner can write to the output of the first process, which Docker keeps.
+                # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
                 if parent:
                     service["cgroup_parent"] = parent
@@ -123,7 +123,7 @@ class Plan:
 
 
 def limits(text: str) -> dict[str, Any]:
-    """Read the limits of each container ("cpus=1 memory=1g pids=512") into the keys of Compose.
+    """Translate limits of each container ("cpus=1 memory=1g pids=512") into keys of Compose.
 
     Raises BadInput.
     """
@@ -138,7 +138,7 @@ def limits(text: str) -> dict[str, Any]:
 
 
 def read(overlay: Path | None) -> Plan:
-    """Read stack.yaml and an overlay. Raises BadInput for what would break the safety rules."""
+    """Read stack.yaml and an overlay. Raises BadInput for anything that breaks the rules."""
     files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
     plan = Plan(tuple(_read(file) for file in files))
     machines = {name for name in plan.services.keys() - plan.daemons if not name.endswith(USER)}
@@ -163,7 +163,7 @@ def _read(file: Path) -> dict[str, Any]:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise _mistake(file, f"not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise _mistake(file, "no text that YAML allows") from error
+        raise _mistake(file, "not valid YAML text") from error
     except FileNotFoundError as error:
         raise BadInput(f"{paths.show(file)}: missing file", "git status") from error
     except rules.Broken as problem:
@@ -180,4 +180,4 @@ def _parse(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_LOADER)
     except yaml.YAMLError:
-        return yaml.safe_load(text)  # it says more of what is wrong
+        return yaml.safe_load(text)  # its error messages say more

@@ -15,7 +15,7 @@ class Terms:
 
 
 def words() -> Terms:
-    """Return the words of the labs that are here."""
+    """Return the words of all labs of this project."""
     truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
     return Terms(
         sorted({truth.cause for truth in truths}),

@@ -89,7 +89,7 @@ def holds(machine: Shell, sign: Sign) -> bool:
 
 
 def told(lab: Lab, text: str) -> str:
-    """A text of the lab with the name that its stack has, where it tells what to type."""
+    """Return a text of the lab with the name of its stack in the commands."""
     return re.sub(rf"(make [a-z]+-){lab.id}\b", rf"\g<1>{lab.alias}", text)
 
 
@@ -114,7 +114,7 @@ def _holds(lab: Lab, sign: Sign) -> bool:
 
 @contextmanager
 def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
-    """A lab that is up and the record of its run, while nobody else can change it."""
+    """Yield a lab that is up and the record of its run, and hold its stack meanwhile."""
     if lab_id == MYSTERY:
         from faultlab.run import placement
 
@@ -126,7 +126,7 @@ def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
 
 
 def _seen(lab: Lab) -> Record | None:
-    """The record of a lab that is up here as a whole; None where that does not show at a glance."""
+    """Return the record of a lab that is up here as a whole; None if a quick look cannot tell."""
     found = peek.labels(naming.prefix() + lab.alias)
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
@@ -135,7 +135,7 @@ def _seen(lab: Lab) -> Record | None:
 
 
 def _searched(lab: Lab) -> Record:
-    """The record of a lab that is up anywhere, or why there is none. Raises CannotRun."""
+    """Return the record of a lab that is up on any engine. Raises CannotRun."""
     from faultlab.run import placement
     from faultlab.run.run import Run
 

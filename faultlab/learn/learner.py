@@ -144,7 +144,7 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
             step.done(f"up: {', '.join(run.stack)}")
         with term.step("healthy", "measuring the stack before anything is wrong") as step:
             run.healthy()
-            step.done("measured, all well")
+            step.done("measured, healthy")
         with term.step("inject", "setting it up") as step:
             run.inject()
             step.done("done")
@@ -228,7 +228,7 @@ def check(term: Terminal, lab_id: str) -> Checked:
         raise SaidNo(
             f"{lab_id} is not fixed yet{_progress(run.lab, found)}.", f"make hint-{lab_id}", checked
         )
-    term.say(f"{lab_id}: yes, it is well. Next: make debrief-{lab_id}")
+    term.say(f"{lab_id}: yes, it works as before. Next: make debrief-{lab_id}")
     return checked
 
 

@@ -1,1 +1,1 @@
-"""Live looks at a lab that is up: resources, flame graphs, the numbers that matter."""
+"""Live looks into a lab that is up: resources, flame graphs, the numbers that matter."""

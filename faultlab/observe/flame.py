@@ -1,7 +1,7 @@
-"""Flame: where the processor time of a running lab goes, as one SVG that any browser opens.
+"""Flame: the CPU time of a running lab as a flame graph, one SVG that any browser opens.
 
-The picture is drawn by flamegraph.pl, the original, which Debian ships with Devel::NYTProf. What is
-missing from it is said, with the reason, because a picture looks complete.
+flamegraph.pl draws the picture; it is the original, which Debian ships with Devel::NYTProf. A
+picture looks complete, so we print what is missing from it, with the reason.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Share, Stack
 from faultlab.run import placement
 from faultlab.run.run import Run
 
-_ALONE = 10  # seconds that a user gets who makes the load
+_ALONE = 10  # seconds for a user who makes the load
 _TOP = 10
 _NOTABLE = 0.01
-_FEW = 200  # samples: 10% of them is still 20
+_FEW = 200  # samples: 10% of them are still 20
 _FOLDER = "/tmp"
 _UNITS: dict[Mode, str] = {"on": "samples", "off": "microseconds"}
 _TITLES: dict[Mode, str] = {"on": "processor time", "off": "waiting time"}
@@ -42,7 +42,7 @@ _DRAW = (
 
 @dataclass(frozen=True)
 class Function:
-    """A function: how much of all it is itself, and with its callees."""
+    """A function: its own share of the total, and its share including callees."""
 
     function: str
     own: int
@@ -53,7 +53,7 @@ class Function:
 
 @dataclass(frozen=True, kw_only=True)
 class Flame:
-    """A recording and its picture: the functions with the most of it, and what is missing."""
+    """A recording and its picture: the largest functions, and what is missing."""
 
     lab: str
     run: str
@@ -71,9 +71,9 @@ class Flame:
 
 
 def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mode) -> Flame:
-    """Record the machines of a lab that is up while its own load runs, and draw what was found.
+    """Record the machines of a lab that is up while its own load runs, and draw the result.
 
-    Raises CannotRun when the lab is not up, perf may not record, or nothing ran.
+    Raises CannotRun if the lab is not up, if perf is not permitted, or if nothing ran.
     """
     if seconds is not None and not 1 <= seconds <= LONGEST:
         raise BadInput(
@@ -90,7 +90,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
                 f"faultlab flame {lab_id} --seconds {_longer(recording.seconds)}",
             )
         file = _free(run.record.folder, _FILES[mode])
-        with term.step("draw", "drawing it") as step:
+        with term.step("draw", "drawing the flame graph") as step:
             title = f"{lab_id}: {_TITLES[mode]} of {_names(recording.machines)}"
             file.write_text(draw(run.stack.name, recording, title, step.note))
             file.with_suffix(".folded").write_text(recording.stacks.folded())
@@ -101,7 +101,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
 
 def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mode) -> Recording:
     def look() -> None:
-        """Take one look of the lab's check, more until the seconds are over, never half of one."""
+        """Repeat looks of the lab's check until the seconds are over; complete each one."""
         end = time.monotonic() + (seconds or 0)
         run.check.look(run.stack)
         while time.monotonic() < end:
@@ -205,13 +205,13 @@ def missing(recording: Recording, local: bool) -> list[str]:
 
 
 def _free(folder: Path, stem: str) -> Path:
-    """The next file name: an earlier picture stays, to be compared with."""
+    """Return the next file name; earlier pictures stay for comparison."""
     names = (folder / f"{stem}{f'-{n}' if n > 1 else ''}.svg" for n in count(1))
     return next(name for name in names if not name.exists())
 
 
 def draw(stack: str, recording: Recording, title: str, note: Callable[[str], None]) -> str:
-    """The SVG of a recording: script, styles and all in one file. Raises CannotRun."""
+    """Return the SVG of a recording, with script and styles in one file. Raises CannotRun."""
     stacks, unit = recording.stacks, _UNITS[recording.mode]
     engine = placement.local()
     engine.images.ensure(note)
@@ -223,7 +223,7 @@ def draw(stack: str, recording: Recording, title: str, note: Callable[[str], Non
 
 
 def _palette(stacks: Stacks) -> str:
-    """flamegraph.pl's `name->rgb(…)`: kernel orange, code without a name grey, the rest red."""
+    """Return flamegraph.pl's `name->rgb(…)`: kernel orange, code without a name grey, rest red."""
     return "".join(f"{row.function}->{_colour(row.function)}\n" for row in stacks.functions())
 
 
@@ -238,7 +238,7 @@ def _colour(function: str) -> str:
 
 
 def _archive(files: dict[str, str]) -> bytes:
-    """A tar file, as Docker takes it to put files into a container."""
+    """Return a tar file, as Docker takes it to put files into a container."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, text in files.items():

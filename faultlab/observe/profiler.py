@@ -1,9 +1,9 @@
 """Profiler: perf beside a running stack, in a helper container that ends by itself.
 
-perf needs rights that no machine has, so the helper is where no process of the stack can see it:
-what sees a process can change its files. It samples the processes of the machines with daemons. In
-the VM it samples the whole kernel: interrupts and kernel threads too. What belongs neither to a
-machine nor to the kernel (Docker, the load) is left out.
+perf needs rights that no machine has. So no process of the stack can see the helper, because a
+process that sees it could change its files. perf samples the processes of the machines with
+daemons, and in the VM the whole kernel: interrupts and kernel threads too. What belongs neither to
+a machine nor to the kernel (Docker, the load) is left out.
 """
 
 import time
@@ -16,21 +16,21 @@ from faultlab.probes import perf
 from faultlab.probes.perf import Mode, Root, Stacks
 
 LONGEST = 60  # seconds of one recording
-_SAMPLES = 2000  # of each busy processor in one recording: 1% of them is still 20
-_USUAL = 10  # seconds: most looks take fewer
-_FEWEST = 49  # samples a second, not in step with anything that ticks
-_LIFE = 600  # seconds after which a helper is gone whatever became of us
+_SAMPLES = 2000  # of each busy CPU in one recording, so 1% of them are still 20
+_USUAL = 10  # seconds; most looks take less
+_FEWEST = 49  # samples a second, not in step with any timer
+_LIFE = 600  # seconds after which a helper ends, even if we were killed
 _KERNEL = "kernel"
-# perf_event_open and other programs' files; kernel addresses; buffers beyond the user's share.
+# perf_event_open and other programs' files; kernel addresses; buffers above the user's limit.
 _RIGHTS = ["SYS_ADMIN", "SYS_PTRACE", "SYSLOG", "IPC_LOCK"]
 _PROCESSES = "ps -eo pid=,ppid=,pidns=,comm="
-_COLLECTOR = "collector"  # the program that writes the timeline, as it calls itself
+_COLLECTOR = "collector"  # the name of the program that writes the timeline
 _SETTINGS = "cat /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restrict"
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Stacks, how many seconds they were recorded, on which machines and with which settings.
+    """Stacks, the seconds of the recording, its machines and its settings.
 
     `left_out`: machines without daemons, which make the load. `paranoid` and `kptr_restrict` are
     kernel.perf_event_paranoid and kernel.kptr_restrict.
@@ -48,10 +48,10 @@ class Recording:
 def during(
     stack: Stack, act: Callable[[], object], mode: Mode = "on", expected: int = _USUAL
 ) -> Recording:
-    """Record the machines of a stack while `act` runs, but not longer than LONGEST.
+    """Record the machines of a stack while `act` runs, but at most LONGEST seconds.
 
-    `expected`: seconds that `act` may take; many mean fewer samples a second, so that their number
-    stays bounded. Raises CannotRun when perf may not record here.
+    `expected`: seconds that `act` can take. More seconds mean fewer samples a second, so that their
+    number stays bounded. Raises CannotRun if perf is not permitted here.
     """
     hertz = max(_FEWEST, round(_SAMPLES / max(expected, _USUAL) * stack.pace.share))
     ours = _machines(stack)
@@ -82,18 +82,18 @@ def _spaces(processes: str, machines: dict[str, str]) -> tuple[list[list[str]], 
 
 
 def of_machines(processes: str, machines: dict[str, str]) -> str:
-    """Return perf's words for the processes of these machines as they are when it begins."""
+    """Return perf's arguments for the processes of these machines when the recording begins."""
     spaces = "|".join(_spaces(processes, machines)[1])
     wanted = f'$2 ~ /^({spaces})$/ && $3 != "{_COLLECTOR}" {{ print $1 }}'
     return f"-p $(ps -eo pid=,pidns=,comm= | awk '{wanted}' | paste -sd,)"
 
 
 def owners(processes: str, machines: dict[str, str], mode: Mode) -> Root:
-    """Return a function that tells whose a sample is.
+    """Return a function that tells which machine a sample belongs to.
 
-    `processes`: pid, parent, PID namespace and program of every process; `machines`: the name of
-    each machine by the pid of its first process. A kernel thread waits most of the time, for work
-    and for no user, so its waits are nobody's.
+    `processes`: pid, parent, PID namespace and program of every process. `machines`: the name of
+    each machine by the pid of its first process. A kernel thread mostly waits for work, not for a
+    user, so its waits belong to no machine.
     """
     rows, spaces = _spaces(processes, machines)
     names = {

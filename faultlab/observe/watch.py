@@ -1,7 +1,7 @@
 """Watch: the few numbers that matter for a lab, live, from the machines of its stack.
 
-Which ones those are was measured when the lab was started: the lines of its timeline that differ
-most between the healthy and the faulty phase.
+They were found when the lab was started: the lines of its timeline that differ most between the
+healthy and the faulty phase.
 """
 
 import math
@@ -31,14 +31,14 @@ from faultlab.run.timeline import FILE, Timeline
 _MOST = 8  # lines on the screen
 _KEPT = 60.0  # seconds in a spark line
 _EVERY = 1.0
-_PLAIN_EVERY = 2.0  # where they are printed one below the other
+_PLAIN_EVERY = 2.0  # seconds between lines of plain output
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 28
 
 
 @dataclass(frozen=True)
 class Number:
-    """One line now: its value, and what it was before, the oldest first."""
+    """One line: its value now, and its earlier values, the oldest first."""
 
     chart: str
     name: str
@@ -48,25 +48,25 @@ class Number:
 
     @property
     def title(self) -> str:
-        """`Network: web out`."""
+        """Return a title such as `Network: web out`."""
         return f"{self.chart}: {self.name}"
 
     @property
     def text(self) -> str:
-        """The value with its unit."""
+        """Return the value with its unit."""
         return "-" if self.value is None else number(float(f"{self.value:.3g}"), self.unit)
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The numbers of a lab when it was watched last."""
+    """The last numbers of a lab that was watched."""
 
     lab: str
     numbers: list[Number]
 
 
 def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Watched:
-    """Show them until Ctrl-C, or for so many seconds. Raises CannotRun when the lab goes away."""
+    """Show the numbers until Ctrl-C or for some seconds. Raises CannotRun if the lab goes away."""
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
     lab = placement.named(lab_id)
@@ -100,7 +100,7 @@ class _Live:
         self._samples: Samples = {}
 
     def hear(self, sample: dict[str, Any]) -> None:
-        """Keep a sample, and forget what is too old for the screen."""
+        """Store a sample, and drop those that are too old for the screen."""
         with self._guard:
             kept = [
                 s for s in self._samples.get(sample["machine"], []) if s["t"] > sample["t"] - _KEPT
@@ -108,15 +108,15 @@ class _Live:
             self._samples[sample["machine"]] = [*kept, sample]
 
     def now(self) -> Samples:
-        """All that is kept."""
+        """Return all stored samples."""
         with self._guard:
             return {machine: list(each) for machine, each in self._samples.items()}
 
 
 def telling(record: Record) -> list[tuple[str, str]]:
-    """Chart and name of the lines that differ most between the first two phases, the most first.
+    """Return chart and name of the lines that differ most between the first two phases.
 
-    All of them when the run has no timeline of both.
+    If the run has no timeline of both phases, all lines count alike.
     """
     samples = series.read(record.folder / FILE)
     grid, charts = series.seconds(samples), series.charts(samples)
@@ -125,7 +125,7 @@ def telling(record: Record) -> list[tuple[str, str]]:
     for chart in charts:
         for name, line in chart.lines.items():
             if name.partition(" ")[0] == "client" or chart.title.startswith("Processors of"):
-                continue  # the load, and what is not this lab's
+                continue  # the load, and what is not this lab's own
             well, ill = (series.between(grid, line, *span) if span else None for span in spans)
             found.append((_apart(well, ill), chart.title, name))
     found.sort(key=lambda each: -each[0])
@@ -140,14 +140,14 @@ def _span(record: Record, phase: str) -> tuple[float, float] | None:
 
 
 def _apart(well: float | None, ill: float | None) -> float:
-    """How many times one is the other, as a logarithm; 1 is added, for a counter at rest is 0."""
+    """Return their ratio as a logarithm; 1 is added, because a counter at rest is 0."""
     if well is None or ill is None:
         return 0.0
     return abs(math.log((ill + 1) / (well + 1)))
 
 
 def numbers(samples: Samples, chosen: Sequence[tuple[str, str]]) -> list[Number]:
-    """The chosen lines as they are now; all when none was chosen."""
+    """Return the chosen lines as they are now; all lines if none was chosen."""
     charts = {chart.title: chart for chart in series.charts(samples)}
     if not chosen:
         chosen = [(c.title, name) for c in charts.values() for name in c.lines][:_MOST]
@@ -157,13 +157,13 @@ def numbers(samples: Samples, chosen: Sequence[tuple[str, str]]) -> list[Number]
         line = chart.lines.get(name, []) if chart else []
         known = [value for value in line if value is not None]
         unit = series.unit(title)
-        resting = 0.0 if samples else None  # a line that is 0 all the time is left out of its chart
+        resting = 0.0 if samples else None  # a line that is always 0 is not in its chart
         found.append(Number(title, name, unit, known[-1] if known else resting, line))
     return found
 
 
 def spark(line: Sequence[float | None], width: int = _WIDTH) -> str:
-    """Bars for the last values, from 0 to the largest of them."""
+    """Return bars for the last values, from 0 to the largest of them."""
     shown = list(line)[-width:]
     high = max((value for value in shown if value is not None), default=0.0)
     if high <= 0:
@@ -175,7 +175,7 @@ def spark(line: Sequence[float | None], width: int = _WIDTH) -> str:
 
 @contextmanager
 def _screen(term: Terminal) -> Iterator[Any]:
-    """A table that stays in its place, or lines below each other where no cursor can go back."""
+    """Show a table that stays in its place, or plain lines where the cursor cannot move."""
     if term.as_json:
         yield lambda _found: None
     elif term.console.is_terminal:

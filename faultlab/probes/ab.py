@@ -1,7 +1,7 @@
 """Probe: visits over a new connection each, timed from the first SYN, by ab. Source: ab(1).
 
-wrk starts its clock when a connection is open; a visitor whose SYN has to be repeated after a
-second does not show in its percentiles. ab's clock includes the connect.
+wrk starts its clock when a connection is open, so a SYN that is repeated after a second does not
+show in its percentiles. ab's clock includes the connect.
 """
 
 import re
@@ -11,14 +11,14 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
 _SLOW = 500  # milliseconds
-_SILENCE = 5  # seconds without any answer, after which ab gives up
+_SILENCE = 5  # seconds without any response, after which ab gives up
 
-# By a reset or a refusal. Another reason can be ab's own: it has no port left, say.
+# By a reset or a refusal. Other errors can be ab's own, such as having no port left.
 _TURNED_AWAY = re.compile(
     r"^apr_socket_connect\(\): Connection re\w+.* \((104|111)\)$", re.MULTILINE
 )
 
-# ab -g writes a line for each request, the quickest first; field 5 is its whole time in ms.
+# ab -g writes a line for each request, the fastest first; field 5 is its total time in ms.
 _TAIL = r"""awk -F'\t' 'NR > 1 { t[++n] = $5; if ($5 >= %d) slow++ }
 END { k = int(n / 100); if (k < 1) k = 1
   for (i = n - k + 1; i <= n; i++) sum += t[i]
@@ -27,9 +27,9 @@ END { k = int(n / 100); if (k < 1) k = 1
 
 @dataclass(frozen=True)
 class Visits:
-    """Visits over a new connection each. Times in seconds, connect included.
+    """Visits over a new connection each. Times are in seconds and include the connect.
 
-    `slow`: over half a second; `slowest_percent`: the mean of the slowest 1%.
+    `slow`: over half a second. `slowest_percent`: the mean of the slowest 1%.
     """
 
     seconds: float
@@ -42,18 +42,18 @@ class Visits:
 
     @property
     def good_per_second(self) -> float:
-        """Visits a second that got their page."""
+        """Return the visits per second that got their page."""
         return (self.requests - self.failed) / self.seconds
 
     @property
     def slow_share(self) -> float:
-        """Share of visits that took over half a second or failed, 0 to 1; 1 when there was none."""
+        """Return the share of visits that were slow or failed, 0 to 1; 1 if there were none."""
         return min(1, (self.slow + self.failed) / self.requests) if self.requests else 1.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """A look of a lab whose users do no more than come as these visitors."""
+    """A look of a lab whose users only make such visits."""
 
     visits: Visits
 
@@ -61,7 +61,7 @@ class Look:
 def visits(
     machine: Shell, url: str, *, visitors: int, seconds: int, most: int = 1_000_000
 ) -> Visits:
-    """Let so many visitors at a time come for so many seconds, until there were `most`."""
+    """Make visits with `visitors` at a time for `seconds`, at most `most` visits."""
     command = (
         "cd $(mktemp -d) && "
         f"ab -q -r -s {_SILENCE} -c {visitors} -t {seconds} -n {most} -g times {url} 2>&1; "
@@ -71,17 +71,17 @@ def visits(
 
 
 def warm(machine: Shell, url: str, *, visitors: int, requests: int, seconds: int) -> None:
-    """Let visitors come until there were so many, or the time is over; nobody counts them."""
+    """Make visits until there were `requests` or the time is over, without a measurement."""
     command = f"ab -q -r -s 10 -c {visitors} -t {seconds} -n {requests} {url}"
     machine.run(command, timeout=seconds + 30)
 
 
 def parse(out: str, seconds: float) -> Visits:
-    """Read ab's report and the line about the tail.
+    """Parse ab's report and the line about the tail.
 
-    ab gives no report when nobody is answered any more, or when ten visitors were turned away: then
-    all visits before count as slow, since their times are not told. Raises CannotRun for anything
-    else that is no report.
+    ab prints no report if it gets no response any more, or after ten refused visits. Then all
+    visits before that count as slow, because their times are unknown. Raises CannotRun for any
+    other output without a report.
     """
     if "apr_pollset_poll: The timeout" in out or _TURNED_AWAY.search(out):
         before = int(_number(r"Total of (\d+) requests completed", out))

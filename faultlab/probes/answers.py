@@ -1,4 +1,4 @@
-"""Probe: what the service answers to a check's asks. Source: curl(1), or a database's client."""
+"""Probe: the service's responses to a check's asks. Source: curl(1), or a database's client."""
 
 import random
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from faultlab.lab.asks import FAILED, Ask
 
 
 def read(user: Shell, asks: Sequence[Ask], seed: str) -> dict[str, list[str]]:
-    """Put each ask, and return its answers by its name; `seed` chooses the numbers in them."""
+    """Send each ask and return its responses by its name; `seed` chooses the numbers in them."""
     return {ask.name: _read(user, ask, random.Random(f"{seed} {ask.name}")) for ask in asks}
 
 

@@ -8,7 +8,7 @@ _MSS = re.compile(r"mss (\d+)")
 
 
 def announced_mss(machine: Shell, host: str, port: int = 80) -> int:
-    """Bytes of MSS in the server's SYN-ACK, which answers one SYN of ours."""
+    """Return the MSS in bytes in the server's SYN-ACK to one of our SYNs."""
     watch = f"src host {host} and src port {port} and tcp[tcpflags] == (tcp-syn|tcp-ack)"
     command = (
         f"timeout 3 tcpdump --immediate-mode -nn -i eth0 -c 1 '{watch}' 2>/dev/null & watcher=$!; "
@@ -19,6 +19,6 @@ def announced_mss(machine: Shell, host: str, port: int = 80) -> int:
 
 
 def parse_mss(out: str) -> int:
-    """Read the option from tcpdump's line; 0 when no SYN-ACK came."""
+    """Parse the option in tcpdump's line; 0 if no SYN-ACK arrived."""
     found = _MSS.search(out)
     return int(found[1]) if found else 0

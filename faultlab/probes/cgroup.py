@@ -1,7 +1,7 @@
-"""Probe: processor and memory of one container, from its cgroup, version 1 or 2.
+"""Probe: CPU and memory of one container, from its cgroup, version 1 or 2.
 
-In a container /proc/stat and /proc/meminfo are the whole host's; the cgroup is its own. Sources:
-the kernel's admin-guide/cgroup-v2, cgroup-v1/memory, scheduler/sched-bwc, accounting/psi.
+In a container /proc/stat and /proc/meminfo show the whole host; the cgroup is its own. Sources: the
+kernel's admin-guide/cgroup-v2, cgroup-v1/memory, scheduler/sched-bwc, accounting/psi.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _V2 = (
     "cpu.stat cpu.max cpu.pressure memory.current memory.max memory.events memory.stat"
     " memory.pressure"
 )
-# Without -s a file that this kernel lacks would fail the others; what is lacking is None.
+# -s hides files that this kernel lacks; their values are None.
 COMMAND = f"cd /sys/fs/cgroup && {{ grep -sH . {_V1} {_V2}; nproc; }}"
 
-_UNLIMITED = 1 << 60  # version 1 says "no limit" with the largest number of whole pages
+_UNLIMITED = 1 << 60  # version 1 means "no limit" by the largest number of whole pages
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """`used`: seconds of processor time; `processors`: what it may use."""
+    """`used`: seconds of CPU time; `processors`: the CPUs that it can use."""
 
     used: float
     processors: float
 
     def busy_percent_since(self, before: Cpu, seconds: float) -> float:
-        """Return what was used since then, in percent of what may be used in so many seconds."""
+        """Return the CPU time since then, in percent of what it could use in these seconds."""
         return 100 * (self.used - before.used) / seconds / self.processors
 
 
 @dataclass(frozen=True)
 class Cgroup:
-    """Counters since the container started; None is what this kernel does not tell.
+    """Counters since the container started; None if this kernel does not have them.
 
-    `cpu`: seconds of processor time; `cpus`: what it may use, in processors (`quota`: by a limit of
-    its own, else all of the host); `throttled` of `periods`: in which the quota was used up.
-    `memory` and `limit`: bytes, without file cache that can be dropped at once; `at_limit`: how
-    often the limit stopped an allocation; `killed`: by the OOM killer. `*_wait`: seconds in which
-    some task waited for it (PSI, version 2).
+    `cpu`: seconds of CPU time. `cpus`: the CPUs that it can use (`quota`: by a limit of its own,
+    else all of the host). `throttled` of `periods`: those in which the quota was used up. `memory`
+    and `limit`: bytes, without file cache that the kernel can drop at once. `at_limit`: how often
+    the limit stopped an allocation. `killed`: by the OOM killer. `*_wait`: seconds in which some
+    task waited for it (PSI, version 2).
     """
 
     version: int
@@ -63,11 +63,11 @@ class Cgroup:
 
     @property
     def time(self) -> Cpu:
-        """Its processor time, of what it may use."""
+        """Return its CPU time, and the CPUs that it can use."""
         return Cpu(self.cpu, self.cpus)
 
     def throttled_percent_since(self, before: Cgroup) -> float:
-        """Percent of the periods of 100 ms since then in which the quota was used up."""
+        """Return the percent of the 100 ms periods since then in which the quota was used up."""
         periods = (self.periods or 0) - (before.periods or 0)
         return 100 * ((self.throttled or 0) - (before.throttled or 0)) / periods if periods else 0.0
 
@@ -78,7 +78,7 @@ def read(machine: Shell) -> Cgroup:
 
 
 def parse(out: str) -> Cgroup:
-    """Read the lines `file:words`, then the number of processors."""
+    """Parse the lines `file:words`, then the number of CPUs."""
     *lines, processors = out.strip().splitlines()
     facts = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Probe: how a daemon's container is doing, as `docker inspect` tells."""
+"""Probe: the state of a daemon's container, as `docker inspect` shows it."""
 
 import time
 
@@ -6,7 +6,7 @@ from faultlab.engine.contract import Machine, State
 
 
 def settled(machine: Machine, seconds: float) -> State:
-    """Its state when it has ended, or after so many seconds: Docker hears of an end a bit later."""
+    """Return its state when it has ended, or after `seconds`: Docker learns of an end later."""
     deadline = time.monotonic() + seconds
     while (now := machine.state).running and time.monotonic() < deadline:
         time.sleep(0.1)

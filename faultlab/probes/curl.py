@@ -9,7 +9,7 @@ _OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
 
 @dataclass(frozen=True)
 class Page:
-    """The answer that curl got. `exit_code` 0: complete, 28: a time-out; times in seconds."""
+    """The response that curl got. `exit_code` 0: complete, 28: a timeout. Times in seconds."""
 
     exit_code: int
     status: int
@@ -19,9 +19,9 @@ class Page:
 
 
 def get(machine: Shell, url: str, max_time: float = 3, *, gzip: bool = False) -> Page:
-    """Fetch a page from a machine and wait at most `max_time` seconds for it.
+    """Fetch a page from a machine, and wait at most `max_time` seconds for it.
 
-    With `gzip` it may come compressed, and `bytes` are those that came.
+    With `gzip` the response can be compressed; `bytes` are those on the wire.
     """
     accept = "-H 'Accept-Encoding: gzip' " if gzip else ""
     command = f"curl -sS -o /dev/null --max-time {max_time:g} -w '%{{json}}' {accept}{url}"
@@ -29,7 +29,7 @@ def get(machine: Shell, url: str, max_time: float = 3, *, gzip: bool = False) ->
 
 
 def parse(out: str) -> Page:
-    """Read curl's JSON. Raises CannotRun when there is none."""
+    """Parse curl's JSON. Raises CannotRun if it is missing."""
     facts = json_of(out, "curl")
     return Page(
         exit_code=facts["exitcode"],
@@ -41,7 +41,7 @@ def parse(out: str) -> Page:
 
 
 def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
-    """Count how many of `tries` fetches, begun at once, end with their page within `max_time`."""
+    """Count how many of `tries` parallel fetches get their page within `max_time` seconds."""
     command = (
         f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
         f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]'"
@@ -50,9 +50,9 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
 
 
 def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds: float) -> int:
-    """Count how many of `count` fetches, one by one, end with their page within `max_time`.
+    """Count how many of `count` fetches, one by one, get their page within `max_time` seconds.
 
-    `url` has a query already. After `seconds` the rest is not tried any more.
+    `url` must already have a query. After `seconds` the remaining fetches are not tried.
     """
     command = (
         f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
@@ -62,5 +62,5 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
 
 
 def _arrived(out: str) -> int:
-    """Count the fetches that ended with their page, from a line of `_OUTCOME` for each."""
+    """Count the fetches that got their page, from a line of `_OUTCOME` for each."""
     return out.splitlines().count("200 0")

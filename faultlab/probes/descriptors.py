@@ -1,14 +1,14 @@
-"""Probe: open files of every process of a machine against its limit. Source: proc(5).
+"""Probe: the open files of every process of a machine, with its limit. Source: proc(5).
 
-Daemons share their machine's process ids, so the machine sees theirs. The shell expands the globs
-itself: a `ls` for each process would take longer than all the rest.
+Daemons share their machine's process ids, so the machine sees theirs. The shell itself expands the
+globs, because an `ls` for each process would take longer than all the rest.
 """
 
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell
 
-# `timeout`, which runs every command of ours, has a process group of its own: we do not count.
+# `timeout`, which runs all our commands, has its own process group, so we can exclude it.
 COMMAND = (
     "for p in /proc/[0-9]*; do"
     ' read -r name <"$p"/comm && read -r stat <"$p"/stat || continue;'
@@ -21,7 +21,7 @@ COMMAND = (
 
 @dataclass(frozen=True)
 class Process:
-    """Open descriptors of a process, and how many it may have (its soft limit)."""
+    """The open descriptors of a process, and its soft limit."""
 
     pid: int
     name: str
@@ -30,12 +30,12 @@ class Process:
 
 
 def read(machine: Shell) -> list[Process]:
-    """Read them now."""
+    """Read the open files of all processes now."""
     return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> list[Process]:
-    """Read the lines `pid open limit name`; a process that ended meanwhile has none."""
+    """Parse the lines `pid open limit name`; a process that ended meanwhile has none."""
     found = []
     for line in out.strip().splitlines():
         pid, files, limit, name = line.split(maxsplit=3)
@@ -47,5 +47,5 @@ def parse(out: str) -> list[Process]:
 
 
 def fullest(found: list[Process]) -> Process:
-    """The one nearest to its limit."""
+    """Return the process that is nearest to its limit."""
     return max(found, key=lambda process: process.open / max(process.limit, 1))

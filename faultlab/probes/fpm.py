@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell, json_of
 
-SECONDS = 5  # without an answer in that time no worker was free
+SECONDS = 5  # without a response in this time, no worker was free
 
-# Over FastCGI itself: nginx may be the one that is stuck, or have no local port left.
+# By FastCGI directly, because nginx can be stuck or have no local port left.
 COMMAND = (
     "SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING=json REQUEST_METHOD=GET"
     f" timeout {SECONDS} cgi-fcgi -bind"
@@ -16,10 +16,10 @@ COMMAND = (
 
 @dataclass(frozen=True)
 class Status:
-    """A pool since PHP-FPM was started.
+    """The figures of a pool since PHP-FPM was started.
 
-    `max_children_reached`: how often a dynamic pool could not grow any more; a static one, which
-    never grows, says 0. `max_listen_queue`: the most connections that waited to be accepted.
+    `max_children_reached`: how often a dynamic pool could not grow; for a static pool, which never
+    grows, it is 0. `max_listen_queue`: the most connections that waited to be accepted.
     """
 
     mode: str
@@ -37,7 +37,7 @@ def status(daemon: Shell) -> Status:
 
 
 def parse(out: str) -> Status:
-    """Read its JSON, which stands behind headers. Raises CannotRun for anything else."""
+    """Parse its JSON, which follows headers. Raises CannotRun for anything else."""
     facts = json_of(out[max(0, out.find("{")) :], "PHP-FPM")
     return Status(
         mode=facts["process manager"],

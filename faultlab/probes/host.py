@@ -1,7 +1,7 @@
-"""Probe: processors, memory and disks of the whole kernel below a machine. Source: proc(5), PSI.
+"""Probe: CPUs, memory and disks of the whole kernel below a machine. Source: proc(5), PSI.
 
-The same in every container of one kernel, whoever causes it. It is what `vmstat` and `free` show,
-with the major faults that neither counts.
+The values are the same in every container of one kernel. They are those of `vmstat` and `free`, and
+in addition the major faults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MEMORY = "cat /proc/meminfo /proc/vmstat"
 DISKS = "cat /proc/diskstats"
 SPACE = "df -kP /"
 
-# What is a disk's part, or not a disk.
+# Partitions, and devices that are no disks.
 _NO_DISK = re.compile(
     r"(loop|ram|zram|sr|fd|dm-|md)\d|(sd|vd|xvd|hd)[a-z]+\d|(nvme\d+n\d+|mmcblk\d+)p\d"
 )
@@ -25,10 +25,10 @@ _NO_DISK = re.compile(
 
 @dataclass(frozen=True)
 class Processors:
-    """Ticks of all processors since boot, of which waiting for a disk is idle.
+    """Ticks of all CPUs since boot; waiting for a disk is idle.
 
-    `count`: how many there are; `running`: tasks that run or want to; `wait`: seconds in which
-    somebody waited, where the kernel tells.
+    `count`: the number of CPUs. `running`: tasks that run or are ready to. `wait`: seconds in which
+    some task waited, if the kernel counts them.
     """
 
     busy: int
@@ -38,18 +38,18 @@ class Processors:
     wait: float | None = None
 
     def busy_percent_since(self, before: Processors) -> float:
-        """Return the share of the time since then in which the processors worked, in percent."""
+        """Return the share of the time since then in which the CPUs were busy, in percent."""
         busy, idle = self.busy - before.busy, self.idle - before.idle
         return 100 * busy / (busy + idle) if busy + idle else 0.0
 
 
 def processors(machine: Shell) -> Processors:
-    """Read the time of the processors now."""
+    """Read the time of the CPUs now."""
     return parse_processors(machine.must(CPU))
 
 
 def parse_processors(out: str) -> Processors:
-    """Read /proc/stat, then the pressure if the kernel keeps it."""
+    """Parse /proc/stat, then the pressure if the kernel has it."""
     busy, idle, _ = parse_stat(out)
     running = out.split("\nprocs_running ")[1].split(maxsplit=1)[0]
     return Processors(busy, idle, len(re.findall(r"^cpu\d", out, re.M)), int(running), waited(out))
@@ -74,7 +74,7 @@ class Memory:
 
     @property
     def available_percent(self) -> float:
-        """The memory that programs could still get without swapping, in percent of all."""
+        """Return the memory that programs can get without swapping, in percent of the total."""
         return 100 * self.available / self.total
 
 
@@ -84,7 +84,7 @@ def memory(machine: Shell) -> Memory:
 
 
 def parse_memory(out: str) -> Memory:
-    """Read the lines `MemFree:  1234 kB` and `pswpin 1234`."""
+    """Parse the lines `MemFree:  1234 kB` and `pswpin 1234`."""
     words = (line.replace(":", " ").split() for line in out.splitlines())
     facts = {word[0]: int(word[1]) for word in words if len(word) > 1}
     return Memory(
@@ -102,14 +102,14 @@ def parse_memory(out: str) -> Memory:
 
 @dataclass(frozen=True)
 class Disk:
-    """Milliseconds since boot: with any request under way, and summed over all requests."""
+    """Milliseconds since boot: with any request in progress, and the sum over all requests."""
 
     busy: int
     waited: int
 
 
 def parse_disks(out: str) -> dict[str, Disk]:
-    """Read /proc/diskstats: whole disks that were ever used, by name."""
+    """Parse /proc/diskstats: whole disks that were ever used, by name."""
     found = {}
     for line in out.splitlines():
         words = line.split()
@@ -128,6 +128,6 @@ class Space:
 
 
 def parse_space(out: str) -> Space:
-    """Read the last line of `df -kP`."""
+    """Parse the last line of `df -kP`."""
     words = out.split("\n")[1].split()
     return Space(int(words[2]), int(words[3]))

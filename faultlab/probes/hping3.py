@@ -1,7 +1,7 @@
-"""Probe: the first SYN of a connection, many times, by hping3; or far too many times.
+"""Probe: the first SYN of a connection, many times, or a flood of SYNs, by hping3.
 
-Each SYN goes out once: the client's kernel does not know of it and never repeats it, so a late
-answer is the server's own repeat of its SYN-ACK, one second later. Source: hping3(8).
+Each SYN is sent once, because the client's kernel does not know of it and never repeats it. So a
+late answer is the server's own retransmission of its SYN-ACK, one second later. Source: hping3(8).
 """
 
 import re
@@ -12,15 +12,15 @@ from faultlab.engine.shell import Shell
 
 _ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")
-_LATE = 500.0  # milliseconds; the kernel's first repeat of a SYN-ACK comes after 1,000
+_LATE = 500.0  # milliseconds; the kernel first repeats a SYN-ACK after 1,000
 
 
 @dataclass(frozen=True)
 class Handshakes:
     """SYNs sent, how many were answered at once (under 500 ms) or late, and the times in ms.
 
-    The 95th percentile and not the slowest: also in a healthy stack a SYN-ACK rarely comes only
-    with its repeat (2 of about 5,000 seen).
+    The 95th percentile is used and not the maximum. Even in a healthy stack a SYN-ACK rarely
+    arrives only with its retransmission (2 of about 5,000 seen).
     """
 
     sent: int
@@ -31,12 +31,12 @@ class Handshakes:
 
     @property
     def first_try_loss(self) -> float:
-        """Share of SYNs without a prompt answer, 0 to 1."""
+        """Return the share of SYNs without a prompt answer, 0 to 1."""
         return (self.sent - self.prompt) / self.sent
 
     @property
     def unanswered(self) -> int:
-        """SYNs without any answer."""
+        """Return the number of SYNs without any answer."""
         return self.sent - self.prompt - self.late
 
 
@@ -49,16 +49,16 @@ def syn(machine: Shell, host: str, port: int = 80, count: int = 5, gap: float = 
 
 @dataclass(frozen=True)
 class Flood:
-    """SYNs that were sent as fast as asked for, and the packets that came back."""
+    """SYNs that were sent at the requested rate, and the packets that came back."""
 
     sent: int
     received: int
 
 
 def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float = 0.0001) -> Flood:
-    """Send SYNs `gap` seconds apart for so many seconds, and to a neighbour only.
+    """Send SYNs `gap` seconds apart for `seconds`, to a neighbour only.
 
-    Raises CannotRun, before anything is sent, when the way to `host` leads through a router.
+    Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
     address = machine.must(f"getent ahostsv4 {host} | awk 'NR == 1 {{ print $1 }}'").strip()
     way = machine.must(f"ip route get {address}")
@@ -70,7 +70,7 @@ def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float
 
 
 def parse_flood(out: str) -> Flood:
-    """Read hping3's statistic. Raises CannotRun when it did not send."""
+    """Parse hping3's statistic. Raises CannotRun if it sent nothing."""
     return Flood(*_statistic(out))
 
 
@@ -83,14 +83,14 @@ def _statistic(out: str) -> tuple[int, int]:
 
 
 def parse(out: str) -> Handshakes:
-    """Read hping3's lines and its statistic. Raises CannotRun when it did not send."""
+    """Parse hping3's lines and its statistic. Raises CannotRun if it sent nothing."""
     sent, received = _statistic(out)
     first: dict[int, float] = {}
     for seq, rtt in _ANSWER.findall(out):
-        if seq != "0" or float(rtt):  # seq=0 rtt=0.0: most likely it answers no SYN of this run
+        if seq != "0" or float(rtt):  # seq=0 rtt=0.0 most likely answers no SYN of this run
             first.setdefault(int(seq), float(rtt))
     if received >= sent and set(first) == set(range(1, sent)):
-        first[0] = 0.0  # all others have theirs: the first SYN's own answer, under 0.05 ms
+        first[0] = 0.0  # all others have theirs, so this is the first SYN's answer, under 0.05 ms
     times = sorted(first.values())
     prompt = sum(rtt < _LATE for rtt in times)
     return Handshakes(
@@ -103,10 +103,10 @@ def parse(out: str) -> Handshakes:
 
 
 def _judged(sent: int, received: int, answered: dict[int, float]) -> int:
-    """How many SYNs had the time to be answered.
+    """Return how many SYNs had enough time to be answered.
 
-    hping3 ends with the last packet that it asked for, also when that is a stray or a duplicate:
-    then the SYNs behind the last answer were sent too late to be judged.
+    hping3 ends with the last packet that it asked for, even if that is a stray or a duplicate. Then
+    the SYNs after the last answer were sent too late to be judged.
     """
     if received < sent or not answered:
         return sent

@@ -13,14 +13,14 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
 COMMAND = "ip -json -statistics link show && tc -json -s qdisc show"
-_VETH = 10e9  # bits a second: the speed that the kernel gives every veth
+_VETH = 10e9  # bits a second: the kernel's speed for every veth
 
 
 @dataclass(frozen=True)
 class Qdisc:
-    """Kind of the root qdisc (`noqueue`, `netem`, `tbf`, …); counters in packets.
+    """The kind of the root qdisc (`noqueue`, `netem`, `tbf`, …); counters in packets.
 
-    `bytes` sent; `backlog` and `waiting`: bytes and packets that wait now; `rate` of a tbf in bits
+    `bytes` sent. `backlog` and `waiting`: bytes and packets that wait now. `rate` of a tbf in bits
     a second, else 0.
     """
 
@@ -36,19 +36,19 @@ class Qdisc:
 
 @dataclass(frozen=True)
 class Link:
-    """Bytes sent since it is there; `rate`: bits a second."""
+    """Bytes sent since it exists; `rate`: bits a second."""
 
     sent: int
     rate: float
 
     def used_percent_since(self, before: Link, seconds: float) -> float:
-        """Return what was sent since then, in percent of what it can send in so many seconds."""
+        """Return the bits sent since then, in percent of what it can send in these seconds."""
         return 100 * 8 * (self.sent - before.sent) / seconds / self.rate
 
 
 @dataclass(frozen=True)
 class Interface:
-    """MTU in bytes; counters in packets since the machine started; `errors` of both ways."""
+    """MTU in bytes; counters in packets since the machine started; `errors` in both directions."""
 
     mtu: int
     rx_packets: int
@@ -63,15 +63,15 @@ class Interface:
 
     @property
     def lost(self) -> int:
-        """Packets that it dropped, or that were damaged."""
+        """Return the packets that it dropped, or that were damaged."""
         return self.rx_dropped + self.tx_dropped + self.errors
 
     @property
     def link(self) -> Link:
-        """How full the way out is: by the rate of the root qdisc, else by the speed of a veth.
+        """Return the outgoing link, with the rate of the root qdisc, else the speed of a veth.
 
-        Where a qdisc shapes, it counts the bytes as it charges for them: with the headers of each
-        packet that a large one is cut into.
+        A qdisc that shapes counts the bytes as it charges for them: with headers for each packet
+        that a large one is segmented into.
         """
         root = self.qdisc
         return Link(root.bytes, root.rate) if root.rate else Link(self.tx_bytes, _VETH)
@@ -83,7 +83,7 @@ def read(machine: Shell, device: str = "eth0") -> Interface:
 
 
 def parse(out: str) -> dict[str, Interface]:
-    """Read ip's line of JSON, then tc's; an interface without any qdisc has the kind `none`."""
+    """Parse ip's line of JSON, then tc's; an interface without a qdisc has the kind `none`."""
     links, queues = map(json.loads, out.strip().splitlines())
     roots = {queue["dev"]: _qdisc(queue) for queue in queues if queue.get("root")}
     return {link["ifname"]: _interface(link, roots.get(link["ifname"], Qdisc())) for link in links}
@@ -119,7 +119,7 @@ def _interface(link: dict[str, Any], root: Qdisc) -> Interface:
 
 
 def wait_sent(machine: Shell, packets: int, seconds: int, device: str = "eth0") -> None:
-    """Wait until so many more packets have left. Raises CannotRun when they do not in time."""
+    """Wait until this many more packets have left. Raises CannotRun after `seconds`."""
     count = f"read -r n </sys/class/net/{device}/statistics/tx_packets"
     loop = (
         f"{count}; want=$((n + {packets})); until ((n >= want)); do "

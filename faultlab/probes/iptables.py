@@ -17,12 +17,12 @@ class Rule:
 
 
 def rules(machine: Shell) -> list[Rule]:
-    """All rules of the filter table."""
+    """Return all rules of the filter table."""
     return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> list[Rule]:
-    """Read the chains and their rules."""
+    """Parse the chains and their rules."""
     found = []
     chain = ""
     for line in out.splitlines():
@@ -30,12 +30,12 @@ def parse(out: str) -> list[Rule]:
         if line.startswith("Chain "):
             chain = words[1]
         elif words and words[0].isdigit():
-            # The fourth column is `opt` (`--`) where the rule has no target.
+            # The fourth column is `opt` (`--`) if the rule has no target.
             target = "" if words[3].startswith("-") else words[2]
             found.append(Rule(chain, target, int(words[0])))
     return found
 
 
 def dropped(found: list[Rule], chain: str) -> int:
-    """Packets that DROP rules of a chain have taken."""
+    """Return the packets that DROP rules of a chain have dropped."""
     return sum(rule.packets for rule in found if rule.chain == chain and rule.target == "DROP")

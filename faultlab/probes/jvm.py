@@ -1,6 +1,6 @@
-"""Probe: a running Java, asked with the JDK's own tools. Source: jcmd(1), jstat(1).
+"""Probe: a running JVM, read with the JDK's own tools. Source: jcmd(1), jstat(1).
 
-Run in the daemon's container: what a machine has under these names calls the same tools.
+They run in the daemon's container; the programs of these names in a machine call the same tools.
 """
 
 import re
@@ -19,9 +19,9 @@ _USED = ("S0U", "S1U", "EU", "OU")  # of both survivor spaces, of eden, of the o
 
 @dataclass(frozen=True)
 class Jvm:
-    """`max_heap`: bytes that the heap may take, by its flags; `heap`: bytes that are used now.
+    """`max_heap`: the limit of the heap in bytes, by its flags; `heap`: bytes that are used now.
 
-    `collections` and `collecting`: how many there were since it started, and the seconds they took.
+    `collections` and `collecting`: how many there were since it started, and their time in seconds.
     """
 
     max_heap: int
@@ -32,12 +32,12 @@ class Jvm:
 
 
 def read(daemon: Shell) -> Jvm:
-    """Ask it now. Raises CannotRun when none runs."""
+    """Read it now. Raises CannotRun if no JVM runs."""
     return parse(daemon.must(COMMAND))
 
 
 def parse(out: str) -> Jvm:
-    """Read jcmd's flags, then jstat's two lines, then the line of /proc. Raises CannotRun."""
+    """Parse jcmd's flags, jstat's two lines and the line of /proc. Raises CannotRun."""
     flag = re.search(r"-XX:MaxHeapSize=(\d+)", out)
     table = re.search(r"^ *(S0C .*)\n(.*)$", out, re.MULTILINE)
     threads = re.search(r"^Threads:\s+(\d+)$", out, re.MULTILINE)

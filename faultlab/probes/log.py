@@ -1,4 +1,4 @@
-"""Probe: how often a daemon's log, or the kernel's, says something, by grep and dmesg."""
+"""Probe: how often a text is in a daemon's log or the kernel's, by grep and dmesg."""
 
 import shlex
 
@@ -9,11 +9,11 @@ PHP_FPM = "/var/log/php/fpm.log"
 
 
 def count(machine: Shell, file: str, text: str) -> int:
-    """Lines of a log file in the machine that contain `text`; 0 when there is no file yet."""
+    """Count the lines of a log file in the machine that contain `text`; 0 without a file."""
     command = f"cat {shlex.quote(file)} 2>/dev/null | grep -cF -- {shlex.quote(text)}"
     return int(machine.run(command).out.strip() or 0)
 
 
 def kernel_count(kernel: Shell, text: str) -> int:
-    """Lines of the kernel's ring buffer that contain `text`."""
+    """Count the lines of the kernel's ring buffer that contain `text`."""
     return int(kernel.run(f"dmesg | grep -cF -- {shlex.quote(text)}").out.strip() or 0)

@@ -1,9 +1,9 @@
-"""Probe: load on memcached, by memcaslap, and what it achieved. Source: memaslap(1).
+"""Probe: a load on memcached and its throughput, by memcaslap. Source: memaslap(1).
 
-Of what Debian packages it alone drives hundreds of connections from a few threads and at a given
-ratio of set to get; it is libmemcached's own, and in libmemcached-tools. Its option --tps, which
-should slow it down, has no effect (1.1.4 divides whole numbers), so it always asks as fast as it
-is answered.
+It is the only Debian package that drives hundreds of connections from a few threads with a given
+ratio of set to get. It is libmemcached's own, in libmemcached-tools. Its option --tps, which should
+limit the rate, has no effect (1.1.4 divides integers). So it always sends as fast as it gets
+responses.
 """
 
 import re
@@ -14,7 +14,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
 CONFIG = "/etc/shop/cache.conf"
-# Errors come a line each, which can be very many.
+# Errors are printed one per line, and there can be very many.
 _COUNT_ERRORS = """awk '/SERVER_ERROR|^Failed/ {n++; next} {print} END {print "errors: " n+0}'"""
 _TOTAL = r"^Total Statistics\n.*\nPeriod +1 +\d+ +(\d+) +([\d.]+) "
 _TIMES = r"^Total Statistics \((\d+) events\)\n(?:.*\n)*? +Log2 Dist:\n((?: +\d+:[ \d]+\n)+)"
@@ -24,9 +24,9 @@ _TIMES = r"^Total Statistics \((\d+) events\)\n(?:.*\n)*? +Log2 Dist:\n((?: +\d+
 class Load:
     """Operations and bytes (keys and values, both ways) a second, in the last second of the load.
 
-    Counts over the whole load: operations, gets that found nothing, and errors; `gets`: their share
-    of the operations, 0 to 1. p50 and p99 are in seconds and rounded up to the next power of two of
-    microseconds, for so they are counted.
+    The counts are over the whole load: operations, gets that found nothing, and errors. `gets`:
+    their share of the operations, 0 to 1. p50 and p99 are in seconds, rounded up to the next power
+    of two of microseconds, because memcaslap counts in such classes.
     """
 
     connections: int
@@ -41,22 +41,22 @@ class Load:
 
     @property
     def bytes_an_operation(self) -> float:
-        """Bytes of a key and its value; 0 when nothing was done."""
+        """Return the bytes of a key and its value; 0 if there was no operation."""
         return self.bytes_per_second / max(1, self.operations_per_second)
 
     @property
     def failed_share(self) -> float:
-        """Share of all operations that found nothing or failed, 0 to 1; 1 when there was none."""
+        """Return the share of operations that found nothing or failed, 0 to 1; 1 if none ran."""
         failed = self.misses + self.errors
         return min(1, failed / self.operations) if self.operations else 1.0
 
 
 def load(user: Shell, server: str, config: str, *, connections: int, seconds: int) -> Load:
-    """Set and get over `connections` (one, or an even number) for so many seconds.
+    """Set and get over `connections` (one, or an even number) for `seconds`.
 
     `config` is the text of client's file `CONFIG`: lengths and shares.
     """
-    # One key a connection is set again and again (-o 1), so that nothing is ever pushed out.
+    # Each connection sets one key repeatedly (-o 1), so that nothing is ever evicted.
     command = (
         f"f=$(mktemp); printf %s {shlex.quote(config)} >$f;"
         f" memcaslap -s {server}:11211 -T {min(2, connections)} -c {connections} -t {seconds}s"
@@ -66,10 +66,11 @@ def load(user: Shell, server: str, config: str, *, connections: int, seconds: in
 
 
 def parse(out: str, connections: int) -> Load:
-    """Read the tables and the counters that memcaslap prints.
+    """Parse the tables and the counters that memcaslap prints.
 
-    It prints no more than its settings when it cannot connect, and no table of a second in which
-    a connection was missing: then nobody was served. Raises CannotRun for anything else.
+    If it cannot connect, it prints only its settings. For a second in which a connection was
+    missing it prints no table. In both cases no operation succeeded. Raises CannotRun for anything
+    else.
     """
     if "get proportion" not in out or "(): " in out:
         last = [line for line in out.strip().splitlines() if not line.startswith("errors: ")]
@@ -93,7 +94,7 @@ def parse(out: str, connections: int) -> Load:
 
 
 def _counts(table: str) -> dict[int, int]:
-    """How many took at most 2^n microseconds and more than 2^(n-1), by n."""
+    """Return how many took more than 2^(n-1) and at most 2^n microseconds, by n."""
     counts = {}
     for line in table.splitlines():
         first, numbers = line.split(":")

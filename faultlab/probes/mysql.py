@@ -1,9 +1,9 @@
-"""Probe: MySQL's own figures: counters, statements by their form, plans of queries.
+"""Probe: MySQL's own figures: counters, statements by their form, query plans.
 
-Source: MySQL manual, "Server Status Variables", "Statement Digests", "EXPLAIN Output Format";
+Source: MySQL manual, "Server Status Variables", "Statement Digests", "EXPLAIN Output Format".
 MariaDB's JSON of a plan differs from MySQL's.
 
-All is read as the user root of the daemon's container, whom the server knows by its socket.
+Everything is read as root of the daemon's container, whom the server authenticates by its socket.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ COMMAND = (
 
 @dataclass(frozen=True)
 class Status:
-    """Counters since the server started, unless said otherwise.
+    """Counters since the server started, unless noted otherwise.
 
-    `connected`: sessions now, of at most `most`; `refused`: logins that failed, also for want of a
-    place. `pool_used` of `pool_pages`: buffer pool now; `pool_waits`: for a free page of it.
-    `lock_ms`: milliseconds of waits for row locks that are over; `lock_waiting`: sessions that wait
+    `connected`: sessions now, of at most `most`. `refused`: logins that failed, also above that
+    limit. `pool_used` of `pool_pages`: the buffer pool now. `pool_waits`: waits for a free page of
+    it. `lock_ms`: milliseconds of completed waits for row locks. `lock_waiting`: sessions that wait
     for one now.
     """
 
@@ -46,20 +46,20 @@ class Status:
 
 
 def counters(machine: Shell, names: Sequence[str]) -> dict[str, int]:
-    """Counters since the server started, by name (`Com_select`, `Handler_read_next`, …)."""
+    """Return counters since the server started, by name (`Com_select`, `Handler_read_next`, …)."""
     wanted = ", ".join(f"'{name}'" for name in names)
     sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({wanted})"
     return parse_counters(machine.must(f'mysql -BNe "{sql}"'))
 
 
 def parse_counters(out: str) -> dict[str, int]:
-    """Read the lines `Com_select<tab>1234`."""
+    """Parse the lines `Com_select<tab>1234`."""
     rows = (line.split("\t") for line in out.splitlines())
     return {name: int(value) for name, value in rows}
 
 
 def parse(out: str) -> Status:
-    """Read the lines `name<TAB>value`."""
+    """Parse the lines `name<TAB>value`."""
     facts = dict(line.split("\t", 1) for line in out.splitlines() if "\t" in line)
     pages = int(facts["Innodb_buffer_pool_pages_total"])
     return Status(
@@ -76,9 +76,9 @@ def parse(out: str) -> Status:
 
 @dataclass(frozen=True)
 class Statement:
-    """All statements of one form, since the server started or the summary was emptied.
+    """All statements of one form, since the server started or the summary was truncated.
 
-    `text`: with `?` for each value; `seconds`: their times added up, waits included; `examined` and
+    `text`: with `?` for each value. `seconds`: the sum of their times, with waits. `examined` and
     `sent`: rows.
     """
 
@@ -100,7 +100,7 @@ class Statement:
 
 
 def statements(machine: Shell) -> list[Statement]:
-    """The 100 forms that took the most time, from performance_schema."""
+    """Return the 100 forms that took the most time, from performance_schema."""
     sql = (
         "SELECT COUNT_STAR, SUM_TIMER_WAIT / 1e12, SUM_ROWS_EXAMINED, SUM_ROWS_SENT, DIGEST_TEXT"
         " FROM performance_schema.events_statements_summary_by_digest"
@@ -110,7 +110,7 @@ def statements(machine: Shell) -> list[Statement]:
 
 
 def parse_statements(out: str) -> list[Statement]:
-    """Read the lines `calls<TAB>seconds<TAB>examined<TAB>sent<TAB>text`."""
+    """Parse the lines `calls<TAB>seconds<TAB>examined<TAB>sent<TAB>text`."""
     found = []
     for line in out.splitlines():
         calls, seconds, examined, sent, text = line.split("\t", 4)
@@ -126,7 +126,7 @@ def between(before: list[Statement], after: list[Statement]) -> list[Statement]:
 
 
 def examined(before: list[Statement], after: list[Statement], words: str) -> float:
-    """Return how many rows a SELECT with these words read, on average; 0 when none ran."""
+    """Return how many rows a SELECT with these words read on average; 0 if none ran."""
     ran = between(before, after)
     selects = [s for s in ran if s.text.startswith("SELECT") and words in s.text]
     calls = sum(s.calls for s in selects)
@@ -153,7 +153,7 @@ class Plan:
     range_checked: bool
 
     def rows(self, name: str) -> int:
-        """The rows that it reads at a time from a table, by its name or alias; 0 without it."""
+        """Return the rows that it reads at a time from a table, by name or alias; 0 if absent."""
         return sum(table.rows for table in self.tables if table.name == name)
 
 
@@ -166,18 +166,18 @@ class Asked:
 
 
 def asked(machine: Shell, sql: str) -> Asked:
-    """Read performance_schema, and ask for the plan of a query."""
+    """Read performance_schema, and the plan of a query."""
     return Asked(statements(machine), explain(machine, sql))
 
 
 def explain(machine: Shell, sql: str) -> Plan:
-    """Ask for the plan of a query that names the database of each table."""
+    """Return the plan of a query that names the database of each table."""
     quoted = shlex.quote(f"EXPLAIN FORMAT=JSON {sql}")
     return parse_plan(machine.must(f"mysql -BNre {quoted}"))
 
 
 def parse_plan(out: str) -> Plan:
-    """Read the JSON of EXPLAIN, however deep its tables are. Raises CannotRun for anything else."""
+    """Parse the JSON of EXPLAIN, with tables at any depth. Raises CannotRun for anything else."""
     nodes = list(_nodes(json_of(out, "EXPLAIN")))
     tables = [node for key, node in nodes if key == "table"]
     keys = {key for key, _ in nodes}
@@ -204,7 +204,7 @@ def _nodes(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def orders(user: Shell) -> int:
-    """Count the orders in the book, asked over the network as the booking service asks."""
+    """Count the orders in the book, over the network as the booking service does."""
     return int(
         user.must("mysql -hdb -ubooking -pbooking -NBe 'SELECT COUNT(*) FROM booking.orders'")
     )

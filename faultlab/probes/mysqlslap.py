@@ -1,4 +1,4 @@
-"""Probe: clients that send a query again and again, by mysqlslap. Source: mysqlslap(1)."""
+"""Probe: clients that send a query repeatedly, by mysqlslap. Source: mysqlslap(1)."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from faultlab.engine.shell import Shell
 
 @dataclass(frozen=True)
 class Load:
-    """So many queries, by so many clients at a time, and the seconds that took."""
+    """The number of queries, the number of clients at a time, and the seconds that they took."""
 
     queries: int
     clients: int
@@ -17,7 +17,7 @@ class Load:
 
     @property
     def per_second(self) -> float:
-        """Queries a second."""
+        """Return the queries per second."""
         return self.queries / self.seconds
 
 
@@ -26,7 +26,7 @@ def load(
 ) -> Load:
     """Send the query in a file of the machine as the user `shop`.
 
-    Raises CannotRun when it takes more than `most` seconds, or a client could not ask.
+    Raises CannotRun if it takes more than `most` seconds, or if a client could not connect.
     """
     access = f"--host={host} --user=shop --password=shop --create-schema={schema} --no-drop --csv"
     what = f"--query={file} --delimiter=';' --concurrency={clients} --number-of-queries={queries}"
@@ -34,9 +34,9 @@ def load(
 
 
 def parse(out: str, queries: int) -> Load:
-    """Read the line `engine,kind,mean,least,most,clients,queries of each`; it names no engine.
+    """Parse the line `engine,kind,mean,least,most,clients,queries of each`; the engine is empty.
 
-    Raises CannotRun for anything else: mysqlslap goes on counting for clients that cannot connect.
+    Raises CannotRun for anything else: mysqlslap keeps counting for clients that cannot connect.
     """
     found = re.fullmatch(r",mixed,([\d.]+),[\d.]+,[\d.]+,(\d+),\d+", out.strip())
     if found is None:

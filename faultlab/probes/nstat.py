@@ -9,7 +9,7 @@ COMMAND = "nstat -j -saz"
 
 
 def read(machine: Shell, names: Sequence[str]) -> dict[str, int]:
-    """Absolute values since the machine started, by name (`TcpExtListenOverflows`, …).
+    """Return values since the machine started, by name (`TcpExtListenOverflows`, …).
 
     A counter that this kernel does not have is 0.
     """
@@ -18,6 +18,6 @@ def read(machine: Shell, names: Sequence[str]) -> dict[str, int]:
 
 
 def parse(out: str) -> dict[str, int]:
-    """Read nstat's JSON."""
+    """Parse nstat's JSON."""
     counters: dict[str, int] = json.loads(out)["kernel"]
     return counters

@@ -1,11 +1,11 @@
-"""Probe: where the time of programs goes, by stacks of functions. Source: perf-record(1).
+"""Probe: where programs spend their time, as stacks of functions. Source: perf-record(1).
 
-On a processor: a clock samples what runs. Off it: every switch away from a processor is recorded
-with its stack, and the time until the thread is back. A stack goes from a program's first function
-up to the one that ran. Kernel frames are walked by the kernel, user frames with the unwind tables
-that Debian keeps in its programs (they have no frame pointers). Names come from `.dynsym`: Debian
-strips the rest, so code without a name carries that of its file, as `[nginx]`. Kernel functions end
-in `_[k]`.
+On the CPU a clock samples what runs. Off the CPU every switch away from it is recorded with its
+stack, and the time until the thread runs again. A stack goes from a program's first function to the
+one that ran. The kernel walks kernel frames. User frames are walked with the unwind tables that
+Debian keeps in its programs, which have no frame pointers. Names come from `.dynsym`, because
+Debian strips the rest; code without a name gets that of its file, as `[nginx]`. Kernel functions
+end in `_[k]`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ KERNEL = "_[k]"
 COMPILED = "[compiled]"  # by a just-in-time compiler
 PREEMPTED = "(waits for a processor)"
 Mode = Literal["on", "off"]
-Root = Callable[[int, str], str | None]  # of pid and program: what to write below its stacks
+Root = Callable[[int, str], str | None]  # takes pid and program, returns the root of its stacks
 
 _STACK_BYTES = 8192  # of user stack kept for a sample: main() of PHP alone takes more than 4096
 _FOLDER = "/tmp/flame"
-_TRIES = 5  # perf gives up when a process that it was told of has just ended
+_TRIES = 5  # perf fails if a process in its arguments has just ended
 _EVENTS = {
     "on": "-e cpu-clock -F {hertz} --max-size 400M",
-    "off": "-e context-switches -c 1 --switch-events -m 8M --max-size 100M",  # ends a flood
+    "off": "-e context-switches -c 1 --switch-events -m 8M --max-size 100M",  # stops a flood
 }
-# The recording goes on until the sleep ends or is killed; the file `on` tells that it has begun.
+# The recording runs until the sleep ends or is killed; the file `on` tells that it has begun.
 _START = """
 mkdir -p {folder} && cd {folder} && rm -f on
 perf record -B -N {events} --call-graph dwarf,{bytes} -o data {target} -- \
@@ -54,7 +54,7 @@ _FRAME = re.compile(r"\s+(?P<address>[0-9a-f]+) (?P<name>.+) \((?P<file>.*)\)")
 _LOST = re.compile(r"PERF_RECORD_LOST.*\blost\D*(\d+)")
 _SWITCH = re.compile(r"PERF_RECORD_SWITCH(?:_CPU_WIDE)? +(IN|OUT preempt|OUT)\b")
 _KERNEL_HALF = 1 << 63  # of the addresses
-_END = (1 << 64) - 1  # what the unwinder says where the kept piece of a stack ends
+_END = (1 << 64) - 1  # the unwinder's address at the end of the stored part of a stack
 _NO_FILE = re.compile(r"/tmp/perf-\d+\.map|//anon")  # where a just-in-time compiler's code is
 _SCHEDULER = ("schedule", "__schedule", "preempt_schedule")  # on top of every wait
 _IDLE = re.compile(r"halt|idle")  # native_safe_halt, default_idle, acpi_idle_do_entry
@@ -62,7 +62,7 @@ _IDLE = re.compile(r"halt|idle")  # native_safe_halt, default_idle, acpi_idle_do
 
 @dataclass(frozen=True)
 class Share:
-    """How much of the time a function is on the stack, and how much it is its top itself."""
+    """The time in which a function is on the stack, and in which it is the top itself."""
 
     function: str
     total: int
@@ -73,7 +73,7 @@ class Share:
 class Stacks:
     """Time by stack (`web;nginx;main;…;__sys_connect_[k]`), and how many records were lost.
 
-    On a processor the unit is a sample, off it a microsecond. `full`: the recording ended early,
+    The unit is a sample on the CPU, and a microsecond off it. `full`: the recording ended early
     because it had become too large.
     """
 
@@ -83,25 +83,25 @@ class Stacks:
 
     @property
     def total(self) -> int:
-        """All samples, or microseconds."""
+        """Return the sum of all samples, or microseconds."""
         return sum(self.counts.values())
 
     @property
     def kernel_share(self) -> float:
-        """The share of the time spent in the kernel."""
+        """Return the share of the time spent in the kernel."""
         return self._share(lambda frames: any(frame.endswith(KERNEL) for frame in frames))
 
     @property
     def nameless_share(self) -> float:
-        """The share of the time spent in code without a name."""
+        """Return the share of the time spent in code without a name."""
         return self._share(lambda frames: frames[-1].startswith("["))
 
     def share(self, function: str) -> float:
-        """The share of the time in the function or in what it called; `_[k]` may be left out."""
+        """Return the time share of a function and its callees; `_[k]` can be omitted."""
         return self._share(lambda frames: function in (f.removesuffix(KERNEL) for f in frames))
 
     def own_share(self, function: str) -> float:
-        """The share of the time in the function itself."""
+        """Return the time share of the function itself."""
         return self._share(lambda frames: frames[-1].removesuffix(KERNEL) == function)
 
     def _share(self, counts: Callable[[list[str]], bool]) -> float:
@@ -109,7 +109,7 @@ class Stacks:
         return hits / self.total if self.total else 0.0
 
     def functions(self) -> list[Share]:
-        """Every function, the one that ran most often first."""
+        """Return every function, the one that ran most often first."""
         total: Counter[str] = Counter()
         own: Counter[str] = Counter()
         for stack, count in self.counts.items():
@@ -121,12 +121,12 @@ class Stacks:
         return sorted(rows, key=lambda row: (-row.own, -row.total, row.function))
 
     def folded(self) -> str:
-        """One line a stack, as all flame graph tools read and write them."""
+        """Return one line for each stack, in the format of all flame graph tools."""
         return "".join(f"{stack} {count}\n" for stack, count in sorted(self.counts.items()))
 
 
 def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
-    """Begin to record for so many seconds; `target` are perf's words for whose time it is.
+    """Begin to record for `seconds`; `target` is perf's arguments for the processes.
 
     Raises CannotRun.
     """
@@ -147,12 +147,12 @@ def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
 
 
 def stop(at: Shell) -> str:
-    """End the recording, if it has not ended by itself; return it as `perf script` prints it."""
+    """End the recording, if it has not ended by itself; return the output of `perf script`."""
     return at.must(_STOP.format(folder=_FOLDER, full=_FULL), timeout=120)
 
 
 def _reason(said: str) -> str:
-    """The line of perf's long complaint that says what happened."""
+    """Return the line of perf's long message that says what happened."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return next((line for line in lines if not line.endswith(":")), "it gave no reason")
 
@@ -170,23 +170,23 @@ class _Record:
 
     @property
     def lost(self) -> int:
-        """How many records were lost here."""
+        """Return how many records were lost here."""
         found = _LOST.match(self.event)
         return int(found[1]) if found else 0
 
     def waiting(self) -> _Record:
-        """Without the scheduler, so that what is waited for is on top."""
+        """Return the record without the scheduler, so that the cause of the wait is on top."""
         frames = list(dropwhile(lambda frame: frame.startswith(_SCHEDULER), self.frames))
         return replace(self, frames=frames)
 
     def stack(self, root: Root) -> str | None:
-        """The stack from its bottom up, None if it does not belong in the picture."""
+        """Return the stack from its bottom up; None if it does not belong in the picture."""
         bottom = root(self.pid, self.comm)
         return None if bottom is None else ";".join([bottom, *reversed(self.frames)])
 
 
 def _records(out: str) -> Iterator[_Record]:
-    """Read what `perf script` printed: a line each, that of a sample with its stack below."""
+    """Parse the output of `perf script`: a line for each record, a sample's stack below it."""
     record: _Record | None = None
     for line in out.splitlines():
         if record and line.startswith("\t"):
@@ -201,7 +201,7 @@ def _records(out: str) -> Iterator[_Record]:
 
 
 def parse(out: str, root: Root, mode: Mode) -> Stacks:
-    """Read a recording. An idle processor is never in it."""
+    """Parse a recording. An idle CPU is never in it."""
     records = list(_records(out))
     counts = (_parse_samples if mode == "on" else _parse_waits)(records, root)
     full = any(record.event == _FULL for record in records)
@@ -218,9 +218,9 @@ def _parse_samples(records: list[_Record], root: Root) -> Counter[str]:
 
 
 def _parse_waits(records: list[_Record], root: Root) -> Counter[str]:
-    """A wait begins with a sample and ends when its thread is switched in again.
+    """Add up waits, each from a sample until its thread is switched in again.
 
-    Where records were lost nobody knows whether a thread has been back, so open waits are dropped.
+    If records were lost, it is unknown whether a thread has run again, so open waits are dropped.
     """
     counts: Counter[str] = Counter()
     waits: dict[int, tuple[float, str]] = {}
@@ -240,7 +240,7 @@ def _parse_waits(records: list[_Record], root: Root) -> Counter[str]:
 
 
 def _frame(line: str) -> list[str]:
-    """`ffffffff8220176b _raw_spin_lock ([kernel.kallsyms])` is `_raw_spin_lock_[k]`."""
+    """Return `_raw_spin_lock_[k]` for `ffffffff8220176b _raw_spin_lock ([kernel.kallsyms])`."""
     found = _FRAME.fullmatch(line)
     if found is None:
         return []

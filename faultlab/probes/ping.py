@@ -1,4 +1,4 @@
-"""Probe: echo requests, by ping. Source: ping(8). What is lost of them is lost below TCP."""
+"""Probe: echo requests, by ping. Source: ping(8). Lost ones are lost below TCP."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Echoes:
 
     @property
     def loss(self) -> float:
-        """Share without an answer, 0 to 1."""
+        """Return the share without an answer, 0 to 1."""
         return (self.sent - self.answered) / self.sent
 
 
@@ -31,7 +31,7 @@ def echoes(
 
 
 def parse(out: str) -> Echoes:
-    """Read ping's summary. Raises CannotRun when it sent nothing."""
+    """Parse ping's summary. Raises CannotRun if it sent nothing."""
     found = _SUMMARY.search(out)
     if not found or int(found[1]) == 0:
         last = (out.strip().splitlines() or ["nothing"])[-1]

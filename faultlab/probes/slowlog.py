@@ -1,6 +1,6 @@
-"""Probe: the slow query log as pt-query-digest sums it up. Source: pt-query-digest(1).
+"""Probe: the slow query log as pt-query-digest summarises it. Source: pt-query-digest(1).
 
-It is read where the server writes it: another file or the table mysql.slow_log are logs as well.
+It is read where the server writes it, which can be another file or the table mysql.slow_log.
 """
 
 import json
@@ -15,12 +15,12 @@ from faultlab.engine.shell import Shell
 from faultlab.probes.mysql import Statement
 
 FILE = "/var/log/mysql/slow.log"
-ENTRY = "# Query_time"  # in a line of each query that it has kept
+ENTRY = "# Query_time"  # in a line of each logged query
 _ALIKE = 0.9
 _WHERE = """mysql -BNe "SELECT @@log_output, NOW(6),
 IF(@@slow_query_log_file LIKE '/%', @@slow_query_log_file,
 CONCAT(@@datadir, @@slow_query_log_file))" """
-# A file outside the folders that the daemon shares is found through the daemon.
+# A file outside the shared folders is read through the daemon.
 _FILE = "f={}; [ -e $f ] || f=/proc/$(pgrep -o mysqld)/root$f"
 _ROWS = r"""SELECT CONCAT("# User@Host: ", user_host, "\n# Query_time: ", TIME_TO_SEC(query_time),
 "  Lock_time: 0  Rows_sent: ", rows_sent, "  Rows_examined: ", rows_examined, "\n", sql_text, ";")
@@ -29,7 +29,7 @@ FROM mysql.slow_log WHERE start_time >= "{}" """
 
 @dataclass(frozen=True)
 class Logged:
-    """All logged queries of one form: how many, and their times added up, in seconds."""
+    """All logged queries of one form: how many, and the sum of their times in seconds."""
 
     form: str
     calls: int
@@ -38,9 +38,9 @@ class Logged:
     def statement(self, ran: Sequence[Statement]) -> Statement | None:
         """Return the statement of performance_schema with this form, if there is one.
 
-        It writes some words in its own way (`MONTH(day)` is `SQL_TSI_MONTH ( DAY )` there), so the
-        most alike statement is taken. Much more time than it took, in all or on average, was not
-        logged by the server.
+        It writes some words differently (`MONTH(day)` is `SQL_TSI_MONTH ( DAY )` there), so the
+        most similar statement is taken. If the logged time is much longer than its own, in total or
+        on average, the server did not log it.
         """
         form = _bare(self.form)
         alike = {s: SequenceMatcher(None, form, _bare(s.text), False).ratio() for s in ran}
@@ -52,7 +52,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a log ends now: a file and its size in bytes, or a time for the server's table."""
+    """The present end of a log: a file and its size in bytes, or a time for the server's table."""
 
     file: str
     size: int
@@ -60,7 +60,7 @@ class Mark:
 
 
 def mark(machine: Shell) -> Mark:
-    """Return where the log ends now: `since` reads on from there."""
+    """Return the present end of the log, from which `since` reads on."""
     output, time, file = machine.must(_WHERE).strip().split("\t")
     if "FILE" not in output:
         return Mark("", 0, time)
@@ -81,7 +81,7 @@ def since(machine: Shell, start: Mark) -> list[Logged]:
 
 
 def parse(out: str) -> list[Logged]:
-    """Read the JSON of pt-query-digest, which prints a line of text when nothing was logged.
+    """Parse the JSON of pt-query-digest, which prints a line of text if nothing was logged.
 
     Raises CannotRun.
     """
@@ -99,5 +99,5 @@ def parse(out: str) -> list[Logged]:
 
 
 def _bare(text: str) -> str:
-    """Drop quotes, blanks and points, and the case: both write most of the rest alike."""
+    """Remove quotes, blanks, points and case, because both write most of the rest alike."""
     return re.sub(r"[^a-z0-9_?*]", "", text.lower())

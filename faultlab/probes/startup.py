@@ -1,6 +1,6 @@
-"""Probe: how long a daemon takes to start, until it serves a page: a deployment, seen from outside.
+"""Probe: how long a daemon takes from its start to its first page, as users see a deployment.
 
-This look changes what it looks at: the daemon is restarted, as each deployment does.
+This look changes the stack: it restarts the daemon, as each deployment does.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from faultlab.engine.contract import Machine
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the start of the container to the first page; `served` is False if none came."""
+    """Seconds from the start of the container to the first page; `served`: whether one came."""
 
     seconds: float
     served: bool
 
 
 def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
-    """Restart the daemon, and let a visitor knock until it answers or `most` seconds are over."""
+    """Restart the daemon, and request a page until it responds or `most` seconds are over."""
     daemon.restart()
-    # Often at first, for a quick start is to be measured well; then at leisure, for that is a load.
+    # Often at first, to measure a quick start well; then seldom, because requests are a load.
     wait = "n=$((n + 1)); [ $n -lt 40 ] && sleep 0.1 || sleep 1"
     knock = f"n=0; until curl -fsS -m 1 -o /dev/null {url}; do {wait}; done"
     done = visitor.run(
@@ -31,10 +31,10 @@ def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
 
 
 def parse(started: str, out: str) -> Start:
-    """Read Docker's time of the start, then the exit code and the clock. Raises CannotRun."""
+    """Parse Docker's time of the start, then the exit code and the clock. Raises CannotRun."""
     try:
         code, clock = out.split()
-        # Docker writes nanoseconds, of which Python reads the first six digits only.
+        # Docker writes nanoseconds; Python reads only six digits.
         since = datetime.fromisoformat(f"{started[:26].rstrip('Z')}+00:00").timestamp()
     except ValueError as error:
         raise CannotRun(f"No times of the start: {started}, {out[:60]!r}") from error

@@ -1,7 +1,7 @@
-"""Probe: visitors who come back over TLS, by openssl. Sources: openssl-s_time(1), -s_client(1).
+"""Probe: visitors who return over TLS, by openssl. Sources: openssl-s_time(1), -s_client(1).
 
-Each visit has a connection of its own and offers the session of the visit before. s_time needs a
-page to read (`-www`): in TLS 1.3 the session comes after the handshake, with the page.
+Each visit uses a new connection and offers the session of the visit before. s_time needs a page to
+read (`-www`): in TLS 1.3 the session comes after the handshake, with the page.
 """
 
 import re
@@ -16,9 +16,9 @@ Version = Literal["tls1_2", "tls1_3"]
 
 @dataclass(frozen=True)
 class Visits:
-    """The visits of so many visitors; `resumed` of the `visits` needed no full handshake.
+    """The visits of these visitors; `resumed` of the `visits` needed no full handshake.
 
-    `gave_up`: visitors who could not connect, and went away.
+    `gave_up`: visitors who could not connect and left.
     """
 
     seconds: float
@@ -28,12 +28,12 @@ class Visits:
 
     @property
     def per_second(self) -> float:
-        """Visits a second that got their page."""
+        """Return the visits per second that got their page."""
         return self.visits / self.seconds
 
 
 def visits(machine: Shell, host: str, version: Version, *, visitors: int, seconds: int) -> Visits:
-    """Let visitors come again and again; s_time ends with the first full second after `seconds`."""
+    """Make visits repeatedly; s_time ends with the first full second after `seconds`."""
     command = (
         "cd $(mktemp -d) && start=$(date +%s.%N); "
         f"for visitor in $(seq {visitors}); do timeout {seconds + 10} openssl s_time"
@@ -44,7 +44,7 @@ def visits(machine: Shell, host: str, version: Version, *, visitors: int, second
 
 
 def parse(out: str, visitors: int) -> Visits:
-    """Read the clock, and of each visitor a line of letters (`r` is resumed) and the count."""
+    """Parse the clock, and each visitor's line of letters (`r` is resumed) and count."""
     clock = re.search(r"^clock ([\d.]+) ([\d.]+)$", out, re.MULTILINE)
     if not clock:
         raise CannotRun(f"openssl s_time gave no result: {(out.splitlines() or ['nothing'])[-1]}")
@@ -61,14 +61,14 @@ def parse(out: str, visitors: int) -> Visits:
 def reused(machine: Shell, host: str) -> int:
     """Count how many of five reconnects reuse the session.
 
-    TLS 1.2 only: s_client awaits no other.
+    This is for TLS 1.2 only, because s_client waits for no session of TLS 1.3.
     """
     command = f"timeout 10 openssl s_client -connect {host}:443 -tls1_2 -reconnect </dev/null 2>&1"
     return parse_reused(machine.run(command, timeout=20).out)
 
 
 def parse_reused(out: str) -> int:
-    """Count the lines `Reused, TLSv1.2, …`. Raises CannotRun where there was no handshake."""
+    """Count the lines `Reused, TLSv1.2, …`. Raises CannotRun if there was no handshake."""
     handshakes = re.findall(r"^(New|Reused), TLS", out, re.MULTILINE)
     if not handshakes:
         raise CannotRun(f"openssl s_client: {(out.splitlines() or ['nothing'])[0]}")

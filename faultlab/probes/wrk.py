@@ -1,7 +1,7 @@
 """Probe: load from wrk, whose script prints the result as JSON. Source: wrk's SCRIPTING.
 
-Scripts: `json` asks for one page again and again; `booking` books a table with each request.
-A request that takes longer than `timeout` counts as a time-out and not in the percentiles.
+Scripts: `json` requests one page repeatedly; `booking` books a table with each request. A request
+that takes longer than `timeout` counts as a timeout and not in the percentiles.
 """
 
 import json
@@ -13,7 +13,7 @@ from faultlab.engine.shell import Shell
 from faultlab.probes import mysql
 
 _SCRIPTS = "/usr/local/share/wrk"
-# Each request ends with a number of its own, others in each load.
+# Each URL ends with a random number, different in each load.
 _NUMBERED = """dofile("/usr/local/share/wrk/json.lua")
 local threads = 0
 function setup(thread) threads = threads + 1; thread:set("number", threads) end
@@ -24,9 +24,9 @@ function request() return wrk.format("GET", wrk.path .. math.random(1, %d)) end
 
 @dataclass(frozen=True)
 class Load:
-    """A bounded load as its users met it. Latencies in seconds.
+    """A bounded load as its users experienced it. Latencies in seconds.
 
-    `refused`: answers that say no as they should, such as 409 for a table that is taken.
+    `refused`: correct refusals, such as 409 for a table that is taken.
     """
 
     seconds: float
@@ -41,27 +41,27 @@ class Load:
 
     @property
     def good_per_second(self) -> float:
-        """Requests a second that were answered with a success."""
+        """Return the requests per second that succeeded."""
         return (self.requests - self.non_2xx - self.refused) / self.seconds
 
     @property
     def failed_share(self) -> float:
-        """Share of all requests that failed or timed out, 0 to 1."""
+        """Return the share of requests that failed or timed out, 0 to 1."""
         failed = self.non_2xx + self.timeouts + self.socket_errors
-        total = self.requests + self.socket_errors  # what came too late is one of the requests
+        total = self.requests + self.socket_errors  # a timed-out request is among the requests
         return min(1, failed / total) if total else 1.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """A look of a lab whose users do no more than put on this load."""
+    """A look of a lab whose users only make this load."""
 
     load: Load
 
 
 @dataclass(frozen=True)
 class Booked(Look):
-    """A load of bookings. `kept`: orders in the book for each that was confirmed."""
+    """A load of bookings. `kept`: orders in the book for each confirmed order."""
 
     kept: float = 1.0
 
@@ -84,23 +84,23 @@ def load(
 
 
 def numbered(user: Shell, url: str, *, most: int, connections: int, seconds: int) -> Load:
-    """Ask for pages whose address is `url` and a number of 1 to `most`, drawn for each request."""
+    """Request pages at `url` plus a number of 1 to `most`, drawn for each request."""
     user.must(f"cat >/tmp/numbered.lua <<'_end_'\n{_NUMBERED % most}_end_")
     how = {"connections": connections, "seconds": seconds, "timeout": 20}
     return load(user, url, **how, script="/tmp/numbered")
 
 
 def bookings(user: Shell, *, connections: int, seconds: int) -> Load:
-    """Let so many partners book tables, one order after the other."""
+    """Let `connections` partners book tables, one order after the other."""
     how = {"connections": connections, "seconds": seconds, "timeout": 10}
     return load(user, "http://web", **how, script="booking")
 
 
 def booked(user: Shell, *, connections: int, seconds: int) -> Booked:
-    """Let so many partners book tables, one order after the other, three times.
+    """Let `connections` partners book tables, one order after the other, three times.
 
-    The first time warms the workers up: with its first order each connects to the database. The
-    better one of the other two counts. All orders that were confirmed must be in the book.
+    The first round warms the workers up: each connects to the database with its first order. The
+    better of the other two counts. All confirmed orders must be in the book.
     """
     before = mysql.orders(user)
     tries = [bookings(user, connections=connections, seconds=seconds) for _ in range(3)]
@@ -110,7 +110,7 @@ def booked(user: Shell, *, connections: int, seconds: int) -> Booked:
 
 
 def parse(out: str, connections: int) -> Load:
-    """Read the line of JSON; when wrk could not connect at all, every connection is an error.
+    """Parse the line of JSON. If wrk could not connect at all, every connection is an error.
 
     Raises CannotRun for anything else.
     """

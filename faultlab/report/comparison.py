@@ -1,15 +1,15 @@
-"""Comparison: a measured value beside that of a document, or beside the limits of a check."""
+"""Comparison: a measured value beside that of a source, or beside the limits of a check."""
 
 import math
 from dataclasses import dataclass, field
 
-_HALF = 0.5  # of the ratio of origin, at least: machines and versions differ
-_TWICE = 2.0  # the distance between the phases, in gaps between the limits, at least
+_HALF = 0.5  # of the source's ratio, at least, because machines and versions differ
+_TWICE = 2.0  # times the gap between the limits: the least distance between the phases
 
 
 @dataclass(frozen=True)
 class _Figure:
-    """Something measured in a run of a lab."""
+    """A figure that was measured in a run of a lab."""
 
     lab: str
     run: str
@@ -18,17 +18,17 @@ class _Figure:
 
     @property
     def name(self) -> str:
-        """The figure and its unit: `bookings [/s]`."""
+        """Return the figure and its unit, such as `bookings [/s]`."""
         return f"{self.what} [{self.unit}]" if self.unit else self.what
 
 
 @dataclass(frozen=True)
 class Compared(_Figure):
-    """A figure of a document of origin, and the same thing measured: faulty, then fixed."""
+    """A figure of a source, and the same thing measured: faulty, then fixed."""
 
     origin: tuple[float | None, float | None]
     ours: tuple[float, float]
-    holds: bool = field(init=False)  # the direction is the same, the ratio at least half of theirs
+    holds: bool = field(init=False)  # same direction, and at least half of the source's ratio
 
     def __post_init__(self) -> None:
         ours = self.our_ratio if self.rises else _ratio(*reversed(self.ours))
@@ -39,19 +39,19 @@ class Compared(_Figure):
 
     @property
     def rises(self) -> bool:
-        """True when the fix makes it more in the document."""
+        """Return whether the fix increases the figure in the source."""
         faulty, fixed = self.origin
         return (fixed or 0) > (faulty or 0)
 
     @property
     def origin_ratio(self) -> float | None:
-        """Fixed to faulty in the document; None where it gives one of them only, or 0."""
+        """Return fixed to faulty in the source; None if it gives one of them only, or 0."""
         faulty, fixed = self.origin
         return fixed / faulty if faulty and fixed else None
 
     @property
     def our_ratio(self) -> float:
-        """Fixed to faulty, as measured."""
+        """Return fixed to faulty, as measured."""
         return _ratio(*self.ours)
 
 
@@ -59,8 +59,8 @@ class Compared(_Figure):
 class Limited(_Figure):
     """A measure of a check: its values in three phases beside its two limits.
 
-    `distance`: between the phases, in gaps; infinite where the limits leave none. `holds`: they are
-    far enough apart for chance not to decide.
+    `distance`: between the phases, in gaps; infinite if the limits leave none. `holds`: the phases
+    are so far apart that chance does not decide.
     """
 
     healthy: float

@@ -1,4 +1,4 @@
-"""Story: a recorded run as people tell it: what happened when, and what was measured."""
+"""Story: a recorded run as a person would tell it: what happened when, and what was measured."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _MOST = 20
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened, so many seconds after the run began."""
+    """An event, and the seconds since the run began."""
 
     t: float
     event: str
@@ -28,10 +28,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Line:
-    """A measure or evidence in each phase, beside its limits; the value is empty where unmeasured.
+    """A measure or evidence in each phase, beside its limits; unmeasured values are empty.
 
-    `kind`: `measure` or `evidence`. `well`: the limit that must hold when all is well, for evidence
-    empty; `ill`: the one that must hold while the fault is there.
+    `kind`: `measure` or `evidence`. `well`: the limit that must hold while the stack is healthy,
+    empty for evidence. `ill`: the limit that must hold while the fault is present.
     """
 
     kind: str
@@ -100,7 +100,7 @@ def _summary(run_id: str) -> Summary:
 
 
 def came_to(record: Record) -> str:
-    """Tell how a run ended: its verdict, or how far it came."""
+    """Return how a run ended: its verdict, or the last phase that it reached."""
     if record.verdict:
         return record.verdict
     if record.happened(READY):
@@ -110,7 +110,7 @@ def came_to(record: Record) -> str:
 
 
 def show(term: Terminal, run_id: str) -> Story:
-    """Tell the story of a run. Raises BadInput when it is lost, damaged, or its lab is gone."""
+    """Print the story of a run. Raises BadInput: lost, damaged, or its lab no longer exists."""
     ran = judge.measured(run_id)
     facts = ran.record.facts
     term.heading(f"{ran.lab.id}: {ran.lab.title}")
@@ -127,7 +127,7 @@ def show(term: Terminal, run_id: str) -> Story:
         rows = [line for line in table if line.kind == kind]
         if rows:
             term.say()
-            term.table((title, *phases, "well", "ill"), [_cells(row, phases) for row in rows])
+            term.table((title, *phases, "good", "bad"), [_cells(row, phases) for row in rows])
     for test in facts["tests"]:
         if test["verdict"] != "pass":
             term.say(f"{test['verdict']}: {test['test']}: {test['text']}")
@@ -139,7 +139,7 @@ def _cells(line: Line, phases: Sequence[str]) -> list[str]:
 
 
 def where(facts: dict[str, Any]) -> str:
-    """Tell when and where a run took place, in one line."""
+    """Return when and where a run took place, in one line."""
     began = datetime.fromisoformat(facts["started"])
     parts = [
         f"{began:%Y-%m-%d %H:%M:%S} UTC",
@@ -168,7 +168,7 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
 
 
 def typed(step: dict[str, Any]) -> str:
-    """Return a step of an injection or a repair as it would be typed."""
+    """Return a step of an injection or a repair as an engineer would type it."""
     at = step.get("at", "?")
     if step.get("run"):
         return f"{at}# {step['run']}"

@@ -1,4 +1,4 @@
-"""Index: every lab with its recorded runs on one page: verdicts, flakes, figures, evidence."""
+"""Index: one page about all labs and their runs: verdicts, flakes, figures, evidence."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,7 +34,7 @@ class Spark:
     text: str
 
     def points(self, width: float = 120, height: float = 24) -> list[tuple[float, float, str]]:
-        """Where each value stands in a picture of this size, and the verdict of its run."""
+        """Return the position of each value in a picture of this size, with its run's verdict."""
         low, high = min(self.values), max(self.values)
         step = width / max(1, len(self.values) - 1)
         return [
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Verified:
-    """A lab with its last verdict. `interval`: in which the true share of passes lies."""
+    """A lab with its last verdict. `interval`: where the true share of passes lies."""
 
     lab: str
     verdict: str
@@ -84,7 +84,7 @@ class Written:
 
 
 def show(term: Terminal) -> Written:
-    """Write `runs/index.html`. Raises CannotRun when nothing is recorded."""
+    """Write `runs/index.html`. Raises CannotRun if nothing is recorded."""
     if not Record.ids():
         raise CannotRun("No run is recorded yet.", "make lab-mtu")
     file = paths.runs() / FILE
@@ -104,7 +104,7 @@ def show(term: Terminal) -> Written:
 
 
 def html(rows: Sequence[Row]) -> str:
-    """The page."""
+    """Return the page."""
     figures, _, _ = references.collect([])
     columns, cells = _evidence()
     return render(
@@ -139,7 +139,7 @@ def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
 
 
 def _verdict(ran: Measured) -> str:
-    """As it was recorded; a run from before that was kept is judged now, if it is a whole walk."""
+    """Return the recorded verdict; a whole walk of an older version is judged now."""
     if ran.record.verdict or FIXED not in ran.phases:
         return ran.record.verdict
     if ran.reading(FIXED).before is None or not ran.record.happened("down"):
@@ -168,7 +168,7 @@ def _spark(found: Sequence[tuple[Record, str, Finding | None]]) -> Spark | None:
 
 
 def _evidence() -> tuple[list[str], dict[str, dict[str, matrix.Mark]]]:
-    """All evidence, and by lab the newest row of the matrix that was recorded for it."""
+    """Return the columns of the matrix, and the newest recorded row of each lab."""
     rows = matrix.recorded().items()
     cells = {lab_id: {cell.of: cell.mark for cell in row} for lab_id, (_, row) in rows}
     return sorted({of for row in cells.values() for of in row}), cells

@@ -1,4 +1,4 @@
-"""Judge: a recorded run, judged once more by today's check of its lab. It needs no engine."""
+"""Judge: a recorded run, judged again by today's check of its lab. It needs no engine."""
 
 import sys
 import typing
@@ -27,7 +27,7 @@ class TestOutcome:
 
 @dataclass(frozen=True)
 class Changed:
-    """A finding that is not what it was when the run was recorded; empty or None: not there."""
+    """A finding that has changed since the run was recorded; empty or None if it did not exist."""
 
     phase: str
     name: str
@@ -40,7 +40,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict of then and the one of now, with all tests, and the findings that changed."""
+    """The old and the new verdict, with all tests, and the findings that changed."""
 
     run: str
     then: str
@@ -50,7 +50,7 @@ class Judged:
 
 
 def judge(term: Terminal, run_id: str) -> Judged:
-    """Judge a run and say what has changed. Raises SaidNo for a fail, CannotRun for an unknown."""
+    """Judge a run and print the changes. Raises SaidNo for a fail, CannotRun for an unknown."""
     ran = measured(run_id)
     tests = list(verdicts(ran))
     then, now = ran.record.verdict, verdict(tests)
@@ -82,12 +82,12 @@ def measured(run_id: str) -> Measured:
 
 
 def verdict(tests: Iterable[TestOutcome]) -> str:
-    """Return the worst verdict of these tests; `unknown` when there are none."""
+    """Return the worst verdict of these tests; `unknown` without a test."""
     return worst(asdict(test) for test in tests) or "unknown"
 
 
 def verdicts(ran: Measured) -> Iterator[TestOutcome]:
-    """Judge with every test that reads readings; those that look at the engine are left out."""
+    """Run every test that needs readings only; tests that look at the engine are skipped."""
     for name, test in _tests(ran):
         try:
             test(ran)
@@ -102,7 +102,7 @@ def verdicts(ran: Measured) -> Iterator[TestOutcome]:
 def _tests(ran: Measured) -> Iterator[tuple[str, Callable[[Measured], None]]]:
     kind = of_file(sys.modules[ran.check.look.__module__]) or Contract
     names = [name for base in reversed(kind.__mro__) for name in vars(base)]
-    for name in dict.fromkeys(names):  # in the order in which they are written
+    for name in dict.fromkeys(names):  # in the order of the source file
         if name.startswith("test_") and _takes_readings(test := getattr(kind(), name)):
             yield name, test
 
@@ -112,7 +112,7 @@ def _takes_readings(test: Callable[..., None]) -> bool:
 
 
 def changes(ran: Measured) -> Iterator[Changed]:
-    """Yield the findings with another limit or another outcome than the record has kept."""
+    """Yield the findings whose limit or outcome differs from the record."""
     for phase, kept in ran.record.facts["judged"].items():
         found = ran.findings(phase)
         for kind in found:

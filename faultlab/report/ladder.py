@@ -1,7 +1,7 @@
-"""Ladder: the cases of a document that follow each other, each beginning where another ended.
+"""Ladder: cases of a source that build on each other: one begins where another ended.
 
-The labs of such cases have stacks of their own, so not their values but their ratios are set beside
-the document's: what all steps up to here gain, against the first value.
+The labs of such cases have separate stacks, so their ratios are compared with the source's, not
+their values: the total gain of all steps so far, against the first value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,28 +22,28 @@ class Ladder:
 
     @property
     def name(self) -> str:
-        """The figure and its unit: `bookings [/s]`."""
+        """Return the figure and its unit, such as `bookings [/s]`."""
         return self.steps[0].name
 
     @property
     def document(self) -> list[float]:
-        """The document's values, from its first to its last."""
+        """Return the source's values, from the first to the last."""
         first, *_ = self.steps
         return [first.origin[0] or 0.0, *(step.origin[1] or 0.0 for step in self.steps)]
 
     @property
     def documents_gain(self) -> list[float]:
-        """Its values by the first of them."""
+        """Return the source's values divided by the first of them."""
         return [value / self.document[0] for value in self.document]
 
     @property
     def our_gain(self) -> list[float]:
-        """Our ratios, multiplied up to here."""
+        """Return our ratios, multiplied up to each step."""
         return list(accumulate((step.our_ratio for step in self.steps), mul, initial=1.0))
 
 
 def ladders(figures: Sequence[Compared]) -> list[Ladder]:
-    """Figures of different labs that follow each other in their document; two or more of them."""
+    """Return figures of different labs that follow each other in their source, two or more."""
     ends = {(f.name, f.rises, f.origin[1]) for f in figures}
     firsts = [f for f in figures if f.origin[0] and (f.name, f.rises, f.origin[0]) not in ends]
     found = [Ladder(tuple(_up(first, figures))) for first in firsts]
@@ -51,7 +51,7 @@ def ladders(figures: Sequence[Compared]) -> list[Ladder]:
 
 
 def _up(step: Compared, figures: Sequence[Compared]) -> Iterator[Compared]:
-    """This step and those above it; all rise or all fall, so it comes to an end."""
+    """Yield this step and those above it. All rise or all fall, so this ends."""
     yield step
     for other in figures:
         above = other.name == step.name and other.origin[0] == step.origin[1]
@@ -61,7 +61,7 @@ def _up(step: Compared, figures: Sequence[Compared]) -> Iterator[Compared]:
 
 
 def svg(found: Sequence[Ladder]) -> str:
-    """A panel for each ladder: both gains, step by step."""
+    """Return a panel for each ladder with both gains, step by step."""
 
     def draw(panel: plot.Axes, ladder: Ladder) -> None:
         places = range(len(ladder.steps) + 1)

@@ -1,4 +1,4 @@
-"""Page: the report of one run, one HTML file that needs nothing else.
+"""Page: the report of one run, in one self-contained HTML file.
 
 Its content comes from `run.json`, the timeline and the pictures in the run's folder.
 """
@@ -25,12 +25,12 @@ from faultlab.run.timeline import FILE as TIMELINE
 
 FILE = "report.html"
 _FOLDER = Path(__file__).parent
-_ROOM = 700_000  # bytes of pictures that a page takes in; the rest is named
+_ROOM = 700_000  # bytes of pictures that a page embeds; the rest are only named
 
 
 @dataclass(frozen=True)
 class Band:
-    """A stretch of the run: `well`, `ill`, or `tried` for what came after the main walk."""
+    """A part of the run: `well`, `ill`, or `tried` for what came after the main walk."""
 
     begin: float
     end: float
@@ -39,7 +39,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment that is drawn into every chart."""
+    """A moment that is drawn in every chart."""
 
     t: float
     text: str
@@ -47,7 +47,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG of the run's folder: its text for those who cannot see it, and its data."""
+    """An SVG of the run's folder: its alternative text, and its data."""
 
     title: str
     data: str
@@ -63,7 +63,7 @@ class Written:
 
 
 def show(term: Terminal, run_id: str | None) -> Written:
-    """Write the report of a run, or of the newest one. Raises BadInput when it cannot be read."""
+    """Write the report of a run, or of the newest one. Raises BadInput if it cannot be read."""
     if run_id is None:
         newest = [i for lab_id in labs.ids() for i in Record.ids(lab_id)[:1]]
         if not newest:
@@ -79,7 +79,7 @@ def show(term: Terminal, run_id: str | None) -> Written:
 
 
 def html(ran: Measured) -> str:
-    """The page of a run."""
+    """Return the page of a run."""
     samples = series.read(ran.record.folder / TIMELINE)
     grid = series.seconds(samples)
     charts = [*met(ran, grid), *series.charts(samples)] if grid else []
@@ -113,7 +113,7 @@ def html(ran: Measured) -> str:
 
 
 def render(template: str, **facts: Any) -> str:
-    """Return a page from one of the templates here, with the assets written into it."""
+    """Return a page from a template in this folder, with the assets embedded."""
     import jinja2  # slow to import
     from markdown_it import MarkdownIt
     from markupsafe import Markup
@@ -128,7 +128,7 @@ def render(template: str, **facts: Any) -> str:
 def _data(
     grid: Sequence[float], charts: Sequence[Chart], stretches: Sequence[Band], at: Sequence[Mark]
 ) -> str:
-    """Return the data of the page's script. It has no `<`, so that no text can end the script."""
+    """Return the data of the page's script. It has no `<`, so no text can end the script."""
     document = {
         "seconds": grid,
         "charts": [asdict(chart) for chart in charts],
@@ -157,17 +157,17 @@ def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
 
 
 def main_walk(record: Record) -> list[dict[str, Any]]:
-    """The events until it was fixed; what was tried afterwards began with a fresh stack."""
+    """Return the events until the fix; what was tried later began with a fresh stack."""
     events: list[dict[str, Any]] = record.facts["events"]
     ends = [i for i, e in enumerate(events) if e["event"] == "measured" and e.get("phase") == FIXED]
     return events[: ends[0] + 1] if ends else [e for e in events if e["event"] != "down"]
 
 
 def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
-    """Divide a run: well until the fault came, ill until the last repair, then well.
+    """Divide a run: healthy until the fault came, faulty until the last repair, then healthy.
 
-    What was tried afterwards is the last band. In a control all is well all the time. `watched`:
-    the second of the last sample; a learner's run goes on after its last event.
+    What was tried later is the last band. A control is healthy all the time. `watched`: the second
+    of the last sample, because a learner's run continues after its last event.
     """
     walk = main_walk(record)
     if not walk:
@@ -185,7 +185,7 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
 
 
 def marks(record: Record, control: bool) -> list[Mark]:
-    """The moments of the main walk; a control has none of a fault. Several repairs are counted."""
+    """Return the moments of the main walk; a control has no fault. Several repairs are numbered."""
     injected, proven, fixed = (
         ("set up", "still well", "put back") if control else ("injected", "symptom proven", "fixed")
     )
@@ -207,7 +207,7 @@ def marks(record: Record, control: bool) -> list[Mark]:
 
 
 def lead(lines: Sequence[Line]) -> Line | None:
-    """The measure that tells the phases apart, first in the check; a control has one limit only."""
+    """Return the first measure that tells the phases apart; a control's has one limit only."""
     telling = [line for line in lines if line.kind == "measure" and line.well != line.ill]
     return next(iter(telling), None)
 
@@ -215,7 +215,7 @@ def lead(lines: Sequence[Line]) -> Line | None:
 def numbers(
     chart: Chart, grid: Sequence[float], stretches: Sequence[Band]
 ) -> list[tuple[str, list[str]]]:
-    """The median of each line in each of the first three stretches, as text."""
+    """Return the median of each line in each of the first three parts, as text."""
     rows = []
     for name, line in chart.lines.items():
         medians = [series.between(grid, line, band.begin, band.end) for band in stretches[:3]]
@@ -235,7 +235,7 @@ def _steps(record: Record, what: str) -> list[str]:
 
 
 def _pictures(ran: Measured) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the run's flame graphs and its sweep, title and data; too large ones by name only."""
+    """Return the run's flame graphs and its sweep as title and data; large ones by name only."""
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
         for event in ran.record.facts["events"]

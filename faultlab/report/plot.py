@@ -1,8 +1,8 @@
 """Plot: the sweep of a run as a picture, one self-contained SVG, drawn by matplotlib.
 
-A sweep is what a lab's look holds under the name `sweep`: a list of points, all of them numbers,
-the first of which is the load. Each other number becomes a panel, and each phase of the run a line
-in it, so that a lab that measures a sweep has its picture without another word.
+A sweep is the field `sweep` of a lab's look: a list of points, all of them numbers, the first of
+which is the load. Each other number becomes a panel, and each phase of the run a line in it. So any
+lab that measures a sweep has a picture.
 """
 
 import logging
@@ -21,20 +21,20 @@ from faultlab.lab import load as labs
 from faultlab.run.record import Record
 
 FILE = "sweep.svg"
-_BEFORE = ", before"  # the faulty phase once more, on the fresh stack of an alternative
+_BEFORE = ", before"  # the faulty phase again, on the fresh stack of an alternative
 _INK = "#24292f"
-# The reader's browser says whether it is dark around the picture; the background stays open.
+# The reader's browser says whether the page is dark; the background is transparent.
 _STYLE = (
     "<style>svg {{ color: {ink} }}"
     " @media (prefers-color-scheme: dark) {{ svg {{ color: #e6edf3 }} }}</style>"
 )
-# Told apart by colour and by shape; each colour can be read on white and on black.
+# Different in colour and in shape; each colour is readable on white and on black.
 LINES = (("#1a9a6c", "o-"), ("#d9602b", "s-"), ("#3d85d1", "^--"), ("#a05cc0", "D:"))
 _PERCENT = "_percent"
 _UNITS = (("_per_second", "/s"), (_PERCENT, " (%)"), ("_seconds", " (s)"), ("_", " "))
 
 Points = list[dict[str, float]]
-Axes: TypeAlias = Any  # of matplotlib, which is slow to import and so is not until it draws
+Axes: TypeAlias = Any  # of matplotlib, which is slow to import, so it is imported only to draw
 P = TypeVar("P")
 
 
@@ -48,18 +48,18 @@ class Sweep:
 
     @property
     def load(self) -> str:
-        """The number that grows from point to point."""
+        """Return the name of the number that grows from point to point."""
         return next(iter(self._first))
 
     @property
     def panels(self) -> list[str]:
-        """The numbers that depend on it; one that is 0 everywhere has nothing to show."""
+        """Return the names of the numbers that depend on it and are not 0 everywhere."""
         points = [point for phase in self.phases.values() for point in phase]
         return [n for n in self._first if n != self.load and any(point[n] for point in points)]
 
     @property
     def loads(self) -> list[float]:
-        """The loads at which it was measured."""
+        """Return the loads at which it was measured."""
         return sorted({p[self.load] for phase in self.phases.values() for p in phase})
 
     @property
@@ -79,7 +79,7 @@ class Drawn:
 def draw(term: Terminal, what: str, to: str | None) -> Drawn:
     """Draw the sweep of a run, or of the newest run of a lab that has one.
 
-    Raises BadInput when there is no such run or lab, when it holds no sweep, or is damaged.
+    Raises BadInput if there is no such run or lab, or if the run has no sweep or is damaged.
     """
     sweep = find(what)
     file = paths.in_a_folder(to or str(paths.runs() / sweep.run / FILE))
@@ -90,7 +90,7 @@ def draw(term: Terminal, what: str, to: str | None) -> Drawn:
 
 
 def find(what: str) -> Sweep:
-    """The sweep of a run by its id, or the newest one of a lab. Raises BadInput."""
+    """Return the sweep of a run by its id, or the newest one of a lab. Raises BadInput."""
     if what in Record.ids():
         return _of_run(what)
     if what not in labs.ids():
@@ -103,7 +103,7 @@ def find(what: str) -> Sweep:
 
 
 def has_sweep(found: Record) -> bool:
-    """Tell whether this record has a sweep to draw."""
+    """Return whether this record has a sweep to draw."""
     return bool(_phases(found))
 
 
@@ -123,7 +123,7 @@ def _of_run(run: str) -> Sweep:
 
 
 def _phases(found: Record) -> dict[str, Any]:
-    """Return the `sweep` of each look in a record, of whatever type it is."""
+    """Return the `sweep` of each look in a record, of any type."""
     looks = {
         phase: reading.get("look")
         for phase, reading in found.facts["readings"].items()
@@ -141,7 +141,7 @@ def _damaged(run: str) -> BadInput:
 
 
 def svg(sweep: Sweep) -> str:
-    """The picture of a sweep: a panel for each number."""
+    """Return the picture of a sweep, with a panel for each number."""
     from matplotlib import ticker
 
     def draw(panel: Axes, name: str) -> None:
@@ -171,14 +171,14 @@ def picture(
     height: float,
     share: bool = True,
 ) -> str:
-    """Draw one panel below the other, each `height` inches; with `share` they have one x-axis.
+    """Draw one panel below the other, each `height` inches; with `share` they share the x-axis.
 
-    Text stays text and can be read on light and on dark; the same input gives the same SVG.
+    Text stays text and is readable on light and on dark. The same input gives the same SVG.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it reports on its font cache
     inked = "text.color axes.edgecolor axes.labelcolor grid.color xtick.color ytick.color"
     settings: Any = dict.fromkeys(inked.split(), _INK)
     settings |= {"svg.fonttype": "none", "svg.hashsalt": "faultlab", "font.family": "sans-serif"}
@@ -197,14 +197,14 @@ def picture(
 
 
 def words(name: str) -> str:
-    """Return a name as a person writes it: `operations/s` for `operations_per_second`."""
+    """Return a name for people, such as `operations/s` for `operations_per_second`."""
     for short, text in _UNITS:
         name = name.replace(short, text)
     return name
 
 
 def _open(drawn: str, title: str) -> str:
-    """Add a title for those who cannot see it, and let its ink follow the reader's colours."""
+    """Add a title for screen readers, and let the ink follow the reader's colours."""
     head = drawn.index(">", drawn.index("<svg")) + 1
     named = f"\n <title>{escape(title)}</title>\n {_STYLE.format(ink=_INK)}"
     return drawn[:head] + named + drawn[head:].replace(_INK, "currentColor")

@@ -1,4 +1,4 @@
-"""References: figures of recorded runs beside those of the documents, and beside the limits."""
+"""References: figures of recorded runs beside those of the sources, and beside the limits."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,9 +18,9 @@ from faultlab.run.record import Record
 
 
 def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list[str]]:
-    """Return figures and limits of these labs (of none: of all), and the labs without a whole run.
+    """Return figures and limits of these labs (default: all), and the labs without a whole run.
 
-    They are taken from the newest whole run of each lab in `runs/`; nothing is measured here.
+    They come from the newest whole run of each lab in `runs/`; nothing is measured here.
     """
     figures: list[Compared] = []
     limits: list[Limited] = []
@@ -48,7 +48,7 @@ def newest(lab: Lab, check: Check[Any, Any]) -> Measured | None:
 
 
 def _telling(check: Check[Any, Any]) -> list[Measure[Any]]:
-    """The measures that tell the phases apart by more or less, not by an exit code."""
+    """Return the measures that tell the phases apart by size, not by an exit code."""
     return [m for m in check.symptom if m.bad and not m.steady and m.good.op != "exactly"]
 
 
@@ -62,7 +62,7 @@ def _compare(ran: Measured, figure: Figure) -> Compared:
 
 
 def _value(ran: Measured, of: str, phase: str) -> float:
-    """Return the value of this name in a phase of a run. Raises CannotRun when nothing has it."""
+    """Return the value of this name in a phase of a run. Raises CannotRun if it is unknown."""
     reading = ran.reading(phase)
     for measure in ran.check.symptom:
         if measure.name == of:

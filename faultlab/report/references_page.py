@@ -14,13 +14,13 @@ from faultlab.report.ladder import Ladder, ladders, svg
 from faultlab.run.record import Record
 
 _ABOUT_FIGURES = """\
-# The documents of origin, and what is measured here
+# The figures of the sources, and what is measured here
 
 Written by `faultlab origins --markdown` from the newest whole run of each lab; not edited by hand.
 
-Each row: the figures of the document (faulty → fixed), ours, and both ratios. A row holds when the
-direction is the same and our ratio is at least half of the document's. `-`: the document gives one
-value only, or 0.
+Each row has the source's figures (faulty → fixed), ours, and both ratios. A row holds if the
+direction is the same and our ratio is at least half of the source's. `-`: the source gives only
+one value, or 0.
 """
 _ABOUT_LIMITS = """
 ## Measured values beside the limits
@@ -32,11 +32,11 @@ wanted, so that chance does not decide. Exit codes have no distance and are left
 _ABOUT_LADDERS = """
 ## Ladders
 
-Where one case of a document begins with the value that another has ended with. Each lab has a stack
-of its own, so the ratios are multiplied: what all steps up to here gain. Drawn by
+In a ladder, one case of a source begins with the value that another one ended with. Each lab has a
+stack of its own, so the ratios are multiplied: the gain of all steps so far. Drawn by
 `faultlab origins --picture docs/ladder.svg`:
 
-![what the steps gain, in the document and here](ladder.svg)
+![the gain of each step, in the source and here](ladder.svg)
 """
 _ABOUT_RUNS = """
 ## The runs
@@ -48,7 +48,7 @@ _LIMITS = ("lab", "measure", "healthy", "faulty", "fixed", "good", "bad", "gaps"
 
 @dataclass(frozen=True)
 class Climbed:
-    """A ladder: the gain of each step against the first value, in the document and here."""
+    """A ladder: the gain of each step against the first value, in the source and here."""
 
     figure: str
     labs: list[str]
@@ -69,7 +69,7 @@ class Origins:
 def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | None) -> Origins:
     """Print the tables, and draw the ladders to a file if asked.
 
-    Raises CannotRun when no lab has a whole run, and for a picture without a ladder.
+    Raises CannotRun if no lab has a whole run, and for a picture without a ladder.
     """
     figures, limits, without = references.collect(lab_ids)
     if not (figures or limits):
@@ -108,7 +108,7 @@ def _draw(found: Sequence[Ladder], picture: str) -> None:
 
 
 def figure_row(row: Compared) -> list[str]:
-    """The cells of a row, below FIGURES."""
+    """Return the cells of a row, below FIGURES."""
     return [
         row.lab,
         row.name,
@@ -153,13 +153,13 @@ def _print(
 
 
 def _where(run: str) -> str:
-    """Say where a run took place."""
+    """Return where a run took place."""
     facts = Record.read(run).facts
-    return f"engine {facts['engine']}, kernel {facts['kernel']}, {facts['cpus']} processors"
+    return f"engine {facts['engine']}, kernel {facts['kernel']}, {facts['cpus']} CPUs"
 
 
 def _times(ratio: float | None) -> str:
-    """Return a ratio as text: `x 28.5`, `/ 1010`."""
+    """Return a ratio as text, such as `x 28.5` or `/ 1010`."""
     if ratio is None:
         return "-"
     if ratio in (0, math.inf):

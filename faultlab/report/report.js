@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts of the page from the JSON beside it. One cursor for all of them.
+// Draw the charts of the page from its JSON. All charts share one cursor.
 (() => {
   const holder = document.getElementById("data");
   if (!holder) return;
@@ -17,7 +17,7 @@
   const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   const tick = (value) => Math.abs(value) >= 1e4 ? brief.format(value) : short(value);
   const charts = [];
-  // A line needs two neighbours; a value without one is a point.
+  // A value without neighbours cannot be a line, so it is drawn as a point.
   const alone = (u, series) => u.data[series].flatMap((v, i, all) => v != null && all[i - 1] == null && all[i + 1] == null ? [i] : []);
 
   const story = {

@@ -1,1 +1,1 @@
-"""One walk through a lab: where it runs, what is done, what is read, and its record."""
+"""One walk through a lab: where it runs, what is done, what is measured, and its record."""

@@ -1,4 +1,4 @@
-"""Traffic: a lab's own load, one look of its check after the other, while something else looks."""
+"""Traffic: a lab's own load, as repeated looks of its check, while something else is measured."""
 
 import math
 import threading
@@ -11,9 +11,9 @@ from faultlab.core.errors import CannotRun
 
 @contextmanager
 def traffic(look: Callable[[], object], until: float = math.inf) -> Iterator[None]:
-    """Look again and again until the body ends, or the time `until` (of time.monotonic) is there.
+    """Repeat a look until the body ends or `until` (of time.monotonic) has passed.
 
-    The last look may still be going on then: it ends by itself, at the latest with its stack.
+    The last look can still be running then. It ends by itself, or when its stack is removed.
     """
     over = threading.Event()
 

@@ -1,8 +1,8 @@
 """Contract: the tests that every lab has to pass. They judge the readings of one walk.
 
-checks/conftest.py adds them to each check file. A file with tests of its own writes their class
-itself, as `class TestConntrack(Contract)`. An assertion that fails is `fail`; anything else that
-goes wrong is `unknown`.
+checks/conftest.py adds them to each check file. A file with its own tests defines their class
+itself, as `class TestConntrack(Contract)`. A failed assertion is `fail`; any other error is
+`unknown`.
 """
 
 import inspect
@@ -17,27 +17,27 @@ from faultlab.run.run import Run
 
 
 def alternative(number: int) -> str:
-    """The phase after an alternative fix, counted from 1."""
+    """Return the name of the phase after an alternative fix, counted from 1."""
     return f"alternative {number}"
 
 
 def before(phase: str) -> str:
-    """The phase before an alternative: injected again, and proven again."""
+    """Return the name of the phase before an alternative: injected and proven again."""
     return phase + BEFORE
 
 
 def cheat(number: int) -> str:
-    """The phase after a cheat, counted from 1."""
+    """Return the name of the phase after a cheat, counted from 1."""
     return f"cheat {number}"
 
 
 def walk(run: Run) -> None:
-    """Take the readings of all phases; stop early when the gate stays shut, for the tests to say.
+    """Take the readings of all phases. Stop if the symptom does not show; the tests report it.
 
-    A quick walk tries one cheat before the fix, and leaves out what is not next. The last look is
-    at a healthy stack again: it must not have changed since the walk began.
+    A quick walk tries one cheat before the fix and skips the parts whose turn it is not. The last
+    look is at a healthy stack again, which must not have changed since the walk began.
 
-    Raises CannotRun when the stack or the machine breaks.
+    Raises CannotRun if the stack or the machine breaks.
     """
     lab, chosen = run.lab, rotation.remedies(run.lab)
     run.record.facts["remedies"] = [
@@ -77,7 +77,7 @@ def _inject_again(run: Run) -> None:
 
 
 def _try(run: Run, phase: str, remedy: Remedy) -> None:
-    """Carry out an alternative or a cheat, and measure what it has brought."""
+    """Carry out an alternative or a cheat, and measure the result."""
     inspects, run.inspects = run.inspects, False
     run.apply(phase, remedy.steps)
     run.measure(phase)
@@ -90,27 +90,27 @@ def _peel(run: Run, orders: list[list[int]]) -> None:
         first = order == orders[0]
         if not first:
             _inject_again(run)
-        # Where every order ends is measured in the first one.
+        # All orders end in the same state, so it is measured in the first one only.
         for count, stage in enumerate(order if first else order[:-1], 1):
             run.apply("fix", run.lab.fix_of(stage))
             run.measure(fixed_only(run.lab, order[:count]))
 
 
 def fixed_only(lab: Lab, stages: list[int]) -> str:
-    """The phase in which these of several faults are fixed."""
+    """Return the phase in which only these of several faults are fixed."""
     if set(stages) == set(lab.stages):
         return FIXED
     return "fixed " + ", ".join(str(stage) for stage in sorted(stages))
 
 
 def ill_in(lab: Lab, stage: int | None) -> str:
-    """The phase that shows a fault: what hides it is fixed there."""
+    """Return the phase that shows a fault: the faults that hide it are fixed there."""
     hidden_by = lab.stages[: (stage or 1) - 1] if lab.ordered else []
     return fixed_only(lab, hidden_by) if hidden_by else FAULTY
 
 
 def _walked(run: Measured, phases: Iterable[str]) -> list[str]:
-    """Return those of the phases that the walk was to take; an older record does not say: all."""
+    """Return the phases that the walk had planned; all of them for an older record."""
     planned = run.record.facts.get("remedies")
     return [phase for phase in phases if planned is None or phase in planned]
 
@@ -120,7 +120,7 @@ def _all(found: Iterable[Finding]) -> bool:
 
 
 def _hold(found: Iterable[Finding], claim: str) -> None:
-    """Every finding must hold, or the assertion says which did not."""
+    """Assert that every finding holds, and name those that do not."""
     amiss = [finding.words for finding in found if not finding.holds]
     assert not amiss, f"{claim}: " + "; ".join(amiss)
 
@@ -129,16 +129,16 @@ class Contract:
     """The tests that each lab must pass. The fixture `run` has walked through all phases before."""
 
     def test_healthy(self, run: Measured) -> None:
-        """Before the fault all is well, and no evidence of it shows."""
+        """Before the fault the stack is healthy, and no evidence of the fault shows."""
         _hold(run.good(HEALTHY), "not healthy before the fault")
         self._silent(run, HEALTHY)
 
     def test_symptom(self, run: Measured) -> None:
-        """The fault shows as its users would meet it; a control stays well."""
+        """The fault shows as its users would experience it; a control stays healthy."""
         _hold(run.expected(FAULTY), "the symptom does not show")
 
     def test_evidence(self, run: Measured) -> None:
-        """All evidence shows while the fault is there and at no other time."""
+        """All evidence shows while the fault is present and at no other time."""
         if run.lab.control:
             self._silent(run, FAULTY)
         else:
@@ -147,11 +147,11 @@ class Contract:
         self._silent(run, FIXED)
 
     def test_fix(self, run: Measured) -> None:
-        """The documented fix makes it well again."""
+        """The documented fix makes the stack healthy again."""
         _hold(run.good(FIXED), "the fix does not help")
 
     def test_stages(self, run: Measured) -> None:
-        """Each of several faults goes with its own fix and no other, and leaves the next to see."""
+        """Each of several faults goes with its own fix only, and the next one then shows."""
         for order in run.record.facts.get("orders", run.lab.orders):
             for count in range(1, len(order)):
                 phase = fixed_only(run.lab, order[:count])
@@ -164,7 +164,7 @@ class Contract:
                 assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
 
     def test_alternatives(self, run: Measured) -> None:
-        """Each alternative helps too, from a fault that was proven again."""
+        """Each alternative works too, after the fault was proven again."""
         for phase in _walked(run, map(alternative, range(1, len(run.lab.alternative) + 1))):
             _hold(run.expected(before(phase)), f"{phase}: the symptom was not there")
             _hold(run.good(phase), f"{phase} does not help")
@@ -176,7 +176,7 @@ class Contract:
             assert not _all(found), f"{phase} passes: " + "; ".join(f.words for f in found)
 
     def test_opposite(self, run: Measured) -> None:
-        """Every limit fails in the opposite phase, so none of them is always true."""
+        """Every limit fails in the opposite phase, so no limit is always true."""
         if run.lab.control:
             return  # a control has no faulty phase; its cheat is the opposite
         names = {measure.name for measure in run.check.symptom if not measure.steady}
@@ -192,7 +192,7 @@ class Contract:
             assert not always, f"{phase}: " + "; ".join(always)
 
     def test_nothing_left(self, run: Run) -> None:
-        """After down nothing of the stack is there."""
+        """After down nothing of the stack is left."""
         left = run.engine.leftovers(run.stack.name)
         assert run.record.happened("down") and not left, f"left: {', '.join(left)}"
 
@@ -202,7 +202,7 @@ class Contract:
 
 
 def of_file(module: ModuleType) -> type[Contract] | None:
-    """Return the class in which a check file adds tests of its own; None where it adds none."""
+    """Return the class with a check file's own tests; None if it has none."""
     kinds = [kind for kind in vars(module).values() if inspect.isclass(kind)]
     own = [kind for kind in kinds if issubclass(kind, Contract) and kind is not Contract]
     return own[0] if own else None

@@ -1,7 +1,7 @@
-"""Digest: all that a result depends on, hashed; a result counts only while nothing has changed.
+"""Digest: a hash of all that a result depends on. A result counts only while nothing has changed.
 
-A Python file counts by its meaning: comments, docstrings, line breaks, where it imports from, and
-the sentences of a check for learners change nothing. Nor does the reason given for a remedy.
+A Python file counts by its meaning. Comments, docstrings, line breaks, the source of its imports
+and the sentences of a check for learners do not count. Nor does the reason given for a remedy.
 """
 
 import ast
@@ -17,7 +17,7 @@ from faultlab.lab.model import Lab
 
 _WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}
 _REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
-_TEXTS = ("lab.toml", "README.md", "ticket.md")  # of a lab's folder; lab.toml counts by its keys
+_TEXTS = ("lab.toml", "README.md", "ticket.md")  # in a lab's folder; lab.toml counts by its keys
 _PROGRAM = Path(__file__).parents[1]
 
 
@@ -31,7 +31,7 @@ def fault(lab: Lab) -> str:
 
 
 def walk(lab_id: str) -> str:
-    """Return the digest of a lab's steps, files, check and images as they are. Raises BadInput."""
+    """Return the digest of a lab's steps, files, check and images. Raises BadInput."""
     lab = labs.load(lab_id)
     steps = lab.model_dump_json(include=_WALKED | {"inject", "fix"}, exclude=_REASONS)
     digest = hashlib.sha256(steps.encode())
@@ -55,12 +55,12 @@ def program(lab_id: str) -> str:
 
 
 def reached(lab_id: str) -> list[Path]:
-    """Return the modules of this program that a walk through a lab may run."""
+    """Return the modules of faultlab that a walk through a lab can run."""
     return _reached([checks.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
 
 
 def _reached(files: Iterable[Path], within: Path) -> list[Path]:
-    """Return those of these files, and of all that they import, that are in a folder."""
+    """Return these files and all files that they import, as far as they are in a folder."""
     seen: set[Path] = set()
     waiting = list(files)
     while waiting:
@@ -72,7 +72,7 @@ def _reached(files: Iterable[Path], within: Path) -> list[Path]:
 
 
 def _imported(file: Path) -> Iterator[Path]:
-    """Yield the files of the checks and of this program that an import in a file may mean."""
+    """Yield the files of checks/ and of faultlab that an import in a file can mean."""
     for name in _names(file.read_text()):
         first, *rest = name.split(".")
         if first == _PROGRAM.name:
@@ -94,7 +94,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _meaning(text: str) -> str:
-    """Return a digest of the file without words for people and imports at its top level."""
+    """Return a digest of the file without texts for people and top-level imports."""
     tree = _Muted().visit(_parsed(text))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
@@ -106,10 +106,10 @@ def _meaning(text: str) -> str:
 
 
 class _Muted(ast.NodeTransformer):
-    """A file whose measures say nothing to learners."""
+    """Removes a measure's sentences for learners."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Take `.says(…)` off a measure."""
+        """Remove `.says(…)` from a measure."""
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "says":
             return node.func.value
@@ -117,7 +117,7 @@ class _Muted(ast.NodeTransformer):
 
 
 def _parsed(text: str) -> ast.Module:
-    """Parse a file; a file that Python cannot read is reported by pytest, not here."""
+    """Parse a file. A file with a syntax error is left to pytest to report."""
     try:
         return ast.parse(text)
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Inject: carry out the steps of a lab (fault, fix, …). It changes, it never judges."""
+"""Inject: carry out the steps of a lab (fault, fix, …). It makes changes and never judges."""
 
 import re
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ _AT_ONCE = re.compile(r"(ip|tc|iptables|sysctl) [^;&|$`<>\n]*")
 
 
 def apply(stack: Stack, steps: Iterable[Step]) -> None:
-    """Do the steps in order. Raises CannotRun for a command that fails.
+    """Carry out the steps in order. Raises CannotRun if a command fails.
 
-    Daemons that are restarted one after the other come up at the same time.
+    Daemons that are restarted by successive steps come up at the same time.
     """
     restarted = False
     for step in steps:
@@ -33,12 +33,12 @@ def apply(stack: Stack, steps: Iterable[Step]) -> None:
 
 
 def takes_effect_later(steps: Iterable[Step]) -> bool:
-    """Is there more to it than a setting of the kernel, which holds for the next packet?"""
+    """Return whether the steps do more than change kernel settings, which apply at once."""
     return any(step.run is None or not _AT_ONCE.fullmatch(step.run) for step in steps)
 
 
 def _wait_listening(stack: Stack) -> None:
-    """Give restarted daemons time to come up; that one stays down can be the lab's own fault."""
+    """Wait until restarted daemons are up. If one stays down, that can be the lab's own fault."""
     try:
         stack.wait_ready()
     except CannotRun:
@@ -46,7 +46,7 @@ def _wait_listening(stack: Stack) -> None:
 
 
 def typed(stack: Stack, step: Step) -> str:
-    """The step as an engineer types it, with the place where: `web# ip link …`."""
+    """Return the step as an engineer types it, with the place: `web# ip link …`."""
     prompt = "vm$" if stack.engine.owns_kernel else "$"
     if step.run is not None:
         return f"{step.at}# {step.run}"

@@ -1,4 +1,4 @@
-"""Placement: which engine a lab runs on, and which one has it. No other module decides that."""
+"""Placement: the engine that a lab runs on. No other module decides that."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "vm": VmEngine}
 
 
 def allowed(wanted: str) -> list[type[Engine]]:
-    """Return the engines that may be taken, the first choice first. Raises BadInput."""
+    """Return the engines that `wanted` allows, the first choice first. Raises BadInput."""
     if wanted == AUTO:
         return [*ENGINES.values()]
     if wanted not in ENGINES:
@@ -38,14 +38,14 @@ def _first() -> type[Engine]:
 
 
 def _another() -> str:
-    """Return the name of the engine to ask for when the first one cannot run a lab."""
+    """Return the name of the engine to suggest if the first one cannot run a lab."""
     return next((name for name, kind in ENGINES.items() if kind.owns_kernel), [*ENGINES][-1])
 
 
 def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
     """Return the engine for a lab, up and with its images. Raises CannotRun.
 
-    `auto` takes the first engine whose kernel can run the lab, and says why it is not the first.
+    `auto` takes the first engine whose kernel can run the lab, and prints why the first did not.
     """
     why = "asked for"
     for kind in allowed(wanted):
@@ -60,7 +60,7 @@ def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
 
 
 def at_hand(lab: Lab) -> Engine:
-    """Return an engine that is up and can run the lab. Raises CannotRun when none can."""
+    """Return an engine that is up and can run the lab. Raises CannotRun if none can."""
     why = []
     for kind in ENGINES.values():
         if absent := kind.absent():
@@ -75,7 +75,7 @@ def at_hand(lab: Lab) -> Engine:
 
 
 def cannot_run(engine: Engine, lab: Lab) -> str:
-    """Return why the lab cannot run on this engine, found by trying; empty when it can."""
+    """Return why this engine cannot run the lab, found by trying; empty if it can."""
     if engine.owns_kernel:
         return ""
     if lab.scope == "kernel" or not lab.requires:
@@ -84,14 +84,14 @@ def cannot_run(engine: Engine, lab: Lab) -> str:
 
 
 def reason(lab: Lab, lacking: Collection[str]) -> str:
-    """Return why a kernel that is not ours, and lacks these abilities, cannot run the lab."""
+    """Return why a kernel that is not ours and lacks these abilities cannot run the lab."""
     if lab.scope == "kernel":
         return "the fault belongs to a whole kernel"
     return next((f"this kernel has no {name}" for name in lab.requires if name in lacking), "")
 
 
 def named(lab_id: str) -> Lab:
-    """Return a lab; for `mystery` the one that is up by this name. Raises BadInput, CannotRun."""
+    """Return a lab; for `mystery`, the one that is up as such. Raises BadInput, CannotRun."""
     if lab_id != MYSTERY:
         return labs.load(lab_id)
     stack = Stack(having(MYSTERY), stack_name(MYSTERY))
@@ -103,7 +103,7 @@ def named(lab_id: str) -> Lab:
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:
-    """Return the engines that are there, and why one of them cannot be reached."""
+    """Return the engines that are up, and the error of one that cannot be reached."""
     found: list[Engine] = [local()]
     try:
         others = [*ENGINES.values()][1:]
@@ -114,21 +114,21 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
 
 
 def up(lab: str) -> Stack:
-    """Return the stack of a lab, empty where it is not up. Raises Held where it is another's."""
+    """Return the stack of a lab, empty if it is not up. Raises Held if another user has it."""
     stack = _found(stack_name(lab), ENGINES.values())
     stack.refuse_others()
     return stack
 
 
 def having(lab_id: str) -> Engine:
-    """Return the engine where this lab is up; the first one when it is up nowhere."""
+    """Return the engine where this lab is up; the first one if it is not up."""
     return _found(stack_name(lab_id), ENGINES.values()).engine
 
 
 def find(lab: Lab, wanted: str) -> Stack:
-    """Return the lab's stack, empty where it is not up.
+    """Return the lab's stack, empty if it is not up.
 
-    An engine that takes time to answer is asked only if it may have the stack.
+    An engine that is slow to respond is asked only if it can have the stack.
     """
     name = stack_name(lab.alias)
     likely = []
@@ -151,13 +151,13 @@ def _found(name: str, kinds: Iterable[type[Engine]], patient: bool = False) -> S
 
 
 def local() -> Engine:
-    """Return the engine of this machine. Raises CannotRun when Docker does not answer."""
+    """Return the engine of this machine. Raises CannotRun if Docker does not respond."""
     return _first().reach()
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """Where a lab runs: here, in the lab VM only, or not at all."""
+    """Where a lab runs: here, in the lab VM only, or nowhere."""
 
     lab: str
     verdict: Literal["RUN", "VM", "SKIP"]
@@ -165,7 +165,7 @@ class Outlook:
 
 
 def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
-    """Where this lab runs, with the reason."""
+    """Return where this lab runs, with the reason."""
     why = reason(lab, lacking)
     return Outlook(lab.id, "VM" if why else "RUN", why)
 
@@ -173,7 +173,7 @@ def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
 def engines_of(
     term: Terminal, chosen: Sequence[Lab], wanted: str
 ) -> tuple[dict[str, Engine], dict[str, str]]:
-    """Return the engine of each lab, up; and why those have none that `wanted` does not allow."""
+    """Return each lab's running engine, and for each lab that `wanted` rules out the reason."""
     up: dict[str, tuple[Engine, dict[str, str]]] = {}
     places: dict[str, Engine] = {}
     cannot: dict[str, str] = {}
@@ -192,7 +192,7 @@ def engines_of(
 
 
 def _examined(term: Terminal, kind: type[Engine]) -> tuple[Engine, dict[str, str]]:
-    """Bring an engine up, and return what its kernel lacks. Raises CannotRun."""
+    """Bring an engine up and return what its kernel lacks. Raises CannotRun."""
     engine = kind.bring_up(term)
     if engine.owns_kernel:
         return engine, {}

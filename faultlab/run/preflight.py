@@ -1,4 +1,4 @@
-"""Preflight: what this machine can run. It brings a stack up and tries, it does not guess."""
+"""Preflight: what this machine can run, found by bringing a stack up and trying."""
 
 import shutil
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run.record import Record
 
-_TRIED_ON = "healthy"  # the lab whose stack is brought up for the trial
+_TRIED_ON = "healthy"  # the lab whose stack is used for the trial
 _DISK_GB = 3
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that was tried, whether it is as it should be, and what to type if not."""
+    """A thing that was tried, whether it is as it should be, and the command to type if not."""
 
     name: str
     ok: bool
@@ -26,7 +26,7 @@ class Fact:
 
 
 def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
-    """Try Docker, Compose, the images and a real stack: facts, and the abilities that lack."""
+    """Try Docker, Compose, the images and a real stack. Return facts and missing abilities."""
     now, unfit = engine.facts(), engine.unfit()
     about = f"{now.version}, kernel {now.kernel}, cgroup v{now.cgroup}"
     state = paths.state()
@@ -64,7 +64,7 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
 
 
 def sysctls(machine: Machine) -> Fact:
-    """Is exactly /proc/sys/net writable?"""
+    """Test that exactly /proc/sys/net is writable."""
     net = machine.run("sysctl -w net.core.somaxconn=4096").code == 0
     closed = [
         key

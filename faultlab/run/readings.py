@@ -1,6 +1,6 @@
-"""Measured: what a run has measured so far, and what its lab's check says of it.
+"""Measured: the readings of a run so far, and what the check of its lab says about them.
 
-It needs the record and the check, no engine: a run that is over is judged like one that is up.
+It needs the record and the check but no engine, so a finished run is judged like a running one.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,19 +15,19 @@ from faultlab.run.record import Record
 HEALTHY = "healthy"
 FAULTY = "faulty"
 FIXED = "fixed"
-BEFORE = ", before"  # ends a phase that shows the fault again, before an alternative
+BEFORE = ", before"  # the end of a phase that shows the fault again, before an alternative
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 
 def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:
-    """Return the findings of no fault, and of the faults that show while some are gone."""
+    """Return the findings of no fault, and of the faults that show while some are fixed."""
     stages = [None, *lab.showing(gone)]
     return [finding for finding in found if finding.stage in stages]
 
 
 def sentences(found: Iterable[Finding]) -> list[str]:
-    """Return what findings say to a learner, each sentence once."""
+    """Return the sentences of the findings for a learner, each one once."""
     return list(dict.fromkeys(finding.says for finding in found if finding.says))
 
 
@@ -41,42 +41,42 @@ class Measured:
 
     @property
     def phases(self) -> list[str]:
-        """The phases it has come to, in this order."""
+        """Return the phases that were reached, in this order."""
         return list(self.record.facts["readings"])
 
     def reading(self, phase: str) -> Reading[Any, Any]:
-        """A reading of this run. Raises CannotRun when the run did not get there."""
+        """Return a reading of this run. Raises CannotRun if the run did not get there."""
         stored = self.record.facts["readings"].get(phase)
         if stored is None:
             raise CannotRun(f"The run did not get to the phase {phase!r}.")
         return self.check.load(stored)
 
     def good(self, phase: str) -> list[Finding]:
-        """Findings that all hold when the phase looks as it should."""
+        """Return findings that all hold if the phase is healthy."""
         return self.check.good(self.reading(phase), self.reading(HEALTHY))
 
     def bad(self, phase: str) -> list[Finding]:
-        """Findings that all hold when the phase shows the symptom."""
+        """Return findings that all hold if the phase shows the symptom."""
         return self.check.bad(self.reading(phase), self.reading(HEALTHY))
 
     def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
-        """Return the symptom's findings that must hold while, of several faults, these are gone."""
+        """Return the findings of the symptom that must hold while these faults are fixed."""
         return showing(self.lab, self.bad(phase), gone)
 
     def undecided(self, phase: str) -> list[Finding]:
-        """Return the findings between their two limits in a phase, which prove nothing."""
+        """Return the findings of a phase between their two limits, which prove nothing."""
         return self.check.undecided(self.reading(phase), self.reading(HEALTHY))
 
     def expected(self, phase: str) -> list[Finding]:
-        """Return what must hold after inject: the symptom, or for a control that all is well."""
+        """Return what must hold after inject: the symptom, or for a control the healthy state."""
         return self.good(phase) if self.lab.control else self.ill(phase)
 
     def evident(self, phase: str) -> list[Finding]:
-        """Return the evidence as found; none when the run did not look for it."""
+        """Return the evidence as found; empty if the run did not look for it."""
         reading = self.reading(phase)
         return [] if reading.before is None else self.check.evident(reading)
 
     def findings(self, phase: str) -> dict[str, list[dict[str, Any]]]:
-        """Return all that the check says of a phase, as the record keeps it."""
+        """Return everything that the check says about a phase, in the form of the record."""
         found = {"good": self.good(phase), "bad": self.bad(phase), "evidence": self.evident(phase)}
         return {kind: [asdict(finding) for finding in each] for kind, each in found.items()}

@@ -31,7 +31,7 @@ _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 
 
 def worst(tests: Iterable[Mapping[str, str]]) -> str:
-    """Return the worst verdict of these tests; empty if there are none."""
+    """Return the worst verdict of these tests; empty without a test."""
     said = {test["verdict"] for test in tests}
     return next((verdict for verdict in VERDICTS if verdict in said), "")
 

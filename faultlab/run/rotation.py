@@ -1,8 +1,8 @@
-"""Rotation: which slow parts of the proof a quick run takes, so that ten commits take them all.
+"""Rotation: the slow parts of the proof that a quick run takes; ten commits take all of them.
 
 A quick walk of a lab takes its first cheat and then its fix, on one stack. Alternatives, other
-cheats, further orders of a fix, the late look at a healthy stack and the slow tests of the system
-take turns: the number of the commit says which are next.
+cheats, other orders of a fix, the late look at a healthy stack and the slow tests of the system
+take turns. The number of the commit decides which are next.
 """
 
 import os
@@ -18,7 +18,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
 EVERY = 10  # commits
-QUICK = "FAULTLAB_QUICK"  # set in the environment of a quick run
+QUICK = "FAULTLAB_QUICK"  # an environment variable, set in a quick run
 
 T = TypeVar("T")
 
@@ -27,9 +27,9 @@ T = TypeVar("T")
 class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
-    `orders`: in which the faults of a lab that has several are fixed, on a fresh stack each.
-    `before_fix`: one more cheat, which is tried before the fix on the same stack, as learners do.
-    `late`: the walk ends with a look at a healthy stack.
+    `orders`: the orders in which several faults are fixed, each on a fresh stack. `before_fix`: one
+    more cheat, tried before the fix on the same stack, as learners do. `late`: the walk ends with a
+    look at a healthy stack.
     """
 
     alternatives: list[int]
@@ -55,20 +55,20 @@ def commit() -> int:
 
 
 def quick() -> bool:
-    """Tell whether this run takes only what is next."""
+    """Return whether this run takes only the parts whose turn it is."""
     return bool(os.environ.get(QUICK))
 
 
 def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
-    """Return those of the things that are next at a commit: each one once in `every` commits."""
+    """Return the things whose turn it is at a commit: each one once in `every` commits."""
     return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
 
 
 def shared_out(minutes: Sequence[float], every: int = EVERY) -> list[int]:
-    """Return for each thing, by the minutes it takes, the run of `every` that takes it, from 0.
+    """Return for each thing, by the minutes it takes, which run of `every` takes it, from 0.
 
-    The longest are dealt first, each to the run that has least to do, so that all take about as
-    long.
+    The longest ones are assigned first, each to the run with the least work, so that all runs take
+    about the same time.
     """
     load = [0.0] * every
     found = [0] * len(minutes)
@@ -79,16 +79,16 @@ def shared_out(minutes: Sequence[float], every: int = EVERY) -> list[int]:
 
 
 def remedies(lab: Lab) -> Remedies:
-    """Return what a walk takes beside the fix: all, or if quick one cheat and what is next."""
+    """Return what a walk takes in addition to the fix; if quick, one cheat and what is next."""
     alternatives = list(range(1, len(lab.alternative) + 1))
     cheats = list(range(1, len(lab.cheat) + 1))
     if not quick():
         return Remedies(alternatives, cheats, lab.orders, late=True)
-    # Three apart: the remedies of one lab, and those of its neighbours, have other commits.
+    # Three apart, so that a lab's remedies and those of its neighbours come at different commits.
     number = commit() + 3 * labs.ids().index(lab.id)
     both = [*alternatives, *(-cheat for cheat in cheats)]
-    chosen, one = next_of(both, number), cheats[0]  # the fix need not undo the others
-    # The cheat of a control breaks something, and there is no fix that could follow it.
+    chosen, one = next_of(both, number), cheats[0]  # the fix need not undo the other cheats
+    # The cheat of a control breaks something, and no fix can follow it.
     fresh = lab.control or _half_of_the_fix(lab, one)
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
@@ -100,6 +100,6 @@ def remedies(lab: Lab) -> Remedies:
 
 
 def _half_of_the_fix(lab: Lab, number: int) -> bool:
-    """Tell whether a cheat types what the fix types too, and cannot be typed twice."""
+    """Return whether a cheat shares a command with the fix that cannot be typed twice."""
     typed = {step.run for step in lab.cheat[number - 1].steps if step.run}
     return bool(typed & {step.run for step in lab.fix})

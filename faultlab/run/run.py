@@ -1,6 +1,6 @@
 """Run: one walk through a lab: up, healthy, inject, symptom, fix, down.
 
-Every reading goes into the run's record before anything judges it.
+Every reading is written to the run's record before it is judged.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.run.record import READY, Record
 from faultlab.run.timeline import Timeline
 
-# After a reload nginx's old workers still accept connections for 100 ms (ngx_msleep in its master).
+# After a reload nginx's old workers accept connections for another 100 ms (ngx_msleep, its master).
 _TAKES_EFFECT = 0.3  # seconds
 
 _TRIES = 6  # looks at a baseline that moves
 
 
 def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
-    """A lab that changes a kernel has it for itself. Raises CannotRun with the lab in the way."""
+    """Refuse to share a kernel that a lab changes. Raises CannotRun with the other lab."""
     if not engine.owns_kernel:
         if lab.scope == "kernel":
             raise CannotRun(
@@ -59,9 +59,9 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
 def _up(
     engine: Engine, lab: Lab, name: str, record: Record, collects: bool = True
 ) -> tuple[Stack, Timeline | None]:
-    """Bring the stack up, with a note of the kernel's settings if the lab will change them.
+    """Bring the stack up, and note the kernel's settings first if the lab will change them.
 
-    `collects`: its counters are written down from the moment on that its containers run.
+    `collects`: record its counters from the moment its containers run.
     """
     if lab.scope == "kernel":
         engine.note_kernel(name)
@@ -85,7 +85,7 @@ class Run(Looks):
     def begin(cls, engine: Engine, lab: Lab, name: str, collects: bool = True) -> Run:
         """Bring up a fresh stack under this name and start a record. Raises CannotRun.
 
-        `collects`: write its counters down as long as it is up.
+        `collects`: record its counters as long as it is up.
         """
         check = checks.load(lab.id)
         with lock.turn(alone=False):
@@ -109,7 +109,7 @@ class Run(Looks):
 
     @classmethod
     def attach(cls, engine: Engine, lab: Lab) -> Run:
-        """Find the learner's stack of a lab that is up. Raises CannotRun when it is not."""
+        """Find the learner's stack of a lab that is up. Raises CannotRun if it is not up."""
         stack = Stack(engine, stack_name(lab.alias))
         if not stack:
             raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
@@ -122,14 +122,14 @@ class Run(Looks):
         record = Record.open(stack.run_id)
         if record is None or not record.happened(READY):
             raise CannotRun(
-                f"{lab.alias} was cut off while it started, or its record is lost.",
+                f"{lab.alias} was interrupted while it started, or its record is lost.",
                 f"make reset-{lab.alias}",
             )
         stack.pace = Pace(record.facts.get("pace", 1.0))
         return cls(engine, lab, checks.load(lab.id), stack, record)
 
     def collect(self, on: bool = True) -> None:
-        """Write the counters of the stack down from now on, or stop that."""
+        """Start or stop recording the counters of the stack."""
         if self.timeline is not None:
             self.timeline.stop()
         self.timeline = None
@@ -138,10 +138,10 @@ class Run(Looks):
             self.timeline.start()
 
     def healthy(self) -> None:
-        """Measure the untouched stack. Raises CannotRun when it is not well before any fault.
+        """Measure the untouched stack. Raises CannotRun if it is not healthy before any fault.
 
-        Where speed is judged by that of the healthy stack, two looks must agree: a load that passes
-        by would make a slow stack the measure of all that follows.
+        If speed is judged against the healthy phase, two looks must agree. Otherwise a moment of
+        other load would make a slow stack the standard for everything that follows.
         """
         if self.check.relative:
             self._agree()
@@ -155,7 +155,7 @@ class Run(Looks):
             )
 
     def _agree(self) -> None:
-        """Look until a look agrees with an earlier one. Raises CannotRun when none does."""
+        """Look until one look agrees with an earlier one. Raises CannotRun if none does."""
         inspects, self.inspects = self.inspects, False
         self.measure(HEALTHY)
         self.inspects = inspects
@@ -173,7 +173,7 @@ class Run(Looks):
         )
 
     def healthy_still(self) -> None:
-        """Measure a fresh stack late in a walk. Raises CannotRun when the baseline has moved."""
+        """Measure a fresh stack late in a walk. Raises CannotRun if the baseline has moved."""
         if not self.check.relative:
             return
         for _ in range(_TRIES):
@@ -188,23 +188,23 @@ class Run(Looks):
         )
 
     def enter(self, phase: str) -> None:
-        """Do to a run in the phase before what leads into this one."""
+        """Do what leads from the phase before into this one."""
         if phase == FAULTY:
             self.inject()
         elif phase == FIXED:
             self.apply("fix", self.lab.fix)
 
     def prove(self, phase: str) -> None:
-        """Measure a phase of the main walk. Raises SaidNo or CannotRun where it does not show."""
+        """Measure a phase of the main walk. Raises SaidNo or CannotRun if it does not show."""
         how: dict[str, Callable[[], object]] = {FAULTY: self.gate, FIXED: self.fixed}
         how.get(phase, self.healthy)()
 
     def inject(self) -> None:
-        """Put the fault in, or what a control configures instead of one."""
+        """Inject the fault; for a control, the configuration that it has instead."""
         self.apply("inject", self.lab.inject)
 
     def apply(self, what: str, steps: Sequence[Step]) -> None:
-        """Carry out steps and note it."""
+        """Carry out steps and record them."""
         with lock.turn(alone=False):  # a daemon that starts again would disturb a load
             inject.apply(self.stack, steps)
             if inject.takes_effect_later(steps):
@@ -212,12 +212,12 @@ class Run(Looks):
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
 
     def gate(self, phase: str = FAULTY) -> list[Finding]:
-        """Measure, and let a fault count only if its symptom shows. Raises SaidNo."""
+        """Measure a phase and accept the fault only if its symptom shows. Raises SaidNo."""
         self.measure(phase)
         found = self.expected(phase)
         amiss = [finding.words for finding in found if not finding.holds]
         if amiss:
-            what = "it must stay well" if self.lab.control else "the fault has no effect"
+            what = "it must stay healthy" if self.lab.control else "the fault has no effect"
             raise SaidNo(
                 f"{self.lab.alias}: {what}: {'; '.join(amiss)}.",
                 f"faultlab doctor {self.lab.alias}",
@@ -225,14 +225,14 @@ class Run(Looks):
         return found
 
     def fixed(self) -> None:
-        """Measure what a fix has brought. Raises SaidNo when it did not help."""
+        """Measure the result of a fix. Raises SaidNo if it did not help."""
         self.measure(FIXED)
         amiss = [finding.words for finding in self.good(FIXED) if not finding.holds]
         if amiss:
             raise SaidNo(f"{self.lab.alias}: the fix did not help: {'; '.join(amiss)}.")
 
     def again(self) -> None:
-        """Bring up a fresh stack, to be judged against the same healthy phase."""
+        """Bring up a fresh stack, which is judged against the same healthy phase."""
         name = self.stack.name
         self.collect(on=False)
         was = self.stack.pace
@@ -243,7 +243,7 @@ class Run(Looks):
         self.record.facts["machines"] = self.machines_started()
 
     def down(self) -> None:
-        """Remove the stack and read back that nothing is left."""
+        """Remove the stack and verify that nothing is left."""
         self.collect(on=False)
         with lock.turn(alone=False):
             self.engine.down(self.stack.name)
@@ -252,7 +252,7 @@ class Run(Looks):
 
 
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
-    """Return the facts that a reader of the record needs about where it was measured."""
+    """Return what a reader of the record needs to know about where it was measured."""
     facts = engine.facts()
     used = lab.services.images(lab.daemons)
     return {
@@ -271,7 +271,7 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
 
 
 def _commit() -> str:
-    """The commit of the project, with `+` where files differ; empty outside a git checkout."""
+    """Return the commit of the project, with `+` if files differ; empty outside a git checkout."""
     here = ["git", "-C", str(root()), "describe", "--always", "--exclude=*", "--dirty=+"]
     try:
         done = run_command(here, timeout=10)

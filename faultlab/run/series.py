@@ -1,7 +1,7 @@
-"""Series: what the timeline of a run holds, as lines over one grid of seconds.
+"""Series: the timeline of a run as lines over one grid of seconds.
 
-Counters become rates between two samples of the same machine; a counter that fell was restarted,
-and so has no rate there. A line that is 0 all the time has nothing to show and is left out.
+Counters become rates between two samples of the same machine. A counter that fell was restarted,
+so it has no rate there. A line that is always 0 is left out.
 """
 
 import json
@@ -22,7 +22,7 @@ Samples = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture: lines with one unit over the same seconds."""
+    """One chart: lines with one unit over the same seconds."""
 
     title: str
     unit: str
@@ -32,7 +32,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a number of the samples is shown: in which chart, under which name, and what of it."""
+    """How a number of the samples is shown: its chart, its name, its unit, its factor."""
 
     chart: str
     name: str
@@ -42,17 +42,17 @@ class Kind:
 
 
 _ABOUT = {
-    "Processor time": ("%", "of one processor; throttled: time in which a quota held it back"),
-    "Processors of the host": ("%", "of all processors together, everything on it included"),
-    "Memory": ("MB", "without file cache that can be dropped at once"),
+    "Processor time": ("%", "of one CPU; throttled: time in which the quota stopped it"),
+    "Processors of the host": ("%", "of all CPUs together, with everything that runs on it"),
+    "Memory": ("MB", "without file cache that the kernel can drop at once"),
     "Swapped out": ("MB", "of its memory"),
     "Network": ("Mbit/s", "of each machine's own interfaces"),
     "Packets lost or sent again": ("/s", "dropped by an interface; repeated by TCP"),
-    "Accept queue overflows": ("/s", "connections that a listener had no room for"),
+    "Accept queue overflows": ("/s", "connections that found the accept queue full"),
     "Sockets in TIME_WAIT": ("", "of each machine"),
-    "Tracked connections": ("", "in the table of conntrack"),
-    "PHP-FPM": ("", "workers that are busy, and connections that wait for one"),
-    "Database: queries": ("/s", "that it was asked"),
+    "Tracked connections": ("", "in the connection tracking table"),
+    "PHP-FPM": ("", "busy workers, and connections that wait for one"),
+    "Database: queries": ("/s", "that it received"),
     "Database: rows": ("/s", "that it read"),
 }
 _NETWORK = (
@@ -78,7 +78,7 @@ _HOST = tuple(Kind("Processors of the host", name, name) for name in ("us", "sy"
 
 
 def read(file: Path) -> Samples:
-    """The samples by machine; a last line that was cut off is left out, and so is what is none."""
+    """Return the samples by machine; lines that are truncated or no samples are skipped."""
     found: Samples = defaultdict(list)
     try:
         text = file.read_text()
@@ -95,18 +95,18 @@ def read(file: Path) -> Samples:
 
 
 def unit(title: str) -> str:
-    """The unit of a chart."""
+    """Return the unit of a chart."""
     return _ABOUT[title][0]
 
 
 def pause(samples: Samples) -> float:
-    """The usual time between two samples of a machine, in whole half seconds."""
+    """Return the usual time between two samples of a machine, in whole half seconds."""
     gaps = [b["t"] - a["t"] for each in samples.values() for a, b in pairwise(each)]
     return max(SECONDS, round(statistics.median(gaps) / SECONDS) * SECONDS) if gaps else SECONDS
 
 
 def seconds(samples: Samples) -> list[float]:
-    """The grid: from the first sample to the last, a point for each pause."""
+    """Return the grid, from the first sample to the last, with a point for each pause."""
     times = [sample["t"] for each in samples.values() for sample in each]
     if not times:
         return []
@@ -116,7 +116,7 @@ def seconds(samples: Samples) -> list[float]:
 
 
 def charts(samples: Samples) -> list[Chart]:
-    """Every chart that has something to show."""
+    """Return every chart that has something to show."""
     grid = seconds(samples)
     step = pause(samples)
     first = round(grid[0] / step) if grid else 0
@@ -168,6 +168,6 @@ def _of_host(samples: Sequence[dict[str, Any]], name: str) -> Iterator[tuple[flo
 
 
 def between(grid: Sequence[float], line: Line, begin: float, end: float) -> float | None:
-    """The median of a line between two moments, or None where it has no value."""
+    """Return the median of a line between two moments; None if it has no value there."""
     found = [v for t, v in zip(grid, line, strict=True) if v is not None and begin <= t <= end]
     return statistics.median(found) if found else None

@@ -1,4 +1,4 @@
-"""Standing: a stack that is up in a phase of its lab for as long as somebody needs it."""
+"""Standing: a stack that is kept up in one phase of its lab while the body runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +13,11 @@ from faultlab.run.run import Run
 def standing(
     engine: Engine, lab: Lab, name: str, phase: str = "", collects: bool = True
 ) -> Iterator[Run]:
-    """Bring a fresh stack up, prove its phase, and take it down when the body has ended.
+    """Bring a fresh stack up, prove its phase, and remove it when the body has ended.
 
-    `phase`: healthy, faulty or fixed; nothing is measured without one. `collects`: whether its
-    counters are written down. The caller holds the name. Raises SaidNo or CannotRun when the phase
-    cannot be proven.
+    `phase`: healthy, faulty or fixed; without one nothing is measured. `collects`: record its
+    counters. The caller holds the lock of the name. Raises SaidNo or CannotRun if the phase cannot
+    be proven.
     """
     run = Run.begin(engine, lab, name, collects)
     try:

@@ -1,10 +1,11 @@
 """Timeline: the counters of every machine and container of a run, twice a second.
 
-In a VM, where without KVM everything takes some thirty times as long, every five seconds.
+In a VM they are read every five seconds, because without KVM everything takes about thirty times as
+long.
 
-A helper container beside each machine reads them (collector.pl) and we write down what it says, as
-it comes: `timeline.jsonl` in the run's folder, a line a machine and sample. A run that is killed
-keeps its samples; the helpers carry the stack's label and go with it, or end by themselves.
+A helper container beside each machine reads them (collector.pl), and its output is written to
+`timeline.jsonl` in the run's folder, a line for each machine and sample. A run that is killed keeps
+its samples. The helpers carry the stack's label and are removed with it, or end by themselves.
 """
 
 import json
@@ -26,16 +27,16 @@ from faultlab.run.record import Record
 FILE = "timeline.jsonl"
 SECONDS = 0.5
 _SECONDS_IN_VM = 5.0
-_LIFE = 1800  # seconds, as long as the longest case may take
+_LIFE = 1800  # seconds, as long as the longest case can take
 _COLLECTOR = Path(__file__).with_name("collector.pl")
-_RIGHTS = ["SYS_PTRACE"]  # to look into the containers by way of their processes
+_RIGHTS = ["SYS_PTRACE"]  # to read the containers' processes
 
 
 Tell = Callable[[dict[str, Any]], None]
 
 
 class Timeline:
-    """The writer of a stack's samples while it is up, until stopped; `tell` hears of each one."""
+    """Writes the samples of a stack until it is stopped; `tell` is called with each sample."""
 
     def __init__(self, stack: Stack, plan: Plan, record: Record, tell: Tell | None = None) -> None:
         self._stack = stack
@@ -48,7 +49,7 @@ class Timeline:
         self._readers: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin to write. A machine without a collector is left out: it is no part of the proof."""
+        """Begin to write. A machine without a collector is skipped: it is no part of the proof."""
         machines = self._stack.machines
         with ThreadPoolExecutor(max_workers=len(machines) or 1) as pool:
             list(pool.map(self._listen, machines))
@@ -68,7 +69,7 @@ class Timeline:
             self._readers.append(reader)
 
     def stop(self) -> None:
-        """Stop writing; what was written stays."""
+        """Stop writing, and keep what was written."""
         helpers, self._helpers = self._helpers, []
         with uninterrupted(), ThreadPoolExecutor(max_workers=len(helpers) or 1) as pool:
             list(pool.map(_end, helpers))
@@ -81,7 +82,7 @@ class Timeline:
         with suppress(OSError, CannotRun):
             for line in lines:
                 read = json.loads(line)
-                if behind is None:  # the clock of a VM is not ours
+                if behind is None:  # the clock of a VM differs from ours
                     behind = time.time() - read["t"]
                 t = round(read["t"] + behind - self._began, 3)
                 sample = {"machine": name, **read, "t": t}

@@ -1,6 +1,6 @@
-"""Diagnosis: what a tool said, turned into an alarm, causes and a component.
+"""Diagnosis: the output of a tool as an alarm, causes and a component.
 
-Nothing here knows which lab the tool was looking at.
+Nothing here knows which lab the tool examined.
 """
 
 import json
@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from faultlab.score.tool import Tool
 
-_CONVENTION = (0, 1, 2)  # of the monitoring plugins: well, warning, critical; 3 is unknown
+_CONVENTION = (0, 1, 2)  # of the monitoring plugins: OK, warning, critical; 3 is unknown
 _SEARCH = 1.0  # seconds for a pattern in one line
 _KEPT = 5  # lines of evidence
-_LINE = 200  # characters of one
+_LINE = 200  # characters of one line
 
 
 class Broken(Exception):
@@ -24,7 +24,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Said:
-    """A line that the tool printed or served: when, in seconds since it began, and from where."""
+    """A line that the tool printed or served: the seconds since it began, and its origin."""
 
     seconds: float
     machine: str
@@ -33,7 +33,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Ended:
-    """How one instance of the tool ended. `code`: None where it was still running, as it should."""
+    """How one instance of the tool ended. `code`: None if it was still running, as intended."""
 
     machine: str
     seconds: float
@@ -54,7 +54,7 @@ class Diagnosis:
 
 
 class _Told(BaseModel):
-    """A diagnosis as a tool prints it."""
+    """A diagnosis in the form that a tool prints."""
 
     model_config = ConfigDict(strict=True)
     alarm: bool
@@ -64,7 +64,7 @@ class _Told(BaseModel):
 
 
 def of(tool: Tool, ended: Sequence[Ended]) -> Diagnosis:
-    """Return the diagnosis of all instances together. Raises Broken where one of them gave none."""
+    """Return the diagnosis of all instances together. Raises Broken if one of them gave none."""
     each = [_of_one(tool, one) for one in ended]
     loud = sorted((v for v in each if v.alarm), key=lambda v: v.seconds)
     if not loud:
@@ -93,7 +93,7 @@ def _of_one(tool: Tool, one: Ended) -> Diagnosis:
 
 
 def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
-    """Each line that a mapping knows is an alarm."""
+    """Return an alarm for each line that a mapping matches."""
     found = [
         (said, alarm, hit)
         for said in one.lines
@@ -113,7 +113,7 @@ def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
 
 
 def _search(pattern: str, line: str) -> regex.Match[str] | None:
-    """Look for a tool's pattern in a line. Raises Broken for one that takes for ever."""
+    """Search a line for a tool's pattern. Raises Broken after a timeout."""
     try:
         return regex.search(pattern, line, timeout=_SEARCH)
     except TimeoutError as error:

@@ -1,7 +1,7 @@
-"""Exam: every tool on every lab, healthy, faulty and fixed, in an order that nobody knows before.
+"""Exam: every tool on every lab, healthy, faulty and fixed, in a random order.
 
-Each look is a fresh stack in one phase, proven by the lab's own check; then its users go on and the
-tools look, side by side, without a word from us of what they are looking at.
+Each look is a fresh stack in one phase, proven by the lab's own check. Then its load continues and
+the tools look, side by side. We tell them nothing about the lab.
 """
 
 import random
@@ -29,7 +29,7 @@ from faultlab.score.results import Results, Trial
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
 
-_STACK = "exam"  # of every lab: a tool can read the names of containers
+_STACK = "exam"  # for every lab, because a tool can read the names of containers
 _FILE, _REPLAYED = "score.json", "replay.json"
 
 
@@ -52,7 +52,7 @@ def score(
     json_file: str | None,
     network: bool,
 ) -> None:
-    """Examine the tools and print their card. Raises SaidNo where one is not as expected."""
+    """Examine the tools and print their card. Raises SaidNo if one is not as expected."""
     if repeat < 1:
         raise BadInput("--repeat takes a number from 1 up.", "faultlab score --help")
     examined = _examined(names)
@@ -72,7 +72,7 @@ def score(
         scorecard.show(term, kept)
         raise CannotRun(
             f"{len(troubles)} of {len(looks)} looks could not be made: {troubles[-1]}",
-            "the same command again: it makes only what is missing",
+            "type the same command again: it makes only the missing ones",
         )
     _conclude(term, kept)
 
@@ -85,7 +85,7 @@ def _results(name: str | None, usual: str) -> Results:
 def replay(
     term: Terminal, names: Sequence[str], source: str, json_file: str | None, network: bool
 ) -> None:
-    """Let tools that read files look at a recorded bundle. Raises SaidNo, BadInput, CannotRun."""
+    """Let tools that read files examine a bundle. Raises SaidNo, BadInput, CannotRun."""
     examined = _examined(names)
     recorded = recording.read(Path(source))
     lab = labs.load(recorded.manifest["lab"])
@@ -127,7 +127,7 @@ def _loud(made: Sequence[Trial]) -> str:
 
 
 def order(chosen: Sequence[Lab], repeat: int, seed: int) -> list[Look]:
-    """All looks: each repeat whole before the next one, in a random order of its own."""
+    """Return all looks: one whole repeat after the other, each in a random order."""
     chance = random.Random(seed)
     found: list[Look] = []
     for number in range(1, repeat + 1):
@@ -167,7 +167,7 @@ def _all(
     examined: Sequence[Tool],
     kept: Results,
 ) -> list[str]:
-    """Make what is missing; a look that cannot be made is told and left for the next time."""
+    """Make the missing looks. One that fails is reported and left for the next time."""
     troubles = []
     for i, look in enumerate(looks, 1):
         wanted = [t for t in examined if not kept.has(t, look.lab, look.phase, look.number)]
@@ -177,7 +177,7 @@ def _all(
         with term.step("look", what) as step:
             try:
                 made = _look(engine, look, wanted)
-            except Exception as problem:  # the judge may break as well: that is no diagnosis either
+            except Exception as problem:  # the judge can break too
                 why = str(problem) if isinstance(problem, Problem) else repr(problem)
                 troubles.append(f"{what}: {why}")
                 step.done(f"{i} of {len(looks)}: {what}: could not be made")
@@ -211,9 +211,9 @@ def _trials(
 
 @contextmanager
 def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
-    """A fresh stack in this phase, proven, with nothing in or around it that names the lab.
+    """Yield a fresh stack in this phase, proven, without anything that names the lab.
 
-    Raises SaidNo or CannotRun when the phase cannot be proven.
+    Raises SaidNo or CannotRun if the phase cannot be proven.
     """
     name = stack_name(_STACK)
     with (

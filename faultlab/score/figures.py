@@ -1,4 +1,4 @@
-"""Figures: what the trials say of each tool: what it caught, named, missed and cried about."""
+"""Figures: what each tool caught, named and missed in its trials, and its false alarms."""
 
 import statistics
 from collections import Counter
@@ -18,7 +18,7 @@ from faultlab.score.tool import Detects
 
 ALWAYS, NEVER = "always-alarm", "never-alarm"
 BASELINES = (ALWAYS, NEVER)
-_GUESSES = 3  # whoever names more causes than that has named none
+_GUESSES = 3  # a tool that names more causes has named none
 
 T = TypeVar("T")
 Caught = Literal["named", "caught", "part", "missed", "unknown", "absent", "quiet", "cried"]
@@ -43,7 +43,7 @@ class Row:
     """One tool over all trials: shares of those in which it gave a diagnosis.
 
     `false`: alarms on controls, before the fault and after the fix. `seconds`: the median time from
-    the proof of the symptom to the first alarm; None where it caught nothing.
+    the proof of the symptom to the first alarm; None if it caught nothing.
     """
 
     tool: str
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def informed(self) -> float | None:
-        """Detection less false alarms, in percent (Youden's J); whoever guesses has 0."""
+        """Return detection less false alarms, in percent (Youden's J); a guess scores 0."""
         if self.detects.percent is None or self.false.percent is None:
             return None
         return self.detects.percent - self.false.percent
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Cell:
-    """One tool on one lab: what of the faulty trials, and whether it cried where all was well."""
+    """One tool on one lab: its result in the faulty trials, and its false alarms."""
 
     tool: str
     lab: str
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def letters(self) -> str:
-        """Two characters: what it caught, and `!` for alarms before the fault or after the fix."""
+        """Return two characters: what it caught, and `!` for alarms without the fault."""
         cried = self.false.happened and self.caught != "cried"
         return LETTERS[self.caught] + ("!" if cried else " ")
 
@@ -93,12 +93,12 @@ class Disagreement:
 
     @property
     def text(self) -> str:
-        """One line."""
+        """Return it as one line."""
         return f"{self.tool} on {self.lab}: {self.expected}, alarm {self.found.text}"
 
 
 def rows(results: Results) -> list[Row]:
-    """A row for each tool, the best informed first and the baselines last."""
+    """Return a row for each tool, the best informed first and the baselines last."""
     by_tool = _grouped(results.trials.values(), lambda trial: trial.tool)
     found = [_row(tool_id, trials) for tool_id, trials in by_tool.items()]
     return sorted(found, key=lambda row: (row.tool in BASELINES, -(row.informed or 0), row.tool))
@@ -122,20 +122,20 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
 
 
 def names_cause(lab: Lab, diagnosis: Diagnosis) -> bool:
-    """Is the lab's cause among the few that it names? Of several faults, any of them counts."""
+    """Return whether it names the lab's cause among its few; of several faults any one counts."""
     right = {truth.cause for truth in labs.truths(lab)}
     return len(diagnosis.causes) <= _GUESSES and not right.isdisjoint(diagnosis.causes)
 
 
 def names_component(lab: Lab, diagnosis: Diagnosis) -> bool:
-    """Does it name the machine at fault, or a daemon on it?"""
+    """Return whether it names the machine at fault, or a daemon on it."""
     on = lab.services.daemons
     named, true = diagnosis.component, lab.truth.component
     return on.get(named, named) == on.get(true, true)
 
 
 def cells(results: Results) -> dict[str, dict[str, Cell]]:
-    """By lab and tool."""
+    """Return the cells by lab and tool."""
     by_lab = _grouped(results.trials.values(), lambda trial: trial.lab)
     return {
         lab_id: {
@@ -153,7 +153,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
     elif _lab(lab_id).control:
         caught = "cried" if false.happened else "quiet"
-    elif not faulty:  # not yet, or never with a diagnosis
+    elif not faulty:  # no faulty trial yet, or none with a diagnosis
         caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
     elif not detected.happened:
         caught = "missed"
@@ -167,7 +167,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
 
 
 def disagreements(results: Results) -> list[Disagreement]:
-    """Where a tool of this project did not do what is expected of it."""
+    """Return where a tool of this project did not do what is expected of it."""
     known = set(tools.ids())
     found = []
     for lab_id, each in cells(results).items():
@@ -183,13 +183,13 @@ def disagreements(results: Results) -> list[Disagreement]:
 
 
 def unknowns(results: Results) -> dict[tuple[str, str], int]:
-    """Why tools gave no diagnosis, and how often."""
+    """Return why tools gave no diagnosis, and how often."""
     silent = [trial for trial in results.trials.values() if trial.kind == "unknown"]
     return Counter((trial.tool, trial.reason) for trial in silent)
 
 
 def _told(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Share]:
-    """Return the diagnoses, those of faults, and the alarms in these and the others."""
+    """Return the diagnoses, those of faults, and the shares of alarms in these and the others."""
     told = [trial for trial in trials if trial.kind == "diagnosis"]
     faulty = [trial for trial in told if ill(trial)]
     return told, faulty, _alarms(faulty), _alarms(trial for trial in told if not ill(trial))
@@ -201,7 +201,7 @@ def _alarms(trials: Iterable[Trial]) -> Share:
 
 
 def ill(trial: Trial) -> bool:
-    """Was something wrong while the tool looked?"""
+    """Return whether something was wrong while the tool looked."""
     return trial.phase == FAULTY and not _lab(trial.lab).control
 
 
@@ -211,7 +211,7 @@ def _lab(lab_id: str) -> Lab:
 
 
 def by_tool(results: Results) -> Mapping[str, list[Cell]]:
-    """The cells of each tool."""
+    """Return the cells of each tool."""
     every = [cell for each in cells(results).values() for cell in each.values()]
     return _grouped(every, lambda cell: cell.tool)
 

@@ -1,6 +1,6 @@
-"""Score: the scorecard as a page: the matrix first, then what each tool caught, missed and cried.
+"""Score: the scorecard as a page: the matrix first, then the results of each tool.
 
-It lies in `runs/`, beside the runs whose reports it links to.
+The page is in `runs/`, beside the runs whose reports it links to.
 """
 
 import os
@@ -20,7 +20,7 @@ from faultlab.score.scorecard import HEADINGS
 _GROUPS = (
     ("Caught", "caught"),
     ("Missed", "missed"),
-    ("Cried about where nothing was wrong", "cried"),
+    ("False alarms", "cried"),
     ("Gave no diagnosis", "unknown"),
 )
 _KEPT = 3  # runs, and lines of evidence
@@ -28,7 +28,7 @@ _KEPT = 3  # runs, and lines of evidence
 
 @dataclass(frozen=True)
 class Told:
-    """The behaviour of a tool on a lab, with the runs (each with its report, if any) to look at."""
+    """The result of a tool on a lab, with the runs to look at and the report of each, if any."""
 
     lab: str
     text: str
@@ -45,7 +45,7 @@ class Written:
 
 
 def write(term: Terminal, kept: Results, name: str) -> Written:
-    """Write the page to a file. Raises BadInput when its folder is not there."""
+    """Write the page to a file. Raises BadInput if its folder does not exist."""
     file = paths.in_a_folder(name)
     file.write_text(html(kept, file.parent))
     term.say(f"{file}: open it in a browser; it needs no network.")
@@ -53,7 +53,7 @@ def write(term: Terminal, kept: Results, name: str) -> Written:
 
 
 def html(kept: Results, folder: Path) -> str:
-    """Return the page, with links that are relative to a folder."""
+    """Return the page, with links relative to a folder."""
     cells = figures.cells(kept)
     rows = figures.rows(kept)
     return render(

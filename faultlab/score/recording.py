@@ -1,8 +1,8 @@
-"""Recording: what a lab left in counters, sockets, logs, captures and SQL status, in one tar file.
+"""Recording: the counters, sockets, logs, captures and SQL status of a lab, in one tar file.
 
-A folder for each phase (healthy, faulty, fixed) with a folder for each machine: its readings before
-and after the lab's own look, its logs, and the packets in between. Tools that read files can be
-examined on it, and people look at it, where the lab itself cannot run.
+It has a folder for each phase (healthy, faulty, fixed), and in it a folder for each machine: its
+readings before and after the lab's own look, its logs, and the packets in between. Tools that read
+files can be examined on it, and people can read it, where the lab itself cannot run.
 """
 
 import base64
@@ -34,11 +34,11 @@ SCHEMA = 1
 _MANIFEST = "manifest.json"
 _STACK = "record"
 _PACKETS = 20_000
-_BYTES = 128  # of each packet: all headers
+_BYTES = 128  # of each packet, enough for all headers
 _LARGEST = 500_000_000  # bytes of a bundle that is read
 
-# A packet that waits in the kernel for others is lost when tcpdump ends, hence the immediate mode.
-# $1: before or after. What a machine has not is left out.
+# tcpdump loses a packet that waits in the kernel for more when it ends, hence the immediate mode.
+# $1: before or after. A source that a machine does not have is skipped.
 _READ = """
 d=/tmp/bundle/$1; mkdir -p $d; cd $d
 nstat -asz > nstat; ss -tanm > ss; ss -ltn > listen; ip -s -d link > interfaces
@@ -72,7 +72,7 @@ class Bundle:
     files: dict[str, dict[str, bytes]]
 
     def phase(self, name: str) -> bytes:
-        """A tar file of one phase, its only folder `bundle`; it says neither lab nor phase."""
+        """Return a tar file of a phase. Its only folder, `bundle`, names neither lab nor phase."""
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as tar:
             for path, content in sorted(self.files[name].items()):
@@ -124,7 +124,7 @@ def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:
 
 
 def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
-    """All that the machines of a stack can be asked, before, while and after somebody looks."""
+    """Return the files of all machines, read before, during and after a look."""
     machines, facts = run.stack.machines, run.lab.services.facts
     daemons = {daemon: facts(daemon.name) for daemon in run.stack.values() if daemon.joins}
     logs = " ".join(sorted({its.log for its in daemons.values()}))
@@ -143,7 +143,7 @@ def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
 
 
 def _figures(daemons: dict[Machine, Daemon], when: str) -> dict[str, bytes]:
-    """Return what each daemon says of itself, without those that do not answer."""
+    """Return what each daemon reports about itself, without those that do not respond."""
     found = {}
     for daemon, facts in daemons.items():
         for file, command in facts.status.items():
@@ -158,7 +158,7 @@ def _on_all(machines: list[Machine], script: str) -> list[str]:
 
 
 def _kernel_log(stack: Stack) -> str:
-    """That of the lab VM; the log of this machine is no part of a lab."""
+    """Return the kernel log of the lab VM; this machine's log is no part of a lab."""
     return stack.engine.kernel.must("dmesg") if stack.engine.owns_kernel else ""
 
 
@@ -178,7 +178,7 @@ def _put(tar: tarfile.TarFile, path: str, content: bytes) -> None:
 
 
 def read(file: Path) -> Bundle:
-    """A bundle from its file. Raises BadInput: not there, damaged, or of another version."""
+    """Read a bundle from its file. Raises BadInput: missing, damaged, or of another version."""
     try:
         with tarfile.open(file, "r:gz") as tar:
             if sum(member.size for member in tar) > _LARGEST:

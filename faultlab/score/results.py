@@ -1,7 +1,7 @@
-"""Results: every trial of a score in one file, written whole after each look.
+"""Results: every trial of a score in one file, rewritten after each look.
 
-A trial that is in the file is not made again, unless its tool or its lab has changed since; so
-a score that was interrupted goes on where it was, and two halves are one.
+A trial in the file is not repeated unless its tool or its lab has changed since. So an interrupted
+score continues where it was, and two halves make a whole.
 """
 
 import json
@@ -25,7 +25,7 @@ Key = tuple[str, str, str, int]  # tool, lab, phase, number
 
 @dataclass(frozen=True)
 class Trial:
-    """One tool, once, on one lab in one phase; all of one `run` looked at the same time."""
+    """One tool, once, on one lab in one phase. All trials of one `run` looked at the same time."""
 
     tool: str
     lab: str
@@ -40,18 +40,18 @@ class Trial:
 
     @property
     def key(self) -> Key:
-        """The tool, the lab, the phase and the number of this trial."""
+        """Return the tool, the lab, the phase and the number of this trial."""
         return self.tool, self.lab, self.phase, self.number
 
     @property
     def alarm(self) -> bool:
-        """True when the tool raised an alarm."""
+        """Return whether the tool raised an alarm."""
         return self.diagnosis is not None and self.diagnosis.alarm
 
 
 @dataclass(frozen=True)
 class Document:
-    """The file: the tools, by name, and each trial; and where they were made."""
+    """The file: the tools by name, each trial, and where they were made."""
 
     tools: dict[str, dict[str, str]]
     trials: list[Trial]
@@ -70,13 +70,13 @@ class Results:
     trials: dict[Key, Trial] = field(default_factory=dict)
 
     def add(self, trials: Iterable[Trial]) -> None:
-        """Keep these trials, in place of older ones of the same key, and write the file."""
+        """Add these trials, replace older ones of the same key, and write the file."""
         for trial in trials:
             self.trials[trial.key] = trial
         self.save()
 
     def has(self, tool: Tool, lab: Lab, phase: str, number: int) -> bool:
-        """Tell whether this trial was made with the tool and the lab as they are now."""
+        """Return whether this trial was made with the present state of the tool and the lab."""
         made = self.trials.get((tool.id, lab.id, phase, number))
         return made is not None and (made.tool_digest, made.lab_digest) == (
             tool.digest,
@@ -84,27 +84,27 @@ class Results:
         )
 
     def save(self) -> None:
-        """Write the file whole, or leave the old one. Raises CannotRun."""
+        """Write the whole file, or keep the old one. Raises CannotRun."""
         head = {"schema": SCHEMA, **self.facts, "tools": dict(sorted(self.tools.items()))}
         lines = [
             json.dumps(asdict(self.trials[key]), separators=(",", ":"), ensure_ascii=False)
             for key in sorted(self.trials)
         ]
-        trials = ",\n".join(lines)  # a line each, so that a difference can be read
+        trials = ",\n".join(lines)  # a line each, for readable diffs
         text = json.dumps(head, indent=1).removesuffix("\n}") + f',\n "trials": [\n{trials}\n]}}\n'
         self.file.parent.mkdir(parents=True, exist_ok=True)
         paths.write_whole(self.file, text)
 
 
 def _rename(found: dict[str, Any]) -> None:
-    """Rename what version 1 called a verdict."""
+    """Rename a key of version 1."""
     for trial in found["trials"]:
         trial["diagnosis"] = trial.pop("verdict")
         trial["kind"] = "diagnosis" if trial["kind"] == "verdict" else trial["kind"]
 
 
 def read(file: Path) -> Results:
-    """The results in a file. Raises BadInput: not there, damaged, or of another version."""
+    """Return the results in a file. Raises BadInput: missing, damaged, or of another version."""
     missing = BadInput(f"There is no file {file}.", "faultlab score --help")
     found = document.read(file, SCHEMA, missing, "is no result of a score", upgrade=_rename)
     its = document.shaped(Document, found, file)

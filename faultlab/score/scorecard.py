@@ -21,7 +21,7 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class ShareFacts:
-    """So many of so many, with the interval of 95% in percent."""
+    """A count out of a total, with its interval of 95% in percent."""
 
     of: int
     happened: int
@@ -30,7 +30,7 @@ class ShareFacts:
 
 @dataclass(frozen=True)
 class RowFacts:
-    """One tool over all trials; `informed`: detection less false alarms, in percent."""
+    """One tool over all trials. `informed`: detection less false alarms, in percent."""
 
     tool: str
     detects: ShareFacts
@@ -45,7 +45,7 @@ class RowFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorecard:
-    """The figures of a score; `seed`, `machine`: where it was made."""
+    """The figures of a score. `seed`, `machine`: how and where it was made."""
 
     file: str
     seed: int | None = field(default=None, metadata=MAY_LACK)
@@ -57,7 +57,7 @@ class Scorecard:
 
 
 def together(files: Sequence[str]) -> Results:
-    """The results of one or several files; of the same trial the last one. Raises BadInput."""
+    """Return the results of all these files; the last file wins. Raises BadInput."""
     kept = results.read(Path(files[0]))
     for file in files[1:]:
         other = results.read(Path(file))
@@ -78,7 +78,7 @@ def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> Scorecard
 
 
 def show(term: Terminal, kept: Results) -> None:
-    """The figures of each tool, the matrix, and what is not as expected."""
+    """Print the figures of each tool, the matrix, and what is not as expected."""
     rows = figures.rows(kept)
     term.say()
     term.table(
@@ -120,7 +120,7 @@ def _amiss(term: Terminal, kept: Results) -> None:
 
 
 def grid(tools: Sequence[str], cells: Mapping[str, Mapping[str, Cell]]) -> list[str]:
-    """A row for each lab, a numbered column for each tool."""
+    """Return a row for each lab, with a numbered column for each tool."""
     lines = ["".rjust(16) + "".join(f"{number:>3}" for number in range(1, len(tools) + 1))]
     for lab_id, each in cells.items():
         marks = "".join(f" {each[t].letters if t in each else '  '}" for t in tools)
@@ -140,7 +140,7 @@ def _part(share: Share) -> str:
 
 
 def as_markdown(kept: Results) -> str:
-    """As it stands in docs/scorecard.md."""
+    """Return the Markdown of docs/scorecard.md."""
     rows = figures.rows(kept)
     lines = text.markdown(HEADINGS, map(_cells, rows))
     labs = [
@@ -167,7 +167,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def facts(kept: Results) -> Scorecard:
-    """Return shares with their intervals, cells, disagreements; the trials are in the file."""
+    """Return shares with their intervals, cells and disagreements, but not the trials."""
     return Scorecard(
         file=str(kept.file),
         seed=kept.facts.get("seed"),

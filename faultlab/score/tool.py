@@ -1,8 +1,8 @@
-"""Tool: one folder with what a diagnostic tool is, how it is run, and what its words mean.
+"""Tool: a folder that says what a diagnostic tool is, how it runs, and what its output means.
 
-`tool.toml` holds the facts; a `Dockerfile` beside it installs the tool in an image of its own, and
-a script that the Dockerfile copies is its adapter, where a mapping is not enough. A mistake is told
-in one line with file, key and what was expected.
+`tool.toml` has the facts. A `Dockerfile` beside it installs the tool in an image of its own. If a
+mapping is not enough, a script that the Dockerfile copies adapts the output. A mistake is reported
+in one line with the file, the key and the expected value.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from faultlab.lab import images, terms
 from faultlab.lab import load as labs
 from faultlab.observe import use
 
-SERVERS = "servers"  # `at`: every machine but client, an instance on each
-STACK = "stack"  # `at`: all of it, through the engine; only for what faultlab brings itself
+SERVERS = "servers"  # `at`: every machine but client, with an instance on each
+STACK = "stack"  # `at`: the whole stack, through the engine; only for faultlab's own tool
 FILE = "tool.toml"
 _MANUAL = "docs/verifying-a-tool.md"
 
 _LONGEST = 120  # seconds
-_CAPABILITIES = ("NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYSLOG")  # beyond those of every container
+_CAPABILITIES = ("NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYSLOG")  # that a tool can ask for
 
 Detects = Literal["must", "may", "miss"]
 
@@ -44,8 +44,8 @@ class Alerts(Strict):
 class Alarm(Strict):
     """The meaning of a line of the tool: the causes that it names, and where.
 
-    `match` is a regular expression; a group `(?P<component>…)` in it names where, else `component`
-    does, else it is the machine that the tool looks from.
+    `match` is a regular expression. The place is its group `(?P<component>…)`, else `component`,
+    else the machine that the tool looks from.
     """
 
     match: str
@@ -65,8 +65,8 @@ class Alarm(Strict):
 class Expect(Strict):
     """The expected result of the tool in these labs ("*": all that no other entry names), and why.
 
-    must: it alarms whenever the fault is there; may: now and then; miss: never. In a control there
-    is nothing to detect, so `miss` means silence.
+    must: it always alarms while the fault is present; may: sometimes; miss: never. A control has
+    nothing to detect, so `miss` means silence.
     """
 
     labs: Annotated[list[str], Field(min_length=1)]
@@ -75,13 +75,14 @@ class Expect(Strict):
 
 
 class Tool(Strict):
-    """The facts of one tool, as `tool.toml` gives them.
+    """The facts of one tool, from `tool.toml`.
 
-    `output`: how it speaks. exit: by its exit code, 0 well, 1 and 2 not (the convention of the
-    monitoring plugins); json: its last line is a diagnosis; lines: each line that an [[alarm]]
-    matches is one; alerts: it serves them while it runs. `window`: the seconds that it may take;
-    `settle`: those of them in which alerts do not count, for they are about its own start.
-    `replay`: a command that reads a bundle in the current folder instead of looking.
+    `output`: how it reports. exit: by its exit code, 0 for healthy, 1 and 2 for an alarm (the
+    convention of the monitoring plugins); json: its last line is a diagnosis; lines: each line that
+    an [[alarm]] matches is one; alerts: it serves alerts while it runs. `window`: the seconds that
+    it can take; `settle`: the first of them, in which alerts do not count because they are about
+    its start. `replay`: a command that reads a bundle in the current folder instead of a live
+    stack.
     """
 
     id: str
@@ -110,18 +111,18 @@ class Tool(Strict):
 
     @property
     def image(self) -> str:
-        """The tool's own image when it has a Dockerfile, else the one that every machine has."""
+        """Return the tool's own image if it has a Dockerfile, else the image of every machine."""
         return str(self.folder) if (self.folder / "Dockerfile").is_file() else "machine"
 
     @property
     def digest(self) -> str:
-        """The digest of all that can change its diagnoses; what is expected of it is left out."""
+        """Return the digest of all that can change its diagnoses, without expected results."""
         said = self.model_dump_json(exclude={"folder", "expect", "title", "home"})
         code = _built_in() if STACK in self.at else ""
         return hashlib.sha256(f"{images.tag(self.image)}{said}{code}".encode()).hexdigest()[:12]
 
     def expected(self, lab_id: str) -> Expect | None:
-        """Return what is expected of the tool in a lab; None when nothing is."""
+        """Return what is expected of the tool in a lab; None if nothing is."""
         named = [entry for entry in self.expect if lab_id in entry.labs]
         rest = [entry for entry in self.expect if "*" in entry.labs]
         return next(iter([*named, *rest]), None)
@@ -129,19 +130,19 @@ class Tool(Strict):
 
 @cache
 def _built_in() -> str:
-    """Return the code of `faultlab use`, and of the probes by which it looks."""
+    """Return the code of `faultlab use` and of its probes."""
     found = [file for folder in (use, probes) for file in Path(folder.__path__[0]).glob("*.py")]
     return "".join(file.read_text() for file in sorted(found))
 
 
 def ids() -> list[str]:
-    """The tools of this project, by name."""
+    """Return the names of the tools of this project."""
     return sorted(file.parent.name for file in paths.tools().glob(f"*/{FILE}"))
 
 
 @cache
 def causes() -> frozenset[str]:
-    """The published terms: every cause that a lab has."""
+    """Return the published terms: every cause that a lab has."""
     return frozenset(terms.words().causes)
 
 
@@ -166,5 +167,5 @@ def load(name: str) -> Tool:
         for i, entry in enumerate(tool.expect)
         for word in entry.labs
     ]
-    document.all_known(named, where, _MANUAL)  # a slip would count as a wrong diagnosis
+    document.all_known(named, where, _MANUAL)  # a typing error would count as a wrong diagnosis
     return tool

@@ -1,8 +1,8 @@
-"""Trial: one tool, once, on one stack: its containers, what they say, and how they end.
+"""Trial: one tool, once, on one stack: its containers, its output, and how they end.
 
-A tool runs in an image of its own, in the namespaces of the machine that it looks from, with that
-machine's files and with nothing of ours: no socket of Docker, no folder of the host. Its output,
-memory, processes and time are bounded.
+A tool runs in its own image, in the namespaces of the machine that it looks from. It sees that
+machine's files and nothing of ours: no Docker socket, no folder of the host. Its output, memory,
+processes and time are limited.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _GRACE = 5.0  # seconds beyond its window for a tool that ends by itself
 _POLL = 1.0  # seconds between looks at its alerts
 _MEMORY = "1g"
 _PROCESSES = 512
-_BUNDLE = "/bundle"  # where a bundle is unpacked, which a tool reads in its current folder
+_BUNDLE = "/bundle"  # where a bundle is unpacked for a tool, which reads its current folder
 _KILLED = 128 + 9
 _STOPPED = (124, _KILLED)  # by `timeout`
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a trial: a diagnosis; or none, with the reason; or nowhere to look from."""
+    """The outcome of a trial: a diagnosis, or the reason for none, or no machine to look from."""
 
     kind: Kind
     diagnosis: Diagnosis | None = None
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def seen_from(tool: Tool, stack: Stack) -> list[str]:
-    """The machines of this stack that the tool looks from."""
+    """Return the machines of this stack that the tool looks from."""
     machines = [machine.name for machine in stack.machines]
     if STACK in tool.at:
         return machines
@@ -58,12 +58,12 @@ def seen_from(tool: Tool, stack: Stack) -> list[str]:
 
 
 def examine(stack: Stack, lab: Lab, tools: Sequence[Tool]) -> dict[str, Outcome]:
-    """Let tools look at a stack, side by side, and say what each of them said."""
+    """Let tools look at a stack, side by side, and return what each of them said."""
     pool = ThreadPoolExecutor(max_workers=max(1, len(tools)))
     try:
         waiting = {tool.id: pool.submit(_examine, stack, lab, tool) for tool in tools}
         return {tool_id: future.result() for tool_id, future in waiting.items()}
-    finally:  # when we are told to stop, nobody waits for a window: the containers go at once
+    finally:  # if we are stopped, do not wait for a window: remove the containers at once
         pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -79,12 +79,12 @@ def _examine(stack: Stack, lab: Lab, tool: Tool) -> Outcome:
         return Outcome("diagnosis", diagnosis.of(tool, ended))
     except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
-    except Exception as error:  # whatever breaks, the others still have their diagnoses
+    except Exception as error:  # if one tool breaks, the others still have their diagnoses
         return Outcome("unknown", reason=repr(error))
 
 
 def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
-    """Look with our own USE table, through the engine; of the lab it knows only the containers."""
+    """Look with our own USE table, through the engine. It knows only the containers of the lab."""
     began = time.monotonic()
     tables = use.tables(lab, stack, machines, tool.window)
     seconds = round(time.monotonic() - began, 2)
@@ -98,7 +98,7 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
 
 
 def _instance(tool: Tool, stack: Stack, machine: Machine) -> Ended:
-    """Run the tool once beside a machine, as long as it wants or may. Raises Broken, CannotRun."""
+    """Run the tool once beside a machine until it or its window ends. Raises Broken, CannotRun."""
     with _running(stack.engine, tool, tool.command, stack=stack.name, inside=machine) as instance:
         if tool.alerts is not None:
             instance.poll(machine, tool.alerts)
@@ -106,16 +106,16 @@ def _instance(tool: Tool, stack: Stack, machine: Machine) -> Ended:
 
 
 def version(engine: Engine, tool: Tool, stack: str) -> str:
-    """Return what the tool says of its own version, in a line; empty when it says nothing."""
+    """Return the line in which the tool reports its version; empty if it does not."""
     if not tool.version:
         return ""
-    command = f"({tool.version}) 2>&1 || true"  # a plugin says its version and exits with 3
+    command = f"({tool.version}) 2>&1 || true"  # a plugin prints its version and exits with 3
     said = engine.once(tool.image, command, stack)
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
 
 def replay(engine: Engine, tool: Tool, archive: bytes, stack: str) -> Outcome:
-    """Let a tool read a bundle (a tar file) in its current folder, without any network."""
+    """Let a tool read a bundle (a tar file) in its current folder, without a network."""
     if not tool.replay:
         return Outcome("absent", reason="it reads no bundles")
     try:
@@ -135,7 +135,7 @@ def _running(
     inside: Machine | None = None,
     files: bytes | None = None,
 ) -> Iterator[_Instance]:
-    """Run the tool in a container, for as long as the body takes."""
+    """Run the tool in a container while the body runs."""
     with engine.process(
         tool.image,
         ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
@@ -151,7 +151,7 @@ def _running(
 
 
 class _Instance:
-    """One container of a tool: what it says, until it ends or has said too much."""
+    """One container of a tool, and its output until it ends or has printed too much."""
 
     def __init__(self, tool: Tool, process: Process, machine: str) -> None:
         self._window = tool.window
@@ -161,7 +161,7 @@ class _Instance:
         self._began = process.began
         self._lines: list[Said] = []
         self._complaint = ""
-        self._over = threading.Event()  # it has ended, or said too much
+        self._over = threading.Event()  # it has ended, or printed too much
         self._flooded = False
         self._reader = threading.Thread(target=self._read, args=(process.output,), daemon=True)
         self._reader.start()
@@ -171,9 +171,9 @@ class _Instance:
         return round(time.monotonic() - self._began, 2)
 
     def poll(self, machine: Machine, alerts: Alerts) -> None:
-        """Ask for the tool's alerts until its window is over; each that is new is a line.
+        """Ask for the tool's alerts until its window is over. Each new alert is a line.
 
-        Raises Broken when it never answers.
+        Raises Broken if the tool never responds.
         """
         command = f"curl -fsS -m 2 {quote(alerts.url)} | jq -r {quote(alerts.jq)}"
         known: set[str] = set()
@@ -193,7 +193,7 @@ class _Instance:
             raise Broken(f"it served no alerts on {self._machine}: {why}")
 
     def end(self) -> Ended:
-        """Wait until the tool or its window ends. Raises Broken: too loud, or killed.
+        """Wait until the tool or its window ends. Raises Broken: too much output, or killed.
 
         `timeout` ends it with TERM (its exit code is 124 then), and with KILL a second later.
         """
@@ -210,9 +210,9 @@ class _Instance:
         return Ended(self._machine, self._seconds, code, list(self._lines), self._complaint)
 
     def _read(self, output: Iterator[Part]) -> None:
-        """Read to the end, also what is dropped: Docker cannot end what nobody listens to."""
+        """Read to the end, even what is dropped: Docker cannot end a stream that is not read."""
         rest, size = [b"", b""], 0
-        with suppress(Exception):  # the container went away below us: `end` finds out
+        with suppress(Exception):  # the container disappeared; `end` finds out
             for parts in output:
                 size += sum(len(part or b"") for part in parts)
                 if size > _MOST_OUTPUT:

@@ -1,8 +1,8 @@
-"""Campaign: what a verify was asked for and its cases so far, in one file that it can go on from.
+"""Campaign: what a verify was asked for and its cases so far, in one file, so it can continue.
 
-A case of the file counts again only while its lab, its program and its engine are what they were.
-A campaign that came to its end is never gone on with, so that nobody gets yesterday's verdicts
-for today's; only more walks of it can be asked for.
+A case in the file counts again only while its lab, its program and its engine are unchanged. A
+complete campaign is never continued, so that no user gets yesterday's verdicts for today's. It can
+only be extended by more walks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[str, int]  # lab, number
 
 @dataclass
 class Campaign:
-    """The labs to walk, how often each, in quick walks or whole ones; and the cases so far."""
+    """The labs to walk, how often each, in quick or whole walks; and the cases so far."""
 
     labs: list[str]
     repeat: int
@@ -34,23 +34,23 @@ class Campaign:
 
     @property
     def asked(self) -> list[Key]:
-        """Every case that the campaign wants."""
+        """Return every case that the campaign wants."""
         return [(lab_id, number) for number in range(1, self.repeat + 1) for lab_id in self.labs]
 
     @property
     def missing(self) -> set[Key]:
-        """The cases that are not there or were interrupted; a skip counts for all of its lab."""
+        """Return the missing or interrupted cases; a skip counts for all cases of its lab."""
         made = {(case.lab, case.number) for case in self.cases if not case.interrupted}
         skipped = {case.lab for case in self.cases if case.verdict == "skip" and not case.engine}
         return {key for key in self.asked if key not in made and key[0] not in skipped}
 
     def write(self, file: Path) -> None:
-        """Write the file whole, or leave the old one. Raises CannotRun."""
+        """Write the whole file, or keep the old one. Raises CannotRun."""
         paths.write_whole(file, events.text(self.document, indent=1) + "\n")
 
     @property
     def document(self) -> Document:
-        """Return what is in the file."""
+        """Return the content of the file."""
         counts = Counter(case.verdict for case in self.cases)
         return Document(
             SCHEMA,
@@ -62,7 +62,7 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Asked:
-    """The part `campaign` of the file, for a verify that goes on with it."""
+    """The part `campaign` of the file, for a verify that continues it."""
 
     labs: list[str]
     repeat: int
@@ -87,29 +87,29 @@ class _File:
 
 
 def read(file: Path) -> Campaign:
-    """The campaign in a file; one that an older program wrote counts as complete.
+    """Return the campaign in a file; one that an older program wrote counts as complete.
 
-    Raises BadInput: not there, damaged, or of another kind.
+    Raises BadInput: missing, damaged, or of another kind.
     """
     missing = BadInput(f"There is no file {file}.", "faultlab verify --help")
     found = document.read(file, SCHEMA, missing, _FOREIGN)
     its = document.shaped(_File, found, file, _FOREIGN)
     if odd := [case.verdict for case in its.cases if case.verdict not in VERDICTS]:
-        raise BadInput(f"{file} {_FOREIGN}: {odd[0]!r} is no verdict.", f"less {file}")
+        raise BadInput(f"{file} {_FOREIGN}: {odd[0]!r} is not a verdict.", f"less {file}")
     asked = its.campaign or Asked(list(dict.fromkeys(case.lab for case in its.cases)), 0)
     return Campaign(asked.labs, asked.repeat, its.cases, asked.quick)
 
 
 def holds_something(file: Path) -> bool:
-    """Tell whether there is a file that is not empty; a pipe or a device holds nothing."""
+    """Return whether there is a file that is not empty; a pipe or a device holds nothing."""
     return file.is_file() and file.stat().st_size > 0
 
 
 def unfinished(file: Path, wanted: Campaign) -> Campaign | None:
-    """The campaign in a file, if it is a part of the wanted one that was cut off, or is to grow.
+    """Return the campaign in a file if it is an interrupted part of the wanted one, or is to grow.
 
-    None: there is nothing, or a whole one, and the wanted one begins afresh. Raises BadInput for
-    a file of another kind, and for a part of another campaign, since nobody asked to lose that.
+    Returns None if there is nothing or a complete one; the wanted one then starts afresh. Raises
+    BadInput for a file of another kind, and for a part of another campaign, which must not be lost.
     """
     if not holds_something(file):
         return None
@@ -122,13 +122,13 @@ def unfinished(file: Path, wanted: Campaign) -> Campaign | None:
         raise BadInput(
             f"{file} holds a campaign that was cut off and is not this one"
             f" ({len(old.labs)} labs x {old.repeat}).",
-            f"the command that it was made with, another file, or rm {file}",
+            f"its own command again, another file, or rm {file}",
         )
     return old
 
 
 def still_good(old: Campaign, wanted: Campaign, engines: Mapping[str, str]) -> list[Case]:
-    """The cases that count as they are: nothing that they depend on has changed since."""
+    """Return the cases that still count: nothing that they depend on has changed since."""
     today = {lab_id: digests(lab_id) for lab_id in engines}
     found = {
         (case.lab, case.number): replace(case, kept=True)

@@ -1,4 +1,4 @@
-"""Case: one lab, once: its contract, judged by pytest in a process of its own."""
+"""Case: one walk through one lab: its contract, judged by pytest in a process of its own."""
 
 import json
 import os
@@ -23,16 +23,16 @@ from faultlab.lab.model import Lab
 from faultlab.run import digest, placement, rotation
 from faultlab.run.record import Record, worst
 
-_JUDGED = (0, 1)  # exit codes of pytest after which every test has its verdict: all passed, or not
-_INTERRUPTED = 2  # also when a check file cannot be imported: then no test was collected
+_JUDGED = (0, 1)  # exit codes of pytest when every test has a verdict: all passed, or some failed
+_INTERRUPTED = 2  # also if a check file cannot be imported; then no test was collected
 _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
-PLACE = ("commit", "kernel", "cpus")  # what a case repeats of the record of its run
-_START_SECONDS = 20  # after which others need not wait for it any more
+PLACE = ("commit", "kernel", "cpus")  # facts that a case copies from the record of its run
+_START_SECONDS = 20  # after these other cases need not wait for it any more
 
 
 @dataclass(frozen=True)
 class Made:
-    """One walk through one lab: its verdict, and where and of what it was made."""
+    """One walk through one lab: its verdict, and where and from which state it was made."""
 
     lab: str
     number: int
@@ -52,8 +52,8 @@ class Made:
 class Case(Made):
     """A walk that verify has made: pass, fail, unknown or skip.
 
-    `lab_digest` and `program_digest`: of what it depends on. `interrupted`: somebody stopped it, so
-    it says nothing. `kept`: made by an earlier verify that was cut off.
+    `lab_digest` and `program_digest`: of what it depends on. `interrupted`: it was stopped, so it
+    proves nothing. `kept`: made by an earlier verify that was interrupted.
     """
 
     tests: list[dict[str, str]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Case(Made):
 
 @dataclass(frozen=True)
 class Ended:
-    """How pytest ended: its exit code, None when its time was up; and its last words."""
+    """How pytest ended: its exit code (None after a time-out) and its last words."""
 
     code: int | None
     words: str
@@ -92,7 +92,7 @@ class Runner:
         tests: list[dict[str, str]] = told["tests"]
         verdict, reason = _judged(ended, told["collected"], tests)
         record = Record.open(told["run"])
-        if record and record.verdict not in ("", verdict):  # half a session: conftest kept that
+        if record and record.verdict not in ("", verdict):  # conftest stored half a session
             record.facts["tests"].append({"test": "walk", "verdict": verdict, "text": reason})
             record.save()
         return Case(
@@ -111,7 +111,7 @@ class Runner:
         )
 
     def _interrupted(self, ended: Ended, collected: list[str]) -> bool:
-        """Tell whether somebody stopped it, by us or by a signal; a time-out counts as a result."""
+        """Return whether we or a signal stopped it; a time-out counts as a result."""
         if ended.code in _JUDGED or ended.code is None:
             return False
         by_hand = ended.code == _INTERRUPTED and bool(collected)
@@ -122,7 +122,7 @@ class Runner:
         seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
         file = checks.file_of(lab.id)
         pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
-        # To start pytest takes a second of CPU time or two, which would disturb a load.
+        # The start of pytest takes one or two seconds of CPU time, which would disturb a load.
         with lock.turn(alone=False), said.open("w") as out:
             if self._stopped:
                 return Ended(_TOLD_TO_STOP[0], "stopped")
@@ -134,8 +134,8 @@ class Runner:
                     **self._quick,
                     "FAULTLAB_NAMESPACE": naming.verify_namespace(),
                     "FAULTLAB_ENGINE": self.engines[lab.id],
-                    "PYTEST_ADDOPTS": "",  # nobody's `-k` takes a test away
-                    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they take half of its start
+                    "PYTEST_ADDOPTS": "",  # a user's `-k` must not deselect a test
+                    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins take half of its start
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -153,12 +153,12 @@ class Runner:
             process.terminate()
             process.wait()
             return Ended(None, f"it did not end within {seconds} s")
-        self._live.discard(process)  # not when we are interrupted: `stop` must still find it
+        self._live.discard(process)  # not if we are interrupted: `stop` must still find it
         lines = said.read_text(errors="replace").strip().splitlines()
         return Ended(code, (lines or ["it printed nothing"])[-1])
 
     def stop(self) -> None:
-        """Tell every case to take its stack down, and wait until it has."""
+        """Tell every case to remove its stack, and wait until it has."""
         self._stopped = True
         for process in list(self._live):
             process.terminate()
@@ -177,7 +177,7 @@ def digests(lab_id: str) -> dict[str, Any]:
 
 
 def _told(file: Path) -> dict[str, Any]:
-    """Read what conftest.py wrote; nothing when pytest died before, or while it wrote."""
+    """Return what conftest.py wrote; nothing if pytest died before it, or while it wrote."""
     try:
         told: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -186,7 +186,7 @@ def _told(file: Path) -> dict[str, Any]:
 
 
 def _judged(ended: Ended, collected: list[str], tests: list[dict[str, str]]) -> tuple[str, str]:
-    """The verdict and its reason: the worst of all tests, if pytest ended and all of them ran."""
+    """Return the worst verdict and its reason, if pytest ended and all tests ran."""
     if ended.code not in _JUDGED:
         return "unknown", f"pytest: {ended.words}"
     never = list(Counter(collected) - Counter(test["test"] for test in tests))

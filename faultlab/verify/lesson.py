@@ -1,6 +1,7 @@
 """Lesson: the parts of a lesson that repeat lab.toml and the recorded walks, made from these."""
 
 import re
+import textwrap
 from collections.abc import Iterator
 
 from faultlab.lab.model import Lab, Step
@@ -8,6 +9,7 @@ from faultlab.run.contract import cheat
 from faultlab.verify import proof
 from faultlab.verify.walks import Walks
 
+_WRAP = textwrap.TextWrapper(80, subsequent_indent="   ", break_on_hyphens=False)
 _END = "<!-- end -->"
 _PART = r"<!-- {0} -->\n(?:(?:(?!<!-- )[\s\S])*<!-- end -->\n)?"
 
@@ -37,13 +39,15 @@ def _wrong_turns(lab: Lab, kept: Walks) -> Iterator[str]:
     walks = proof.current(kept, lab)
     for number, remedy in enumerate(lab.cheat, 1):
         told = proof.told_by(walks, cheat(number), kept.limits.get(lab.id, []))
-        yield f"{number}. {remedy.why}" + (f" The check then reads {told}." if told else "")
-        yield "\n".join(["", "   ```", *(f"   {typed(step)}" for step in remedy.steps), "   ```"])
+        says = remedy.why + (f" The check then reads `{told}`." if told else "")
+        yield from _WRAP.wrap(f"{number}. {says}")
+        commands = "\n".join(["```", *map(typed, remedy.steps), "```"])
+        yield "\n" + textwrap.indent(commands, "   ") + "\n"
 
 
 def typed(step: Step) -> str:
     """Return a step as an engineer types it, with `…` for the name of the stack."""
     if step.run is not None:
-        return f"{step.at}# {step.run}"
+        return f"{step.at}# {step.run.strip()}"
     verb = f"update {step.limit.flags}" if step.limit is not None else "restart"
     return f"$ docker {verb} …-{step.at}"

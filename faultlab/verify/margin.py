@@ -1,7 +1,7 @@
-"""Margin: how far the values of a measure keep from a limit, in their own standard deviations.
+"""Margin: the distance of a measure's values from a limit, in their own standard deviations.
 
-A limit that is a multiple of the healthy value is judged as a ratio, and so the distance is taken
-between logarithms; where a value is 0 there is none, and it is taken between the ratios themselves.
+A limit that is a multiple of the healthy value is judged as a ratio, so the distance is taken
+between logarithms. A value of 0 has no logarithm; then the distance is between the ratios.
 """
 
 import math
@@ -10,16 +10,17 @@ from collections.abc import Sequence
 
 from faultlab.lab.limits import Bound
 
-Pair = tuple[float, float]  # a value, and the healthy one of the same run
+Pair = tuple[float, float]  # a value, and the healthy value of the same run
 
-FEW = 2  # values, below which there is no standard deviation
+FEW = 2  # values; fewer have no standard deviation
 
 
 def sigmas(bound: Bound, pairs: Sequence[Pair], *, holds: bool = True) -> float | None:
-    """The distance of the mean from the limit, positive on the side on which it must be.
+    """Return the distance of the mean from the limit, positive on the side where it must be.
 
-    `holds`: must the limit hold? For a cheat it must not. None: too few values. Infinite: exact,
-    that is without any spread, or beyond all numbers; below 0 if one is on the wrong side then.
+    `holds`: whether the limit must hold; for a cheat it must not. Returns None for too few values,
+    and infinity if the values are exact, without any spread, or if the limit is beyond all numbers;
+    below 0 if one of them is on the wrong side.
     """
     if len(pairs) < FEW:
         return None
@@ -39,7 +40,7 @@ def sigmas(bound: Bound, pairs: Sequence[Pair], *, holds: bool = True) -> float 
 
 
 def _scaled(bound: Bound, pairs: Sequence[Pair]) -> tuple[list[float], float]:
-    """The values and the limit on the scale on which they are judged."""
+    """Return the values and the limit on the scale on which they are judged."""
     if not bound.times:
         return [value for value, _ in pairs], bound.limit
     ratios = [value / healthy if 0 < healthy < math.inf else math.nan for value, healthy in pairs]

@@ -1,7 +1,7 @@
-"""Matrix: the evidence of every lab, looked for while every other lab is running.
+"""Matrix: the evidence of every lab, looked for while every other lab runs.
 
-A diagnosis rests on all evidence of a lab together, so a cell fires when every piece of it does.
-That must happen in its own lab, and elsewhere only where `twins` says so: a composite names its
+A diagnosis rests on all evidence of a lab together, so a cell fires if every piece of it does. That
+must happen in its own lab, and elsewhere only where `twins` says so. A composite lab names its
 parts there.
 """
 
@@ -57,7 +57,7 @@ class Matrix:
 
 
 def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> Matrix:
-    """Run the labs, one after the other, and print the matrix. Raises SaidNo for a wrong cell."""
+    """Run the labs one by one and print the matrix. Raises SaidNo for a wrong cell."""
     chosen = labs.chosen(lab_ids, everything, "matrix")
     check_of = {lab.id: checks.load(lab.id) for lab in chosen}
     columns = [lab for lab in chosen if check_of[lab.id].evidence]
@@ -74,9 +74,9 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
 
 
 def again(term: Terminal) -> Matrix:
-    """Print the newest recorded row of each lab, marked as `twins` says today. Runs nothing.
+    """Print the newest recorded row of each lab, marked by today's `twins`. Runs nothing.
 
-    Raises CannotRun when no row is recorded, and SaidNo for a wrong cell.
+    Raises CannotRun if no row is recorded, and SaidNo for a wrong cell.
     """
     rows = recorded()
     if not rows:
@@ -88,7 +88,7 @@ def again(term: Terminal) -> Matrix:
 
 
 def recorded() -> dict[str, tuple[str, list[Cell]]]:
-    """The newest row of each lab that still exists, and its run."""
+    """Return the newest row of each lab that still exists, and its run."""
     rows: dict[str, tuple[str, list[Cell]]] = {}
     known = set(labs.ids())
     for lab_id in sorted(known):
@@ -142,7 +142,7 @@ def _row(
 
 
 def _inspect(check: Check[Any, Any], stack: Stack) -> Any:
-    """Return the inspection of a lab now; None where a machine that it reads is not there."""
+    """Return the inspection of a lab now; None if a machine that it reads is missing."""
     try:
         return check.inspect(stack)
     except CannotRun:

@@ -1,6 +1,6 @@
-"""Reliability: how often each lab passes, and how far its measures keep from their limits.
+"""Reliability: how often each lab passes, and how far its measures stay from their limits.
 
-Everything is made from walks that were recorded; nothing is measured here.
+Everything is computed from recorded walks; nothing is measured here.
 """
 
 import math
@@ -19,12 +19,12 @@ from faultlab.core.statistics import Share
 from faultlab.verify.margin import sigmas
 from faultlab.verify.walks import BURDENS, Kind, Limit, Walk, Walks
 
-ENOUGH = 4.0  # standard deviations between a mean and its limit: chance crosses it once in 30,000
+ENOUGH = 4.0  # standard deviations between a mean and its limit; chance crosses it once in 30,000
 
 
 @dataclass(frozen=True)
 class Distance:
-    """A measure in a phase: standard deviations between `values` values and a limit.
+    """The distance of a measure in a phase: the standard deviations between its values and a limit.
 
     Infinite: exact, without any spread. None: too few values. Below 0: on the wrong side.
     """
@@ -37,7 +37,7 @@ class Distance:
 
     @property
     def text(self) -> str:
-        """`12.3`, `exact`."""
+        """Return a text such as `12.3` or `exact`."""
         if self.sigmas is None:
             return "-"
         if math.isinf(self.sigmas):
@@ -47,7 +47,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Row:
-    """The walks of one lab on one engine, as the lab is in the newest of them."""
+    """The walks of one lab on one engine, for the state of the lab in the newest of them."""
 
     lab: str
     engine: str
@@ -56,43 +56,43 @@ class Row:
 
     @property
     def name(self) -> str:
-        """`mtu`, `conntrack (vm)`."""
+        """Return a name such as `mtu` or `conntrack (vm)`."""
         return f"{self.lab} (vm)" if self.engine == "vm" else self.lab
 
     def count(self, verdict: str) -> int:
-        """The walks with this verdict."""
+        """Return the number of walks with this verdict."""
         return sum(walk.verdict == verdict for walk in self.walks)
 
     @property
     def passes(self) -> Share:
-        """Of the walks that were decided."""
+        """Return the share of passes of the walks that were decided."""
         passed = self.count("pass")
         return Share(passed + self.count("fail"), passed)
 
     @property
     def unknown(self) -> Share:
-        """Of all walks."""
+        """Return the share of unknowns of all walks."""
         return Share(len(self.walks), self.count("unknown"))
 
     @property
     def again(self) -> Share:
-        """Looks that were taken again, of all."""
+        """Return the share of looks that were taken again."""
         return Share(sum(w.looks for w in self.walks), sum(len(w.again) for w in self.walks))
 
     @property
     def seconds(self) -> tuple[float, float, float]:
-        """Median, shortest, longest."""
+        """Return the median, the shortest and the longest walk in seconds."""
         found = [walk.seconds for walk in self.walks]
         return statistics.median(found), min(found), max(found)
 
     @cached_property
     def distances(self) -> list[Distance]:
-        """Of every measure in every phase."""
+        """Return the distances of every measure in every phase."""
         return [_distance(limit, self.walks) for limit in self.limits]
 
     @cached_property
     def smallest(self) -> Distance | None:
-        """The one that chance crosses first; after a cheat it is enough that one measure tells."""
+        """Return the distance that chance crosses first; a cheat needs one failing measure only."""
         cheats: dict[str, list[Distance]] = {}
         for each in self.distances:
             if each.kind == "cheat":
@@ -102,13 +102,13 @@ class Row:
 
     @property
     def weak(self) -> bool:
-        """Is it closer to a limit than chance allows?"""
+        """Return whether it is closer to a limit than chance allows."""
         return self.smallest is not None and _far(self.smallest) < ENOUGH
 
 
 @dataclass(frozen=True)
 class DistanceFacts:
-    """A distance for a program: no number is infinite."""
+    """A distance for a program, in which no number is infinite."""
 
     phase: str
     kind: Kind
@@ -150,7 +150,7 @@ class RowFacts:
 
 @dataclass(frozen=True)
 class Burden:
-    """The work of the machine beside us, in the median walk and at most."""
+    """The other work of the machine, in the median walk and at most."""
 
     median: float
     most: float
@@ -167,7 +167,7 @@ class Reliability:
 
 
 def rows(kept: Walks) -> tuple[list[Row], int]:
-    """A row for each lab and engine; and how many walks are of a lab that has changed since."""
+    """Return a row for each lab and engine, and the number of walks of an older state of a lab."""
     found, left = [], 0
     order = sorted(kept.walks.values(), key=lambda walk: (walk.lab, walk.engine, walk.began))
     for (lab_id, engine), each in groupby(order, lambda walk: (walk.lab, walk.engine)):
@@ -189,7 +189,7 @@ def _distance(limit: Limit, walks: Iterable[Walk]) -> Distance:
 
 
 def smallest(found: Iterable[Distance]) -> Distance | None:
-    """The smallest of these that can be told; None where none can."""
+    """Return the smallest known distance; None if all are unknown."""
     return min(_told(found), key=_far, default=None)
 
 
@@ -202,7 +202,7 @@ def _far(each: Distance) -> float:
 
 
 def reasons(walks: Iterable[Walk]) -> Counter[str]:
-    """Why looks were taken again, in words without their figures."""
+    """Return the reasons why looks were taken again, without their figures."""
     return Counter(reason for walk in walks for text in walk.again for reason in _kinds(text))
 
 
@@ -213,13 +213,13 @@ def _kinds(text: str) -> Iterable[str]:
 
 
 def burdens(walks: Sequence[Walk]) -> dict[str, tuple[float, float]]:
-    """Of what the machine did beside us: the median of the most in each walk, and the most."""
+    """Return for each kind of other work the median of the walks' maxima, and the maximum."""
     found = {name: [w.most[name] for w in walks if name in w.most] for name in BURDENS}
     return {name: (statistics.median(each), max(each)) for name, each in found.items() if each}
 
 
 def facts(kept: Walks) -> Reliability:
-    """Return a row each, with all distances."""
+    """Return a row for each lab and engine, with all distances."""
     found, left = rows(kept)
     again = reasons(walk for row in found for walk in row.walks)
     burden = burdens([walk for row in found for walk in row.walks])

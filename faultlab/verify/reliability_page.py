@@ -18,14 +18,14 @@ _ABOUT = """\
 A walk is one `faultlab verify` of a lab: healthy, faulty, fixed, each alternative
 and each cheat.
 
-- `95%`: where the true share of passes lies, of the walks that were decided (Wilson); `?`: unknown.
-- `seconds`: median and range. `again`: looks that proved nothing and were taken once more.
-- `sigmas`: the smallest distance, over all phases, between the mean of a measure and its limit, in
-  standard deviations; where the limit is a multiple of the healthy value, on the logarithm. Of few
-  walks it is a rough figure. `exact`: it never varied. `-`: fewer than two walks.
+- `95%`: the interval of the true share of passes, of the decided walks (Wilson). `?`: unknown.
+- `seconds`: median and range. `again`: looks that proved nothing and were taken again.
+- `sigmas`: the smallest distance between the mean of a measure and its limit, over all phases, in
+  standard deviations. If the limit is a multiple of the healthy value, logarithms are compared.
+  For few walks it is a rough figure. `exact`: it never varied. `-`: fewer than two walks.
 """
 _WALKS = ("lab", "walks", "pass", "fail", "?", "95%", "seconds", "again", "sigmas")
-_DISTANCES = ("lab", "measure", "well", "ill", "cheats")
+_DISTANCES = ("lab", "measure", "healthy", "faulty", "cheats")
 _WEAK = ("lab", "sigmas", "measure", "phase")
 _NEEDS = f"Under {ENOUGH:.0f} sigmas: needs a stronger fault or a better measure."
 
@@ -76,7 +76,7 @@ def _print(term: Terminal, kept: Walks) -> None:
 
 
 def as_markdown(kept: Walks) -> str:
-    """Return the page as Markdown, as docs/reliability.md holds it."""
+    """Return the page as Markdown, as docs/reliability.md has it."""
     found, left = reliability.rows(kept)
     weak = [row for row in found if row.weak]
     lines = [_ABOUT, "## Where chance can decide", ""]
@@ -86,7 +86,7 @@ def as_markdown(kept: Walks) -> str:
     lines += ["", "## Walks", "", *text.markdown(_WALKS, map(_cells, found))]
     lines += ["", *(f"- {line}" for line in _told(found, left))]
     lines += ["", "## The distance of each measure", ""]
-    lines += ["The smallest over the phases in which it is well, ill, or after a cheat.", ""]
+    lines += ["The smallest distance while healthy, while faulty, and after a cheat.", ""]
     lines += text.markdown(_DISTANCES, (cells for row in found for cells in _measures(row)))
     lines += ["", "## Where it was", "", *(f"- {place}" for place in _places(found))]
     return "\n".join(lines) + "\n"
@@ -134,7 +134,7 @@ def _told(found: Sequence[Row], left: int) -> Iterator[str]:
             yield f"{walk.verdict}: {walk.lab} {walk.run or walk.began}: {walk.reason}"
     without = sum(not walk.values for walk in each)
     if without:
-        yield f"{without} walks have no values here, and so no distance"
+        yield f"{without} walks have no values here, so no distance"
     if left:
         yield f"left out: {left} walks of labs that have changed since"
 
@@ -156,7 +156,7 @@ def _least(found: Sequence[Distance]) -> str:
 
 def _places(found: Sequence[Row]) -> Iterator[str]:
     def place(walk: Walk) -> str:
-        where = f"engine {walk.engine or '?'}, kernel {walk.kernel or '?'}, {walk.cpus} processors"
+        where = f"engine {walk.engine or '?'}, kernel {walk.kernel or '?'}, {walk.cpus} CPUs"
         return f"{walk.began[:10]}, commit {walk.commit or '?'}: {where}"
 
     counted: dict[str, int] = {}

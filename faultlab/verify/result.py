@@ -1,6 +1,6 @@
-"""Result: the cases of a verify, printed as they end and kept as JSON and JUnit XML.
+"""Result: the cases of a verify, printed as they end and stored as JSON and JUnit XML.
 
-The files are written after every case, so that a later failure loses nothing.
+The files are written after every case, so a later failure loses nothing.
 """
 
 import threading
@@ -19,9 +19,9 @@ from faultlab.verify.case import Case
 
 
 class Result:
-    """Collects the cases of a campaign, prints them, and keeps the result files up to date.
+    """Collects the cases of a campaign, prints them, and updates the result files.
 
-    Those that the campaign begins with are kept from an earlier verify, and printed as such.
+    Cases that the campaign starts with are from an earlier verify, and are printed as such.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Result:
         self.guard = threading.Lock()
         for case in self.cases:
             self._print(case, "  kept")
-        self._write()  # so that no older result stands for a run that never came to its first case
+        self._write()  # replaces an older result before the first case
 
     @property
     def cases(self) -> list[Case]:
-        """The cases so far."""
+        """Return the cases so far."""
         return self.campaign.cases
 
     def add(self, case: Case) -> None:
@@ -66,7 +66,7 @@ class Result:
             )
 
     def conclude(self) -> Document:
-        """Print the counts and return what the file holds.
+        """Print the counts and return the content of the file.
 
         Raises SaidNo for a fail, else CannotRun for an unknown.
         """
@@ -90,16 +90,16 @@ class Result:
 
 
 def junit(cases: Sequence[Case]) -> ET.Element:
-    """The cases as JUnit XML: a suite for each case, a test case for each test."""
+    """Return the cases as JUnit XML: a suite for each case, a test case for each test."""
     top = ET.Element("testsuites")
     for case in cases:
         name = f"{case.lab}.{case.number}"
         suite = ET.SubElement(top, "testsuite", name=name, time=str(case.seconds))
         if case.kept:
             kept = ET.SubElement(ET.SubElement(suite, "properties"), "property", name="kept")
-            kept.set("value", "from an earlier verify that was cut off")
+            kept.set("value", "from an earlier verify that was interrupted")
         tests = case.tests
-        if worst(tests) != case.verdict:  # there are none, or they are not all
+        if worst(tests) != case.verdict:  # there are no tests, or not all of them
             tests = [*tests, {"test": "walk", "verdict": case.verdict, "text": case.reason}]
         kinds = {"fail": "failure", "unknown": "error", "skip": "skipped"}
         for test in tests:
@@ -113,5 +113,5 @@ def junit(cases: Sequence[Case]) -> ET.Element:
 
 
 def _printable(text: str) -> str:
-    """XML has no place for control characters, and programs print them."""
+    """Drop control characters, which programs print and XML cannot hold."""
     return "".join(c for c in text if c.isprintable() or c in "\t\n")

@@ -1,10 +1,12 @@
 """Transcript: the terminal sessions in the documents, recorded by a run and never typed by hand.
 
-A block is a comment `<!-- transcript: faulty -->` (in a lab's README: healthy, faulty or fixed;
-`fixed2` when the first two of several faults are) or
-`<!-- transcript: host -->` (in a document of the project), then a fenced `console` block. Lines
-that begin with a prompt (`web# …`, `$ …`) are run; the lines below them are replaced. A document
-of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab in the VM.
+A block is a comment `<!-- transcript: PHASE -->` and then a fenced `console` block. In a lab's
+README the phase is healthy, faulty or fixed, or `fixed2` after the fix of the first two of several
+faults. In a document of the project it is `host`.
+
+Lines that begin with a prompt (`web# …`, `$ …`) are run, and the lines below them are replaced. A
+document of the project that says `<!-- lab: ID -->` has blocks like a lab's README, from that lab
+in the VM.
 """
 
 import re
@@ -31,9 +33,9 @@ _BLOCK = re.compile(
 )
 _LAB = re.compile(r"^<!-- lab: (\S+) -->$", re.MULTILINE)
 _PROMPT = re.compile(r"(?P<place>[a-z][a-z0-9-]*#|\$) (?P<command>.+)")
-_LINES = 24  # of output that a lesson shows of one command
+_LINES = 24  # lines of output of one command that a lesson shows
 _SECONDS = 180  # a tool that compiles itself takes a minute in a VM without KVM
-_PAGE = 80  # and of output that a document of the project shows
+_PAGE = 80  # and that a document of the project shows
 _HOUR = 3600  # `matrix --all` takes a quarter of it without KVM
 
 Execute = Callable[[str, str], str]
@@ -63,7 +65,7 @@ def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: str) -> None:
 
 def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
     with standing(engine, lab, stack_name(lab.id)) as run:
-        run.collect(on=False)  # a learner's ps does not show it either
+        run.collect(on=False)  # so that a learner's `ps` matches the lesson
         for phase in phases(lab):
             step.note(phase)
             _reach(run, phase)
@@ -72,12 +74,12 @@ def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
 
 
 def phases(lab: Lab) -> list[str]:
-    """Return the phases that a lesson may show, in this order."""
+    """Return the phases that a lesson can show, in this order."""
     return [HEALTHY, FAULTY, *(f"{FIXED}{stage}" for stage in lab.stages[:-1]), FIXED]
 
 
 def _reach(run: Run, phase: str) -> None:
-    """Bring the run into its next phase, measured like in any other run."""
+    """Bring the run into its next phase, measured as in any other run."""
     if phase in (HEALTHY, FAULTY):
         run.enter(phase)
         run.prove(phase)
@@ -90,18 +92,18 @@ def _reach(run: Run, phase: str) -> None:
 
 
 def blocks(text: str) -> list[tuple[str, str, str]]:
-    """The transcripts of a document: phase, run id (empty: never recorded), body."""
+    """Return the transcripts of a document: phase, run id (empty if never recorded), body."""
     return [(m["phase"], m["run"] or "", m["body"]) for m in _BLOCK.finditer(text)]
 
 
 def again(run: Run, body: str) -> str:
-    """Type the commands of a block once more and return what they print."""
+    """Run the commands of a block again and return their output."""
     typed = [found for line in body.splitlines() if (found := _PROMPT.fullmatch(line))]
     return "".join(_on_machine(run, found["place"], found["command"]) for found in typed)
 
 
 def _rewrite(file: Path, phases: dict[str, str], execute: Execute, most: int = _LINES) -> None:
-    """Run the commands of the blocks of these phases and put in what they print."""
+    """Run the commands of the blocks of these phases and insert their output."""
 
     def replace(match: re.Match[str]) -> str:
         phase = match["phase"]

@@ -1,6 +1,6 @@
-"""Verify: the whole contract of labs, case by case, several side by side if asked.
+"""Verify: the whole contract of labs, case by case, several at a time if asked.
 
-A verify that was cut off goes on from its JSON file.
+An interrupted verify continues from its JSON file.
 """
 
 import threading
@@ -41,7 +41,7 @@ def verify(
 ) -> Document:
     """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown.
 
-    `quick`: of each lab its fix, one cheat, and the remedies that are next at this commit.
+    `quick`: for each lab only its fix, one cheat, and the remedies whose turn it is at this commit.
     """
     chosen = labs.chosen(lab_ids, everything, "verify")
     if jobs < 1 or repeat < 1:
@@ -54,7 +54,7 @@ def verify(
     result = None if old else Result(term, asked, json_file, junit_file)
     places, cannot = engines_of(term, chosen, wanted)
     runner = Runner({lab_id: engine.name for lab_id, engine in places.items()}, quick)
-    if old:  # its file stays as it is until here
+    if old:  # its file stays unchanged until here
         asked.cases = _kept(term, old, asked, runner.engines)
     result = result or Result(term, asked, json_file, junit_file)
     for lab_id, reason in cannot.items():
@@ -68,14 +68,14 @@ def verify(
 
 
 def _take_down(places: Mapping[str, Engine]) -> None:
-    """Remove the stacks of walks that were cut off."""
+    """Remove the stacks of walks that were interrupted."""
     with uninterrupted():
         for lab_id, engine in places.items():
             engine.down(stack_name(lab_id, verify_namespace()))
 
 
 def _earlier(term: Terminal, file: Path, asked: Campaign) -> Campaign | None:
-    """The campaign in the file, if it goes on; one that is replaced is told."""
+    """Return the campaign in the file if it can be continued, and report one that is replaced."""
     old = campaign.unfinished(file, asked)
     if old is None and campaign.holds_something(file):
         term.say(f"afresh: the campaign in {file.name} was complete and is replaced")
@@ -83,8 +83,8 @@ def _earlier(term: Terminal, file: Path, asked: Campaign) -> Campaign | None:
 
 
 def _kept(term: Terminal, old: Campaign, asked: Campaign, engines: Mapping[str, str]) -> list[Case]:
-    """The cases of a campaign that was cut off which still count, and a line that says so."""
-    with term.alive("resuming", "comparing labs and program with those of its walks"):
+    """Return the cases of an interrupted campaign that still count, and print how many."""
+    with term.alive("resuming", "checking what has changed since"):
         kept = campaign.still_good(old, asked, engines)
     line = f"resuming: {len(kept)} of {len(engines) * asked.repeat} walks are there"
     again = sum(case.verdict != "skip" for case in old.cases) - len(kept)
@@ -94,7 +94,7 @@ def _kept(term: Terminal, old: Campaign, asked: Campaign, engines: Mapping[str, 
 
 @dataclass(frozen=True)
 class _Walk:
-    """One lab, once; whether it runs in the VM, mostly waits, and has the machine for its looks."""
+    """One walk of a lab; whether it is in the VM, mostly waits, or needs the machine alone."""
 
     lab: Lab
     number: int
@@ -106,8 +106,9 @@ class _Walk:
 def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Walk]:
     """Return the walks to make, in their order.
 
-    Those in the VM come first: without KVM it is busy also between their looks. Those that have no
-    need of the machine for themselves follow, to be beside each other and the first of the others.
+    Walks in the VM come first, because without KVM it is busy between their looks too. Then come
+    walks that do not need the machine alone. They run beside each other and beside the first of the
+    rest.
     """
     missing = asked.missing
     walks = []
@@ -125,18 +126,18 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
 
 
 class _Walks:
-    """The walks that are going on: of one lab one at a time, for they share the name of a stack."""
+    """The walks in progress: one at a time for each lab, because its walks share a stack name."""
 
     def __init__(self, labs_: Sequence[Lab], runner: Runner, result: Result, step: Step) -> None:
         self._guards = {lab.id: threading.Lock() for lab in labs_}
-        self._now: list[str] = []  # the labs that are walked at the moment
+        self._now: list[str] = []  # the labs that are being walked now
         self._runner = runner
         self._result = result
         self._step = step
         self.over = threading.Event()
 
     def one(self, walk: _Walk) -> None:
-        """Make one walk, unless all is over by then."""
+        """Make one walk, unless everything has been stopped by then."""
         with self._guards[walk.lab.id]:
             if self.over.is_set():
                 return
@@ -154,10 +155,10 @@ class _Walks:
 def _run_all(
     term: Terminal, chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result
 ) -> None:
-    """Run `jobs` labs side by side, those in the VM one by one, and one that mostly waits beside.
+    """Run walks in the VM one by one, others `jobs` at a time, and one that waits beside them.
 
-    Looks that make load take turns (`lock.turn`), so side by side is all the rest: stacks that come
-    and go, and looks that wait.
+    Looks that make load take turns (`lock.turn`), so only the rest runs in parallel: stacks that
+    come and go, and looks that wait.
     """
     todo = _missing(chosen, runner, result.campaign)
     pool, waiting = ThreadPoolExecutor(jobs), ThreadPoolExecutor(1)

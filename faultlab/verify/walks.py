@@ -1,7 +1,7 @@
-"""Walks: what a campaign says of the lab itself, in a compact file that pieces are added to.
+"""Walks: the part of a campaign that is about the labs, in a compact file that can grow.
 
-A line for each walk: its verdict, and the values of every measure in every phase; and for each lab
-the limits of the day on which the file was written. Nothing else is needed to judge them again.
+It has a line for each walk: its verdict, and the values of every measure in every phase. For each
+lab it has the limits of the day on which the file was written. That is enough to judge them again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from faultlab.verify import campaign
 from faultlab.verify.case import PLACE, Case, Made
 
 SCHEMA = 1
-BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events note them
+BURDENS = ("stolen", "others", "delay", "pressure")  # of the machine, as events record them
 
 Kind = Literal["well", "ill", "cheat"]
 
@@ -50,21 +50,21 @@ class Limit:
 
     @property
     def row(self) -> list[Any]:
-        """The limit as the compact file has it."""
+        """Return the limit as a row of the compact file."""
         *first, limit, times = asdict(self).values()
         return [*first, _number(limit), times]
 
     @property
     def bound(self) -> Bound:
-        """The limit as a check has it."""
+        """Return the limit as the check has it."""
         return Bound(self.op, self.limit, self.times)
 
 
 @dataclass(frozen=True)
 class Walk(Made):
-    """One walk. `looks`: with those taken again; `again`: why; `most`: of each burden.
+    """One walk. `looks`: including repeated ones; `again`: why; `most`: of each burden.
 
-    `values`: of each measure, in the order of `phases`, null where it was not measured; none where
+    `values`: of each measure, in the order of `phases`, None where it was not measured; empty if
     its record is not here.
     """
 
@@ -77,11 +77,11 @@ class Walk(Made):
 
     @property
     def key(self) -> str:
-        """A name that tells this walk from all others, wherever it was made."""
+        """Return a name that is unique among all walks, wherever they were made."""
         return self.run or f"{self.began} {self.lab} {self.number}"
 
     def value(self, measure: str, phase: str) -> float | None:
-        """Return the value of a measure in a phase; None where it was not measured."""
+        """Return the value of a measure in a phase; None if it was not measured."""
         if measure not in self.values or phase not in self.phases:
             return None
         return self.values[measure][self.phases.index(phase)]
@@ -107,14 +107,14 @@ class Walks:
     walks: dict[str, Walk] = field(default_factory=dict)
 
     def add(self, other: Walks) -> None:
-        """Take over other walks, each once, and their limits; values are never lost to none."""
+        """Add other walks, each once, and their limits. Values are never replaced by nothing."""
         self.limits |= other.limits
         for key, walk in other.walks.items():
             if walk.values or key not in self.walks:
                 self.walks[key] = walk
 
     def write(self, file: Path) -> None:
-        """Write the file whole, a line for each walk. Raises CannotRun."""
+        """Write the whole file, a line for each walk. Raises CannotRun."""
         limits = [
             f"{json.dumps(lab_id)}: {_line([one.row for one in each])}"
             for lab_id, each in sorted(self.limits.items())
@@ -132,7 +132,7 @@ class Walks:
 
 
 def _portable(walk: Walk) -> dict[str, Any]:
-    """Return a walk as JSON can hold it: a value that JSON has no number for is a word."""
+    """Return a walk in a form that JSON can hold: infinity becomes a word."""
     values = {
         name: [None if value is None else _number(value) for value in each]
         for name, each in walk.values.items()
@@ -151,7 +151,7 @@ def _line(value: Any) -> str:
 
 
 def together(files: Iterable[Path]) -> Walks:
-    """The walks of campaigns and of compact files. Raises BadInput."""
+    """Return the walks of campaigns and of compact files. Raises BadInput."""
     found = Walks()
     for file in files:
         found.add(read(file))
@@ -159,7 +159,7 @@ def together(files: Iterable[Path]) -> Walks:
 
 
 def read(file: Path) -> Walks:
-    """The walks in a file, of either kind. Raises BadInput."""
+    """Return the walks in a file of either kind. Raises BadInput."""
     missing = BadInput(f"There is no file {file}.", "faultlab reliability --help")
     found = document.read(file, SCHEMA, missing, "holds no walks")
     if "walks" not in found:
@@ -170,7 +170,7 @@ def read(file: Path) -> Walks:
 
 
 def of_cases(cases: Iterable[Case]) -> Walks:
-    """Cases that were walked to an end, with what their records hold, and today's limits."""
+    """Return the finished cases as walks, with the values of their records and today's limits."""
     walked = [walk for case in cases if (walk := _walk(case)) is not None]
     found = Walks(walks={walk.key: walk for walk in walked})
     for lab_id in sorted({walk.lab for walk in walked} & {*labs.ids()}):
@@ -205,19 +205,19 @@ def _looked(record: Record) -> dict[str, Any]:
 
 
 def _values(record: Record) -> dict[str, Any]:
-    """The values of all measures as they were judged on that day, in six digits."""
+    """Return the values of all measures as they were judged then, in six digits."""
     judged = {
         phase: {finding["name"]: float(f"{finding['value']:.6g}") for finding in found["good"]}
         for phase, found in record.facts["judged"].items()
         if found.get("good")
     }
-    names = next(iter(judged.values()), {})  # a phase with a fault has no answers
+    names = next(iter(judged.values()), {})  # a phase with a fault has no responses
     values = {name: [found.get(name) for found in judged.values()] for name in names}
     return {"phases": [*judged], "values": values}
 
 
 def limits(lab: Lab) -> Iterator[Limit]:
-    """Every limit that the contract holds a lab to, phase by phase."""
+    """Yield every limit that the contract checks for a lab, phase by phase."""
     check = checks.load(lab.id)
     symptom = check.symptom
 

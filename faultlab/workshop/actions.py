@@ -34,7 +34,7 @@ class Actions:
         seat = self.session.roster.seat(number)
         facts = await self.guard.facts(request, visitor)
         if facts.get("turn", seat.at + 1) != seat.at + 1:
-            raise HTTPException(409, "This was for another lab.")
+            raise HTTPException(409, "This was meant for another lab.")
         if self.session.roster.paused and not visitor.trainer:
             raise HTTPException(409, "The class has ended or is paused.")
         await self.act(request.path_params["act"], seat, facts)

@@ -65,11 +65,11 @@ class Guard:
             return "Too long."
         # Not Starlette's TrustedHostMiddleware: see docs/decisions/036-libraries-not-taken.md.
         if _hostname(f"//{connection.headers.get('host', '')}") not in self.hosts:
-            return "This is not my name."
+            return "This host name is not one of this server's."
         if connection.scope["type"] == "http" and connection.scope["method"] in ("GET", "HEAD"):
             return ""
         if connection.headers.get("origin") != self.origin(connection):
-            return "This does not come from a page of mine."
+            return "This request does not come from a page of this server."
         return ""
 
     def admit(self, connection: HTTPConnection, seat: int | None) -> Visitor:
@@ -84,7 +84,7 @@ class Guard:
             raise HTTPException(429, "Too many requests.")
         if not (visitor.trainer if seat is None else visitor.may(seat)):
             self.note(visitor, connection.url.path)
-            raise HTTPException(403, "This is somebody else's.")
+            raise HTTPException(403, "This belongs to another seat.")
         if seat is not None and not 1 <= seat <= len(self.session.roster.seats):
             raise HTTPException(404, "There is no such seat.")
         return visitor
@@ -112,9 +112,9 @@ class Guard:
         try:
             facts = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:
-            raise HTTPException(400, "No JSON.") from error
+            raise HTTPException(400, "Not valid JSON.") from error
         if not isinstance(facts, dict):
-            raise HTTPException(400, "No JSON object.")
+            raise HTTPException(400, "Not a JSON object.")
         return facts
 
 

@@ -88,7 +88,7 @@ class Plan(Strict):
         drawn = [lab.id for lab in mystery.order(here, self.draw.seed + seat - 1)]
         if len(drawn) < self.draw.count:
             raise BadInput(
-                f"draw.count: expected at most {len(drawn)}: so many labs of this kind run here.",
+                f"draw.count: expected at most {len(drawn)}: only so many such labs run here.",
                 f"edit {CLASS_FILE}",
             )
         return drawn[: self.draw.count]
@@ -119,7 +119,7 @@ def read(name: str) -> Plan:
     try:
         most, whole = services.limits(found.limits), services.limits(found.seat_limits)
         if most.get("cpus", 0) > whole.get("cpus", math.inf):
-            raise BadInput("limits: a container can use more CPUs than its seat.", "")
+            raise BadInput("limits: a container may use more processors than its seat.", "")
         found.wanted()
     except BadInput as error:
         raise BadInput(f"{name}: {error.message}", f"edit {name}; see {_MANUAL}") from error

@@ -82,7 +82,7 @@ class Session:
     def go_on(self, seat: Seat) -> None:
         """Do as `next`, for a participant. Raises BadInput before the debrief."""
         if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
-            raise BadInput("First comes the debrief of this one.")
+            raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
     def next(self, seat: Seat) -> None:
@@ -100,10 +100,10 @@ class Session:
         """Change the limits of a daemon, as `docker update` does, up to those of the class."""
         most = services.limits(self.plan.limits)
         if (limit.cpus or 0) > most.get("cpus", math.inf):
-            raise BadInput(f"No more than {most['cpus']:g} processors here.")
+            raise BadInput(f"At most {most['cpus']:g} CPUs are allowed here.")
         memory = bytes_of(limit.memory) if limit.memory else 0
         if memory > bytes_of(most.get("mem_limit", "1000g")):
-            raise BadInput(f"No more memory than {most['mem_limit']} here.")
+            raise BadInput(f"At most {most['mem_limit']} of memory are allowed here.")
         await self._act(seat, daemon, lambda machine: machine.limit(limit.cpus, limit.memory))
 
     async def _act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
@@ -111,7 +111,7 @@ class Session:
         if daemon not in self.daemons(seat):
             raise BadInput(f"There is no daemon {daemon[:40]!r}.")
         self._must_be_free(seat)
-        async with self._busy(seat, f"docker is at {daemon}"):
+        async with self._busy(seat, f"docker is working on {daemon}"):
             await self.stacks.act(seat, daemon, act)
 
     def daemons(self, seat: Seat) -> list[str]:
@@ -168,7 +168,7 @@ class Session:
         """Record a diagnosis. Raises BadInput for an unknown word, CannotRun if it is too late."""
         self._must_be(seat, "red", "green")
         if seat.turn.told(self.plan.blind):  # after the debrief has opened
-            raise CannotRun("It has been said what it was.")
+            raise CannotRun("The solution has already been shown.")
         self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 
     def give_up(self, seat: Seat) -> None:
@@ -201,7 +201,7 @@ class Session:
     async def end(self, told: Callable[[str], None] = lambda _: None) -> None:
         """End the class: remove every stack, one seat after the other. The results stay.
 
-        Raises CannotRun if something could not be removed; the rest is removed all the same.
+        Raises CannotRun if something could not be removed; the rest is removed anyway.
         """
         if not self.roster.ended:
             self.note(Event.ENDED)
@@ -240,7 +240,7 @@ class Session:
 
     async def _start(self, seat: Seat) -> None:
         async with (
-            self._busy(seat, "waiting until others have started"),
+            self._busy(seat, "waiting for other labs to start"),
             self._slots.take(known(seat.turn.lab), urgent=False),
         ):
             if self.roster.ended:

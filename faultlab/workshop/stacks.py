@@ -17,11 +17,11 @@ from faultlab.workshop.roster import Seat, Turn, known
 
 _SECONDS, _CHECK_SECONDS = 900, 300  # after this time a command counts as stuck
 STEPS = {
-    "images": "looking for what has to be built",
+    "images": "checking what must be built",
     "stack": "starting its containers",
-    "healthy": "measuring it before anything is wrong",
+    "healthy": "measuring it before the fault",
     "inject": "setting it up",
-    "symptom": "measuring what its users meet",
+    "symptom": "measuring what its users experience",
 }
 
 

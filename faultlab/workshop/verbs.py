@@ -122,7 +122,7 @@ def end(term: Terminal, file: str) -> Ended:
             deadline = time.monotonic() + _PATIENCE
             while folder.held():
                 if time.monotonic() > deadline:
-                    raise CannotRun("The server of the class does not end.", "ps x") from None
+                    raise CannotRun("The server of the class did not end.", "ps x") from None
                 time.sleep(0.2)
         step.done("ended, its stacks are removed")
     term.say(f"Results: faultlab class export {file}")

@@ -150,4 +150,4 @@ def _html(markdown: str) -> str:
     page = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
     for part in ("<details><summary>Answer</summary>", "</details>"):  # the HTML that lessons have
         page = page.replace(f"<p>{html.escape(part)}</p>", part)
-    return page.replace("<pre>", '<pre tabindex="0">')  # what scrolls must do so by keyboard, too
+    return page.replace("<pre>", '<pre tabindex="0">')  # scrollable parts need keyboard focus

@@ -1,10 +1,10 @@
 """Limits: which value of a USE table looks wrong, and why. All thresholds are here.
 
-A mark says "look here first", not "this is the cause". Where no other source is named the number is
-ours: what a healthy lab never shows under its load (`checks/test_use.py`).
+A mark says "look here first", not "this is the cause". If no other source is named, the number is
+ours: a healthy lab never shows it under its load (`checks/test_use.py`).
 
-Never marked: a processor that is busy without a quota, for the lab's load shares it with its
-victims; closed connections that no TIME-WAIT was kept for, since the client is set up that way.
+Two values are never marked. One is a busy CPU without a quota, which the lab's load shares with the
+machines. The other is closed connections without a TIME-WAIT, because the client is set up so.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from faultlab.observe.use.cells import Part, Row
 
 @dataclass(frozen=True)
 class Limit:
-    """The value of a kind of row from which on it looks wrong; `{}` in `says` is its text.
+    """The value of a kind of row above which it looks wrong. `{}` in `says`: the value's text.
 
-    `used`: it counts only while the utilisation is at least so many percent.
+    `used`: it counts only while the utilisation is at least this many percent.
     """
 
     kind: str
@@ -32,7 +32,7 @@ _THROTTLED = "kubernetes-mixin, CPUThrottlingHigh: 25% of the periods"
 _MEMORY = f"{_MIXIN}, NodeMemoryHighUtilization: 90%"
 _ENTRIES = f"{_MIXIN}, NodeHighNumberConntrackEntriesUsed: 75%"
 _FILES = f"{_MIXIN}, NodeFileDescriptorLimit: 90%"
-_PAGE = "whoever comes waits for a whole page of somebody else"
+_PAGE = "a new request waits for a whole page of another one"
 _PAGES = "MySQL manual: with a proper size, Innodb_buffer_pool_wait_free is small"
 _CHANCE = "vmstat's si: now and then a page comes back by chance"
 _REQUESTS = f"{_MIXIN}, NodeDiskIOSaturation: 10 requests"
@@ -61,7 +61,7 @@ LIMITS = (
     Limit("sessions", "utilisation", 85, "sessions run out: {}", "MySQLTuner: 85%"),
     Limit("sessions", "errors", 1, "logins fail: {}"),
     Limit("buffer pool", "saturation", 1, "no page was free: {}", _PAGES),
-    Limit("row locks", "saturation", 1, "somebody always waits for a row: {}"),
+    Limit("row locks", "saturation", 1, "a session always waits for a row: {}"),
     Limit("host memory", "utilisation", 90, "hardly any memory is left: {}", _MEMORY),
     Limit("host memory", "errors", 1, "the OOM killer was here: {}"),
     Limit("swap", "saturation", 10, "programs wait for their own memory: {}", _CHANCE),
@@ -71,7 +71,7 @@ LIMITS = (
 
 
 def crossed(row: Row) -> list[tuple[Limit, str]]:
-    """The limits that a row has crossed, each with its sentence."""
+    """Return the limits that a row has crossed, each with its sentence."""
     found = []
     for part, value in row.values:
         for limit in LIMITS:

@@ -1,8 +1,8 @@
 """Rows: utilisation, saturation and errors of each resource, from two looks at a running stack.
 
-The method and most of the rows: https://www.brendangregg.com/USEmethod/use-linux.html, with the
-containers' own values where /proc would tell the host's. Counters are differences over the
-interval; queues are the longer of the two looks. Nothing here says what is too much: limits.py.
+The method and most of the rows: https://www.brendangregg.com/USEmethod/use-linux.html. Where /proc
+has the host's values, the containers' own are read instead. Counters are differences over the
+interval; of two queue lengths the longer one counts. limits.py says what is too much.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from faultlab.probes.cgroup import Cgroup
 
 
 def container(name: str, looks: Looks) -> Iterator[Row]:
-    """Processor and memory of one container, from its cgroup."""
+    """Yield CPU and memory of one container, from its cgroup."""
     pair = looks.pair("cgroup", cgroup.parse)
     old = isinstance(pair, Pair) and pair.after.version == 1
     quota = isinstance(pair, Pair) and pair.after.quota
@@ -37,7 +37,7 @@ def container(name: str, looks: Looks) -> Iterator[Row]:
     yield row((f"memory {name}", "memory", name, f"cat /sys/fs/cgroup/{memory}"), pair, _memory)
 
 
-# What an engineer reads of a cgroup, by its version.
+# The files that an engineer reads in a cgroup, by its version.
 _FILES = {
     1: ("{cpu/cpu.stat,cpuacct/cpuacct.usage}", "memory/memory.{failcnt,usage_in_bytes}"),
     2: ("cpu.{stat,pressure}", "memory.{current,max,events}"),
@@ -48,7 +48,7 @@ def _cpu(pair: Pair[Cgroup]) -> Cells:
     before, after, seconds = pair.before, pair.after, pair.seconds
     share = after.time.busy_percent_since(before.time, seconds)
     used = Value(share, "%", f"{share:.0f}% of {after.cpus:g} cpus")
-    errors = blank("a cgroup counts no errors of processors")
+    errors = blank("a cgroup counts no CPU errors")
     if not after.quota:
         waits = _waits(before.cpu_wait, after.cpu_wait, seconds)
         return used, waits or blank("no quota, and cgroup v1 counts no waiting"), errors
@@ -80,14 +80,14 @@ def _memory(pair: Pair[Cgroup]) -> Cells:
 
 
 def stopped(name: str, command: str, state: State) -> Row:
-    """A daemon that should run and does not."""
+    """Return the row of a daemon that should run and does not."""
     text = f"exit {state.exit_code}{', OOM' if state.oom_killed else ''}"
     why = blank(f"{name} is not running")
     return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
 
 
 def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
-    """The workers of PHP-FPM on the machine `at`, counted without the one that answers us."""
+    """Return the workers of PHP-FPM on the machine `at`, without the one that answers us."""
     place = (name, "pool", at, "curl -s http://127.0.0.1/status")
     if isinstance(pair, Unread) and pair.why == NO_ANSWER:
         silent = f"no answer in {fpm.SECONDS} s"
@@ -109,14 +109,14 @@ def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
 
 
 def database(at: str, looks: Looks) -> Iterator[Row]:
-    """MySQL: its sessions, its buffer pool and its row locks."""
+    """Yield the rows of MySQL: its sessions, its buffer pool and its row locks."""
     pair = looks.pair("database", mysql.parse)
     none = blank("MySQL does not count any")
 
     def sessions(pair: Pair[mysql.Status]) -> Cells:
         most = max(pair.before, pair.after, key=lambda one: one.connected)
         refused = count(pair.after.refused - pair.before.refused, "refused")
-        return of(most.connected, most.most), blank("who finds no place is refused"), refused
+        return of(most.connected, most.most), blank("further logins fail: see errors"), refused
 
     def buffers(pair: Pair[mysql.Status]) -> Cells:
         now = pair.after
@@ -134,7 +134,7 @@ def database(at: str, looks: Looks) -> Iterator[Row]:
 
 
 def whole_host(at: str, looks: Looks) -> Iterator[Row]:
-    """The kernel below all machines, whoever makes it work."""
+    """Yield the rows of the kernel below all machines, with all of its work."""
     processors = looks.pair("host_cpu", host.parse_processors)
     memory = looks.pair("host_memory", host.parse_memory)
     disks = looks.pair("host_disks", host.parse_disks)
@@ -158,7 +158,7 @@ def _host_cpu(pair: Pair[host.Processors]) -> Cells:
         Value(share, "%", f"{share:.0f}% of {after.count} cpus"),
         _waits(before.wait, after.wait, pair.seconds)
         or count(max(before.running, after.running), "run or wait"),
-        blank("machine checks are in the kernel's log only"),
+        blank("machine checks are only in the kernel's log"),
     )
 
 
@@ -175,14 +175,14 @@ def _swap(pair: Pair[host.Memory]) -> Cells:
     total = now.swap_total
     used = of(now.swap_used / 1024, total / 1024, "MB") if total else blank("no swap")
     pages = (now.swapped_in - before.swapped_in) / pair.seconds
-    return used, count(pages, "pages in/s"), blank("errors of a disk are in the kernel's log only")
+    return used, count(pages, "pages in/s"), blank("disk errors are only in the kernel's log")
 
 
 def _disk(pair: Pair[host.Disk]) -> Cells:
     before, now = pair.before, pair.after
     busy = min(100.0, (now.busy - before.busy) / pair.seconds / 10)
     queue = (now.waited - before.waited) / pair.seconds / 1000
-    unknown = blank("errors of a disk are in the kernel's log only")
+    unknown = blank("disk errors are only in the kernel's log")
     return Value(busy, "%", f"{busy:.0f}% busy"), count(queue, "in flight"), unknown
 
 
@@ -191,4 +191,4 @@ def _space(pair: Pair[host.Space]) -> Cells:
     whole = now.used + now.free
     text = f"{in_bytes(1024 * now.used)} of {in_bytes(1024 * whole)}"
     used = Value(100 * now.used / whole, "%", text)
-    return used, blank("nobody waits for space"), blank("ENOSPC goes to the program")
+    return used, blank("nothing waits for space"), blank("ENOSPC goes to the program")

@@ -1,6 +1,6 @@
 """Sections: several readings in one shell command, taken twice, so that counters give differences.
 
-A container is entered once however much is read in it: an exec costs more than the reading.
+A container is entered once for all its readings, because an exec costs more than a reading.
 """
 
 import re
@@ -20,9 +20,9 @@ _NEXT = "==next look\n"
 
 @dataclass(frozen=True)
 class Pair(Generic[T]):
-    """The same reading at the begin and at the end of an interval of so many seconds.
+    """The same reading at the begin and at the end of an interval of `seconds`.
 
-    Each has its own: on a busy machine a look takes long, and not always equally long.
+    Each pair has its own interval: on a busy machine looks take long, and not equally long.
     """
 
     before: T
@@ -39,7 +39,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Section:
-    """The output of one command, errors included, its exit code, and the second at its end."""
+    """The output of one command, with its errors, its exit code, and the time of its end."""
 
     out: str
     code: int
@@ -48,14 +48,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Looks:
-    """The sections of both looks by name; `why` is set when the place could not be read at all."""
+    """The sections of both looks by name. `why` is set if the place could not be read at all."""
 
     before: Mapping[str, Section]
     after: Mapping[str, Section]
     why: str = ""
 
     def pair(self, name: str, parse: Callable[[str], T]) -> Pair[T] | Unread:
-        """Return one section of both looks as its probe understands it, or why it is not there."""
+        """Return one section of both looks as its probe parses it, or why it is missing."""
         if self.why:
             return Unread(self.why)
         if name not in self.before or name not in self.after:
@@ -90,7 +90,7 @@ def read(place: Shell, commands: Mapping[str, str], seconds: float) -> Looks:
 
 
 def script(commands: Mapping[str, str], seconds: float) -> str:
-    """The shell script of both looks. Each command runs in a subshell of its own."""
+    """Return the shell script of both looks. Each command runs in a subshell of its own."""
     body = "\n".join(
         f"( {command}\n) 2>&1; code=$?; read -r now idle </proc/uptime; echo;"
         f" echo ==section {name} ended $code at $now"
@@ -100,7 +100,7 @@ def script(commands: Mapping[str, str], seconds: float) -> str:
 
 
 def split(out: str) -> Looks:
-    """Take apart what the script printed."""
+    """Split the output of the script into sections."""
     before, _, after = out.partition(_NEXT)
     return Looks(_sections(before), _sections(after))
 

@@ -1,6 +1,6 @@
 """Use: the USE table of a running stack: utilisation, saturation and errors of each resource.
 
-It only reads: one shell command in each machine and daemon, all at the same time.
+It only reads, with one shell command in each machine and daemon, all at the same time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ from faultlab.probes import (
 )
 from faultlab.run import placement
 
-_LONGEST = 300  # seconds that one reading may take
+_LONGEST = 300  # seconds of one reading
 _MARK = "LOOK"
 
 CONTAINER = {"cgroup": cgroup.COMMAND}
@@ -53,7 +53,7 @@ HOST = {
     "host_disks": host.DISKS,
     "host_space": host.SPACE,
 }
-# What only daemons have whose daemon.toml names this probe.
+# Only for daemons whose daemon.toml names this probe.
 OF_PROBE = {"fpm": {"pool": fpm.COMMAND}, "mysql": {"database": mysql.COMMAND}}
 
 
@@ -78,7 +78,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """A value, or the reason why there is none."""
+    """A value, or the reason for its absence."""
 
     value: float | None
     unit: str
@@ -88,7 +88,7 @@ class ValueFacts:
 
 @dataclass(frozen=True)
 class RowFacts:
-    """A resource, and the command that shows it where it is."""
+    """A resource, and the command that shows it on its machine."""
 
     resource: str
     at: str
@@ -110,7 +110,7 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class Used:
-    """The tables of a lab, read for so many seconds."""
+    """The tables of a lab, read over an interval of some seconds."""
 
     lab: str
     seconds: float
@@ -134,7 +134,7 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Us
 
 
 def _machines(lab: Lab, stack: Stack, machine: str | None) -> list[str]:
-    """The machines to read. Raises CannotRun when the stack is not up, BadInput for another."""
+    """Return the machines to read. Raises CannotRun if the stack is not up, BadInput for others."""
     if not stack:
         raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
     daemons = lab.services.daemons
@@ -180,7 +180,7 @@ def tables(lab: Lab, stack: Stack, machines: list[str], seconds: float) -> list[
 def _all(
     stack: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
 ) -> dict[str, Looks]:
-    """Enter every stack once, all at the same time."""
+    """Enter every place once, all at the same time."""
     shells: dict[str, Shell] = {name: stack.shell(name) for name in commands}
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
         waiting = {
@@ -195,7 +195,7 @@ def rows_of(
     looks: Mapping[str, Looks],
     stopped: Mapping[str, Row],
 ) -> Iterator[Row]:
-    """The rows of one machine and its daemons; `probe`: what reads the figures of each."""
+    """Yield the rows of one machine and its daemons; `probe`: the probes of each daemon."""
     for name in (machine, *probe):
         if name in stopped:
             yield stopped[name]
@@ -214,7 +214,7 @@ def _stopped(daemon: Machine) -> Row:
 
 
 def print_table(term: Terminal, table: Table) -> None:
-    """The values, then what looks wrong, then how to see each row oneself."""
+    """Print the values, then what looks wrong, then the command that shows each row."""
     wrong = {i: found for i, row in enumerate(table.rows, 1) if (found := crossed(row))}
     term.heading(table.title)
     cells = [

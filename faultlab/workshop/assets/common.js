@@ -1,4 +1,4 @@
-// What every page of a workshop does: it hears of changes, presses buttons, and shows a clock.
+// Shared by all pages of a workshop: receive changes, press buttons, show a clock.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -15,14 +15,14 @@ function listen(url, show) {
     if (byId("message").dataset.lost) { say(""); delete byId("message").dataset.lost; }
     show(JSON.parse(event.data));
   };
-  source.addEventListener("gone", () => { source.close(); say("This link does not hold any more."); });
+  source.addEventListener("gone", () => { source.close(); say("This link is no longer valid."); });
   source.onerror = () => {
     byId("message").dataset.lost = "yes";
-    say("The server does not answer. This page tries again by itself; nothing is lost.");
+    say("The server does not respond. This page keeps trying; nothing is lost.");
   };
 }
 
-// Presses a button of the server; gives what it answers, or null after saying what went wrong.
+// Send an action to the server; return its response, or null after showing the error.
 async function press(url, facts = {}) {
   try {
     const answer = await fetch(url, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(facts) });
@@ -30,7 +30,7 @@ async function press(url, facts = {}) {
     if (answer.ok) return told;
     say(told.error);
   } catch {
-    say("The server does not answer.");
+    say("The server does not respond.");
   }
   return null;
 }

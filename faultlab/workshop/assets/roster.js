@@ -1,8 +1,8 @@
-// The roster: the trainer's table, and the wall without names.
+// The roster: the trainer's table, and the projector view without names.
 "use strict";
 
 let told = null, heard = 0;
-const STATES = { waiting: "waits", starting: "starting", red: "red", green: "green", over: "over", failed: "failed" };
+const STATES = { waiting: "waiting", starting: "starting", red: "red", green: "green", over: "over", failed: "failed" };
 
 function minutes(seat) {
   const runs = seat.state === "red" && !told.paused;
@@ -17,7 +17,7 @@ function state(seat) {
 function button(text, act) {
   const made = element("button", { type: "button" }, text);
   made.addEventListener("click", async () => {
-    made.disabled = true; // a double click is one
+    made.disabled = true; // a double click counts once
     await act();
     made.disabled = false;
   });
@@ -41,7 +41,7 @@ function row(seat) {
       button("restore", () => confirm(`Start ${seat.name}'s lab over?`) && press(`${at}/restore`)),
       ...(seat.last ? [] : [button("next lab", () => confirm(`Next lab for ${seat.name}?`) && press(`${at}/next`))]),
       button("link", () => link(seat, "link")),
-      button("new link", () => confirm(`The link of ${seat.name} will not hold any more.`) && link(seat, "new-link")),
+      button("new link", () => confirm(`The present link of ${seat.name} will stop working.`) && link(seat, "new-link")),
     ])));
 }
 
@@ -71,7 +71,7 @@ function draw() {
   if (!told) return;
   const table = byId("roster");
   const still = JSON.stringify(told.seats.map((seat) => ({ ...seat, seconds: 0 })));
-  if (table && still === drawn) { // only the clocks: do not take a button from under a finger
+  if (table && still === drawn) { // update only the clocks, so that no button moves under a click
     for (const seat of told.seats) byId(`seat-${seat.seat}`).querySelector(".minutes").textContent = minutes(seat);
     return;
   }

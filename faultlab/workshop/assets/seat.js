@@ -2,7 +2,7 @@
 "use strict";
 
 const seat = document.body.dataset.seat;
-const WORDS = { waiting: "waits", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
+const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
 let told = null, heard = 0, turnShown = 0, wasState = "";
 const terminals = new Map();
 
@@ -18,7 +18,7 @@ function show(now) {
   if (now.doing) say(`${now.doing} …`, true);
   else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
   else if (now.ended) say("The class has ended.", true);
-  else if (now.paused) say("The class is paused: clocks stand, and nothing that is typed counts.", true);
+  else if (now.paused) say("The class is paused: clocks are stopped, and what you type is ignored.", true);
   else if (byId("message").classList.contains("well")) say("");
 
   setHtml(byId("ticket"), now.ticket);
@@ -38,7 +38,7 @@ function show(now) {
 }
 
 function setHtml(place, html) {
-  if (place.dataset.html === html) return; // do not disturb a reader
+  if (place.dataset.html === html) return; // keep the scroll position and the selection
   place.dataset.html = html;
   place.innerHTML = html;
 }
@@ -57,7 +57,7 @@ function showForm(now) {
   }
   byId("answer").textContent = now.answer
     ? `Your answer: ${now.answer.component}, ${now.answer.resource}, ${now.answer.cause}.${now.state === "green" ? "" : " Now repair it, and check."}`
-    : now.state === "green" ? "It is well. Say what it was, and the debrief opens." : "";
+    : now.state === "green" ? "It is repaired. Answer what it was, and the debrief opens." : "";
 }
 
 function showFindings(now) {
@@ -133,12 +133,12 @@ function showDebrief(now) {
     element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
 }
 
-// --- terminals: one a machine, opened when its tab is first looked at ---
+// --- terminals: one for each machine, opened when its tab is first shown ---
 
 function showTerminals(now) {
   const fresh = now.turn !== turnShown || (now.state === "red" && wasState === "starting");
   wasState = now.state;
-  if (!now.machines.length || fresh) { // another stack: the old shells are gone with theirs
+  if (!now.machines.length || fresh) { // another stack: the old shells ended with the old one
     for (const one of terminals.values()) one.close();
     terminals.clear();
     document.querySelector("[role=tablist]").replaceChildren();
@@ -194,7 +194,7 @@ function connect(machine, screen) {
       select(machine);
     });
   };
-  const most = 8192; // characters of a message: pasting sends several
+  const most = 8192; // characters of a message; a long paste sends several
   terminal.onData((text) => { for (let i = 0; i < text.length; i += most) send({ input: text.slice(i, i + most) }); });
   return { terminal, socket, fit };
 }
@@ -206,12 +206,12 @@ addEventListener("resize", () => { for (const one of terminals.values()) if (one
 for (const button of document.querySelectorAll("[data-act]")) {
   button.addEventListener("click", async () => {
     const act = button.dataset.act;
-    if (act === "give-up" && !confirm("Give up? You are told what it was, and there are no points for the repair.")) return;
+    if (act === "give-up" && !confirm("Give up? You see what it was, but get no points for the repair.")) return;
     await send(act);
   });
 }
 
-let pressed = false; // one at a time: a double click must not cost twice
+let pressed = false; // one action at a time, so that a double click does not cost twice
 
 async function send(act, facts = {}) {
   if (pressed) return;
