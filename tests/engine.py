@@ -75,7 +75,7 @@ class EngineContract:
     ) -> None:
         mine = naming.owner()
         monkeypatch.setattr(naming, "owner", lambda: "anna in /home/anna/faultlab")
-        with pytest.raises(Held, match=f"is of {re.escape(mine)}"):
+        with pytest.raises(Held, match=f"belongs to {re.escape(mine)}"):
             engine.down(stack.name)
         assert [*Stack(engine, stack.name)] == [*stack]
 

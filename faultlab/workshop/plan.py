@@ -119,7 +119,7 @@ def read(name: str) -> Plan:
     try:
         most, whole = services.limits(found.limits), services.limits(found.seat_limits)
         if most.get("cpus", 0) > whole.get("cpus", math.inf):
-            raise BadInput("limits: a container may use more processors than its seat.", "")
+            raise BadInput("limits: a container can use more CPUs than its seat.", "")
         found.wanted()
     except BadInput as error:
         raise BadInput(f"{name}: {error.message}", f"edit {name}; see {_MANUAL}") from error

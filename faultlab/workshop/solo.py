@@ -6,7 +6,7 @@ import os
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,15 +82,19 @@ class OwnStacks(Stacks):
 
 
 class SoloSession(Session):
-    """The session of one learner, who chooses the labs. Only the runs are remembered."""
+    """The session of one learner, who chooses the labs. Only the runs are remembered.
+
+    `up`: the stacks that are there when it begins.
+    """
+
+    up: Collection[str] = ()
 
     def begin(self) -> None:
         """Go on with the lab that was started last, if it is still up."""
         (seat,) = self.roster.seats
-        up = placement.local().stacks()
         for run_id in Record.ids():
             record = Record.open(run_id)
-            if record is None or record.facts["stack"] not in up or not record.happened(READY):
+            if record is None or record.facts["stack"] not in self.up or not record.happened(READY):
                 continue
             if record.facts["stack"] == naming.stack_name(record.facts["lab"]):
                 self._adopt(seat, record)
@@ -223,6 +227,7 @@ def serve(term: Terminal, port: int) -> Served:
         here = Path(folder)
         journal = Journal(here / "events.jsonl")
         session = SoloSession(plan, Roster(plan, [[first]]), journal, OwnStacks(plan))
+        session.up = placement.local().stacks()
         keys = NoKeys(here / "keys.json")
         guard = OwnGuard(session, keys, hosts, secure=False)
         site = Site(session, keys, guard, here / "alive")

@@ -110,7 +110,7 @@ def test_the_same_lab_at_once(users: list[User]) -> None:
     assert not [run for run in paths.runs().glob("*-mtu-*") if run.stat().st_uid != os.getuid()]
 
     code, out, _ = ada.run("sweep", "--json")
-    assert code == 3 and any("is of 64202" in line for line in json.loads(out)["held"])
+    assert code == 3 and any("belongs to 64202" in line for line in json.loads(out)["held"])
     left = {name for name in ada.stacks() if name.startswith(tuple(own(user) for user in users))}
     assert len(left) == 2 and not any(name.startswith(own(ada)) for name in left)
     assert [code for code, _, _ in at_once(others, "down", "mtu")] == [0, 0]

@@ -147,8 +147,8 @@ def test_unknown_argument_is_a_usage_error(machine: Machine) -> None:
 def test_help_is_the_header(machine: Machine) -> None:
     result = machine.run("setup/setup.sh", "--help")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("Purpose: give this machine what faultlab needs")
-    assert result.out.endswith("3 cannot run here (says what to type next)\n")
+    assert result.out.startswith("Purpose: install what faultlab needs")
+    assert result.out.endswith("3 cannot run here (prints what to type next)\n")
 
 
 # --- the virtual environment ---

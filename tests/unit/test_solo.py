@@ -49,22 +49,11 @@ class FakeStacks(solo.OwnStacks):
         return self.outcome
 
 
-class NoStacks:
-    """An engine with nothing of ours on it."""
-
-    up: tuple[str, ...] = ()
-
-    def stacks(self) -> list[str]:
-        return [*self.up]
-
-
 Page = Callable[[], solo.SoloSession]
 
 
 @pytest.fixture
-def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
-    monkeypatch.setattr("faultlab.run.placement.local", NoStacks)
-
+def page(project: Project, tmp_path: Path) -> Page:
     def make() -> solo.SoloSession:
         plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
@@ -112,16 +101,15 @@ def test_a_lab_that_cannot_be_removed_stays(page: Page) -> None:
     assert (seat.turn.lab, seat.turn.state, seat.turn.why) == ("gzip", "failed", "Docker is away.")
 
 
-def test_a_lab_that_is_up_already_is_gone_on_with(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     record = Record.create("mtu", naming.stack_name("mtu"), {})
     record.event(READY)
     record.event("hint", number=2)
     record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False, "stage": None}]}
     record.event("check", fixed=False)
-    monkeypatch.setattr(NoStacks, "up", (naming.stack_name("mtu"),))
-    seat = finished(page())
+    session = page()
+    session.up = [naming.stack_name("mtu")]
+    seat = finished(session)
     assert (seat.turn.lab, seat.turn.state) == ("mtu", "red")
     assert (seat.turn.hints, seat.turn.checks, len(seat.turn.findings)) == ([2], 1, 1)
 

@@ -78,8 +78,8 @@ def learners(begun: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return begun
 
 
-WHOLE = ["Every knock at the port is answered.", "The page arrives whole."]
-GONE = ["Every knock at the port is answered.", "The page does not arrive."]
+WHOLE = ["Every connection to the port opens.", "The page arrives whole."]
+GONE = ["Every connection to the port opens.", "The page does not arrive."]
 
 
 def test_a_check_says_in_words_what_users_meet(
@@ -165,7 +165,7 @@ def test_nobody_takes_the_lab_of_another_user(
         machine.owner = "anna in /home/anna/faultlab"
     for words in ("start", "reset", "check", "fix", "down"):
         got = faultlab(words, "mtu")
-        assert (got.code, "faultlab-mtu is of anna in /home/anna/faultlab." in got.err) == (3, True)
+        assert (got.code, "faultlab-mtu belongs to anna in /home/anna/faultlab." in got.err) == (3, True)
         assert "export FAULTLAB_NAMESPACE=" in got.err
     with pytest.raises(Held):
         Run.begin(engine, labs.load("mtu"), stack_name("mtu"))

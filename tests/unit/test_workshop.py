@@ -88,7 +88,7 @@ def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
     assert drawn == [draw.turns(seat, running) for seat in (1, 2, 3)]
     assert len({tuple(one) for one in drawn}) == 3
     assert all(len(set(one)) == 3 and "mtu" not in one for one in drawn)
-    with pytest.raises(BadInput, match="at most 1: so many"):
+    with pytest.raises(BadInput, match="at most 1: only so many"):
         draw.turns(1, {"gzip"})
 
 
@@ -104,7 +104,7 @@ def test_each_seat_has_a_draw_of_its_own(tmp_path: Path) -> None:
         (CLASS.replace('"Grace"', r'"A\u001b[2J"'), "expected names, each once"),
         (CLASS + "minutes = 0", "minutes: expected greater than 0, got 0"),
         (CLASS + "limits = 'cpus=all'", "limits: expected cpus=1 memory=1g pids=512"),
-        (CLASS + "seat_limits = 'cpus=0.5'", "a container may use more processors than its seat"),
+        (CLASS + "seat_limits = 'cpus=0.5'", "a container can use more CPUs than its seat"),
         (CLASS + "seat_disk = 'all'", "seat_disk: "),
         (CLASS + "[draw]\ncount = 1", "expected either labs or [draw]"),
         (CLASS.replace("labs ", "#labs "), "expected either labs or [draw]"),
@@ -1211,7 +1211,7 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
     session = Fake(tmp_path)
     assert [seat.turn.state for seat in session.roster.seats] == ["red", "over", "red"]
     assert session.roster.seat(1).turn.answers == [RIGHT]
-    assert session.roster.seat(1).turn.hints == [1]
+    assert session.roster.seat(1).turn.hints == [2]  # the first one is about half a repair
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
 
 
