@@ -173,7 +173,8 @@ def ssh(_term: Terminal) -> None:
 
 def status(term: Terminal) -> Vm:
     """Print the state of the VM as libvirt reports it."""
-    found = libvirt.state()
+    found, other = libvirt.state(), libvirt.elsewhere()
     where = libvirt.address() if found == "running" else ""
-    term.say(f"The lab VM is {found}{' at ' + where if where else ''}.")
+    of = f", and belongs to {other}" if found != "absent" and other else ""
+    term.say(f"The lab VM is {found}{' at ' + where if where else ''}{of}.")
     return Vm(found, where)

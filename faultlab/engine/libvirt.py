@@ -56,12 +56,18 @@ def _made_from() -> Path:
     return Path(virsh("desc", name())[1].removeprefix("Source: ")).parent
 
 
+def elsewhere() -> Path | None:
+    """Return the other folder that the VM of our name was made from, if that still exists."""
+    made_from = _made_from()
+    other = made_from != paths.root() and (made_from / "Vagrantfile").is_file()
+    return made_from if other else None
+
+
 def refuse_what_is_not_ours() -> None:
     """Raise CannotRun if the VM of our name was made from another folder that still exists."""
-    made_from = _made_from()
-    if state() != "absent" and made_from != paths.root() and (made_from / "Vagrantfile").is_file():
+    if state() != "absent" and (other := elsewhere()):
         raise CannotRun(
-            f"The VM {name()} belongs to {made_from}.", f"{made_from}/.venv/bin/faultlab vm down"
+            f"The VM {name()} belongs to {other}.", f"{other}/.venv/bin/faultlab vm down"
         )
 
 

@@ -46,8 +46,10 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     @classmethod
     def absent(cls) -> str:
-        """Return that the VM does not run, if so."""
+        """Return that the VM does not run, or that it belongs to another folder, if so."""
         now = libvirt.state() if libvirt.folder().is_dir() else "absent"
+        if now == "running" and (other := libvirt.elsewhere()):
+            return f"the lab VM belongs to {other}"
         return "" if now == "running" else f"the lab VM is {now}"
 
     @classmethod

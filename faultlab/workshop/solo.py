@@ -115,7 +115,7 @@ class SoloSession(Session):
                 self.note(Event.GAVE_UP, seat.number)
 
     def choose(self, seat: Seat, lab: str) -> None:
-        """Start a lab on a fresh stack, and remove the one before it."""
+        """Start a lab, or go on with it if it is up, and remove the one before it."""
         known(lab)
         self._must_be_free(seat)
         self._later(self._choose(seat, lab), seat)
@@ -152,6 +152,11 @@ class SoloSession(Session):
 
     async def _choose(self, seat: Seat, lab: str) -> None:
         await self._removed(seat)
+        async with self._busy(seat, f"looking whether {lab} is up"):
+            record = await asyncio.to_thread(_record_of, lab)
+            if record:
+                self._adopt(seat, record)
+                return
         self.note(Event.CHOSEN, seat.number, lab=lab)
         await self._start(seat)
 
@@ -163,6 +168,13 @@ class SoloSession(Session):
             if outcome.code:
                 raise CannotRun(outcome.error)
             self.note(Event.REMOVED, seat.number)
+
+
+def _record_of(lab: str) -> Record | None:
+    """Return the record of a lab that the command line has started, if it is up and ready."""
+    stack = placement.up(lab)
+    record = Record.open(stack.run_id) if stack else None
+    return record if record and record.happened(READY) else None
 
 
 class SoloActions(Actions):

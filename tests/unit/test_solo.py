@@ -53,7 +53,9 @@ Page = Callable[[], solo.SoloSession]
 
 
 @pytest.fixture
-def page(project: Project, tmp_path: Path) -> Page:
+def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
+    monkeypatch.setattr(solo, "_record_of", lambda _lab: None)  # none is up before
+
     def make() -> solo.SoloSession:
         plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
@@ -69,8 +71,9 @@ def finished(session: solo.SoloSession, *acts: Callable[[], None]) -> Seat:
         session.begin()
         for act in acts:
             act()
-            while session.doing:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(10):
+                while session.doing:
+                    await asyncio.sleep(0.01)
 
     asyncio.run(all_of_them())
     return session.roster.seat(1)
@@ -112,6 +115,19 @@ def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     seat = finished(session)
     assert (seat.turn.lab, seat.turn.state) == ("mtu", "red")
     assert (seat.turn.hints, seat.turn.checks, len(seat.turn.findings)) == ([2], 1, 1)
+
+
+def test_a_lab_that_the_command_line_has_started_is_not_started_again(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record.create("gzip", naming.stack_name("gzip"), {})
+    record.event("hint", number=1)
+    monkeypatch.setattr(solo, "_record_of", lambda _lab: record)
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    stacks = session.stacks
+    assert isinstance(stacks, FakeStacks)
+    assert (seat.turn.lab, seat.turn.state, seat.turn.hints, stacks.ran) == ("gzip", "red", [1], [])
 
 
 def test_a_hint_is_that_of_the_command_line(page: Page) -> None:

@@ -68,6 +68,16 @@ def test_a_vm_whose_folder_was_removed_by_hand(
     assert VmEngine.absent() == "the lab VM is absent"
 
 
+def test_a_vm_of_another_checkout_is_not_asked(virsh: Virsh, tmp_path: Path) -> None:
+    """Its key is in the other folder, so from here it would seem to be silent."""
+    other = tmp_path / "other"
+    other.mkdir()
+    virsh(f'[ "$3" = desc ] && echo "Source: {other}/Vagrantfile" || echo running')
+    assert VmEngine.absent() == ""  # the other folder was removed by hand
+    (other / "Vagrantfile").touch()
+    assert VmEngine.absent() == f"the lab VM belongs to {other}"
+
+
 def test_address(virsh: Virsh) -> None:
     virsh(
         """cat <<'.'

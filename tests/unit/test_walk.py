@@ -165,7 +165,10 @@ def test_nobody_takes_the_lab_of_another_user(
         machine.owner = "anna in /home/anna/faultlab"
     for words in ("start", "reset", "check", "fix", "down"):
         got = faultlab(words, "mtu")
-        assert (got.code, "faultlab-mtu belongs to anna in /home/anna/faultlab." in got.err) == (3, True)
+        assert (got.code, "faultlab-mtu belongs to anna in /home/anna/faultlab." in got.err) == (
+            3,
+            True,
+        )
         assert "export FAULTLAB_NAMESPACE=" in got.err
     with pytest.raises(Held):
         Run.begin(engine, labs.load("mtu"), stack_name("mtu"))
