@@ -11,7 +11,7 @@ from faultlab.lab.model import Lab
 TRACKS = {
     "packets": "Packets",
     "queues": "Queues and ports",
-    "memory": "Memory and processors",
+    "memory": "Memory and CPUs",
     "queries": "Queries",
     "bytes": "Bytes",
 }

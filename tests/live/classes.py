@@ -119,3 +119,11 @@ def type_into(page: Page, machine: str, command: str, answer: str) -> None:
     screen.get_by_text("#").first.wait_for(state="attached")
     page.keyboard.type(f"{command}\n")
     screen.get_by_text(re.compile(answer)).first.wait_for(state="attached", timeout=20_000)
+
+
+def until(page: Page, holds: str) -> None:
+    """Wait until something holds in a page, which itself may evaluate nothing."""
+    deadline = time.monotonic() + 60
+    while not page.evaluate(holds):
+        assert time.monotonic() < deadline, holds
+        page.wait_for_timeout(50)

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.live.classes import Class, opened, type_into
+from tests.live.classes import Class, opened, type_into, until
 from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates(together=True, minutes=3)
@@ -40,14 +40,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
         yield found
     finally:
         found.ended()
-
-
-def until(page: Page, holds: str) -> None:
-    """Wait until something holds in a page, which itself may evaluate nothing."""
-    deadline = time.monotonic() + 60
-    while not page.evaluate(holds):
-        assert time.monotonic() < deadline, holds
-        page.wait_for_timeout(50)
 
 
 def checks(page: Page) -> float:

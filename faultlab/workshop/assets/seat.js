@@ -14,7 +14,7 @@ function show(now) {
   const mark = byId("state");
   mark.textContent = now.ended ? "ended" : now.paused ? "paused" : WORDS[now.state];
   mark.className = `verdict ${now.state}`;
-  byId("turn").textContent = now.catalogue ? now.title : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
+  byId("turn").textContent = now.catalogue ? (now.title && `${now.title}.`) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   if (now.doing) say(`${now.doing} …`, true);
   else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
   else if (now.ended) say("The class has ended.", true);
@@ -25,7 +25,7 @@ function show(now) {
   const open = !now.paused && !now.ended;
   const can = open && (now.state === "red" || (now.state === "green" && !now.debrief));
   document.querySelector("[data-act=give-up]").hidden = Boolean(now.debrief);
-  byId("host").hidden = !open || !now.daemons.length;
+  byId("host").closest("details").hidden = !open || !now.daemons.length;
   byId("acts").hidden = !can;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
   const hint = document.querySelector("[data-act=hint]");
@@ -96,7 +96,7 @@ function showCatalogue(now) {
     place.lastElementChild.replaceChildren(...now.catalogue.flatMap((track) => [
       element("h2", {}, track.title),
       element("div", { class: "wide" }, element("table", {},
-        element("thead", {}, element("tr", {}, ...["lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks", ""].map((head) => element("th", { scope: "col" }, head)))),
+        element("thead", {}, element("tr", {}, ...["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"].map((head) => element("th", { scope: "col" }, head)))),
         element("tbody", {}, ...track.labs.map((one) => labRow(one, now))))),
     ]));
   }
@@ -111,8 +111,8 @@ function labRow(one, now) {
     if (!now.lab || confirm(`This removes ${now.lab} with all that you have done there.`)) send(act, { lab: one.lab });
   });
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
-  return element("tr", { class: one.next ? "next" : "" }, element("th", { scope: "row" }, one.lab + (one.next ? " (next)" : "")),
-    ...cells.map((text) => element("td", {}, text)), element("td", {}, button));
+  return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
+    element("th", { scope: "row" }, one.lab + (one.next ? " (next)" : "")), ...cells.map((text) => element("td", {}, text)));
 }
 
 function showDebrief(now) {
