@@ -59,6 +59,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 def start(page: Page, lab: str) -> None:
     """Choose a lab in the catalogue, and wait until its ticket is there."""
     catalogue = page.locator("#catalogue")
+    catalogue.locator("tr.next").wait_for(state="attached")
     if catalogue.get_attribute("open") is None:
         catalogue.locator("summary").click()
     catalogue.get_by_role("button", name=f"Start {lab}", exact=True).click()
