@@ -11,7 +11,7 @@ from faultlab.engine import speed
 from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Reading
+from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
 from faultlab.probes import answers
 from faultlab.run.readings import BEFORE, FAULTY, HEALTHY, Measured
@@ -45,14 +45,10 @@ class Looks(Measured):
             idle = self.check.idle is not None and self.check.idle(self.stack)
             # If speed is not judged, other stacks can start meanwhile.
             alone = self.lab.load and self.check.relative
-            with nullcontext() if idle else lock.turn(alone):
-                reading, facts, seen = self._look(phase)
-            spoiled = seen.words if self.check.relative and not idle else ""
-            # Asks and judging take CPU time too, but nothing depends on how long they take.
-            with nullcontext() if idle else lock.turn(alone=False):
-                if self.check.asks and not spoiled and not self._faulty(phase):
-                    reading = replace(reading, answers=self._answers())
-                self.record.facts["readings"][phase] = self.check.dump(reading)
+            with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
+                took, seen = self._look(phase)
+                facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
+                spoiled = seen.words if self.check.relative and not idle else ""
                 unclear = self._unclear(phase)
                 looks += not spoiled
                 if not spoiled and (not unclear or looks == _LOOKS):
@@ -74,29 +70,28 @@ class Looks(Measured):
         unclear = self.undecided(phase) if HEALTHY in self.phases else []
         return "; ".join(finding.words for finding in unclear)
 
-    def _look(self, phase: str) -> tuple[Reading[Any, Any], dict[str, Any], Contention]:
-        """Take one reading; return it, the facts of its event, and what other programs took."""
+    def _look(self, phase: str) -> tuple[float, Contention]:
+        """Take one reading; return its seconds and what other programs took meanwhile."""
         observer = self.engine.observer(self.stack.name)
         fast = speed.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
         try:
             reading = self.check.take(self.stack, self.inspects)
+            if self.check.asks and not self._faulty(phase):
+                reading = replace(reading, answers=self._answers())
         finally:
             self._all_running()
         took, seen = time.monotonic() - began, observer.since(before)
-        facts = {"t": self.record.now(), "phase": phase, "took": round(took, 3), **seen.facts()}
         if fast is not None:  # unfinished work of the look can slow the second one down
             reading = replace(reading, reference=max(fast, speed.measure()))
-        return reading, facts, seen
+        self.record.facts["readings"][phase] = self.check.dump(reading)
+        return took, seen
 
     def _answers(self) -> dict[str, list[str]]:
         """Send the asks of the check, each from the users of its machine."""
         found: dict[str, list[str]] = {}
-        try:
-            for ask in self.check.asks:
-                found |= answers.read(self.stack.user(ask.at), [ask], self.record.id)
-        finally:
-            self._all_running()
+        for ask in self.check.asks:
+            found |= answers.read(self.stack.user(ask.at), [ask], self.record.id)
         return found
 
     def _faulty(self, phase: str) -> bool:

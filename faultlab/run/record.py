@@ -144,13 +144,11 @@ class Record:
         """Return the verdict of the worst test of a verified run; empty if it was not judged."""
         return worst(self.facts["tests"])
 
-    def now(self) -> float:
-        """Return the seconds since the run began."""
-        return round(time.time() - self.began, 3)
-
     def event(self, event: str, /, **facts: Any) -> None:
-        """Record that something happened, now or at a `t` that is given."""
-        self.facts["events"].append({"t": self.now(), "event": event, **facts})
+        """Record that something happened now."""
+        self.facts["events"].append(
+            {"t": round(time.time() - self.began, 3), "event": event, **facts}
+        )
         self.save()
 
     def happened(self, name: str) -> bool:

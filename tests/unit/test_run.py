@@ -16,7 +16,6 @@ from faultlab.engine import speed
 from faultlab.engine.contention import Contention, Moment, Observer
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most_times
 from faultlab.run.contract import Contract
@@ -226,32 +225,7 @@ def test_no_healthy_stack_of_a_walk_shows_the_symptom(record: Record) -> None:
         Contract().test_opposite(walked)
 
 
-def test_only_the_load_has_the_machine_to_itself(
-    record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the service answers is compared meanwhile with other stacks that start."""
-    done: list[str] = []
-
-    @contextmanager
-    def turn(alone: bool) -> Iterator[None]:
-        done.append("alone" if alone else "shared")
-        yield
-
-    monkeypatch.setattr("faultlab.run.run.lock.turn", turn)
-    run = reading(record, [100.0])
-    run.lab = run.lab.model_copy(update={"load": True})
-    run.check = replace(run.check, asks=(page("http://web/"),))
-
-    def asked() -> dict[str, list[str]]:
-        done.append("asks")
-        return {}
-
-    monkeypatch.setattr(run, "_answers", asked)
-    run.measure("healthy")
-    assert done == ["alone", "shared", "asks"]
-
-
-@pytest.mark.parametrize(("idle", "turns"), [(False, [False] * 4), (True, [])])
+@pytest.mark.parametrize(("idle", "turns"), [(False, [False, False]), (True, [])])
 def test_a_look_that_makes_no_load_waits_for_nobody(
     record: Record,
     shares: list[float],
