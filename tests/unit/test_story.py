@@ -210,7 +210,7 @@ def test_the_document_names_every_key(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAULTLAB_ROOT", str(tmp_path))
-    table = DOCUMENT.read_text().partition("## What stands")[2].partition("\n\nEvents:")[0]
+    table = DOCUMENT.read_text().partition("## What is in")[2].partition("\n\nEvents:")[0]
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     named = {key for cell in first for key in re.findall(r"`(\w+)`", cell)}
     assert set(whole) | set(Record.create("mtu", "s", {}).facts) | {"matrix"} == named
