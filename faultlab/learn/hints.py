@@ -1,7 +1,7 @@
 """Hints: one at a time, for the state that a lab is in. They have to be quick."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +35,7 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
     """Give the next hint that applies, after those that were given before. Raises CannotRun."""
     with _record(lab_id) as (lab, record):
         numbers = possible(lab, record.hints, _gone(record))
-        number = following(lab, numbers, partial(_holds, lab))
+        number = following(lab, numbers, partial(_stack, lab))
         if number is not None:
             record.event("hint", number=number)
     given = [lab.hint[number - 1] for number in record.hints]
@@ -65,11 +65,21 @@ def possible(lab: Lab, given: Collection[int], gone: Collection[int]) -> Iterato
                 return
 
 
-def following(lab: Lab, numbers: Iterable[int], holds: Callable[[Sign], bool]) -> int | None:
-    """Return the first of these hints that applies; None when none does."""
+def following(
+    lab: Lab, numbers: Iterable[int], stack: Callable[[], Mapping[str, Shell]]
+) -> int | None:
+    """Return the first of these hints that applies; None when none does.
+
+    `stack`: finds the machines and daemons of the lab, which takes time. It is called once, and
+    only if a hint has a condition.
+    """
+    machines: Mapping[str, Shell] | None = None
     for number in numbers:
         sign = lab.hint[number - 1].when
-        if sign is None or holds(sign):
+        if sign is None:
+            return number
+        machines = stack() if machines is None else machines
+        if sign.at in machines and holds(machines[sign.at], sign):
             return number
     return None
 
@@ -105,11 +115,10 @@ def _gone(record: Record) -> set[int]:
     return gone
 
 
-def _holds(lab: Lab, sign: Sign) -> bool:
+def _stack(lab: Lab) -> Mapping[str, Shell]:
     from faultlab.run import placement  # Docker's SDK takes a while to import
 
-    stack = placement.up(lab.alias)
-    return sign.at in stack and holds(stack[sign.at], sign)
+    return placement.up(lab.alias)
 
 
 @contextmanager

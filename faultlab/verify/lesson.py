@@ -39,7 +39,7 @@ def _wrong_turns(lab: Lab, kept: Walks) -> Iterator[str]:
     walks = proof.current(kept, lab)
     for number, remedy in enumerate(lab.cheat, 1):
         told = proof.told_by(walks, cheat(number), kept.limits.get(lab.id, []))
-        says = remedy.why + (f" The check then reads `{told}`." if told else "")
+        says = remedy.why + (f" The check then reads `{told[-1]}`." if told else "")
         yield from _WRAP.wrap(f"{number}. {says}")
         commands = "\n".join(["```", *map(typed, remedy.steps), "```"])
         yield "\n" + textwrap.indent(commands, "   ") + "\n"

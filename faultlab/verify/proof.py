@@ -26,10 +26,10 @@ def current(kept: Walks, lab: Lab) -> list[Walk]:
     return [walk for walk in kept.walks.values() if (walk.lab, walk.lab_digest) == (lab.id, now)]
 
 
-def told_by(walks: Iterable[Walk], phase: str, limits: list[Limit]) -> str:
-    """Return the first measure that said no in a phase in the latest of these walks, if one did."""
+def told_by(walks: Iterable[Walk], phase: str, limits: list[Limit]) -> list[str]:
+    """Return the first measure that said no in a phase, for each of these walks that had one."""
     told = [_amiss(walk, phase, limits) for walk in walks if phase in walk.phases]
-    return next(filter(None, reversed(told)), "")
+    return [text for text in told if text]
 
 
 def _rows(lab: Lab, kept: Walks) -> Iterator[list[str]]:
@@ -40,10 +40,9 @@ def _rows(lab: Lab, kept: Walks) -> Iterator[list[str]]:
     limits = kept.limits.get(lab.id, [])
     for phase, why in done:
         its = [walk for walk in walks if phase in walk.phases]
-        amiss = [walk for walk in its if _amiss(walk, phase, limits)]
-        green = f"{len(its) - len(amiss)} of {len(its)}" if its else "not walked yet"
         told = told_by(its, phase, limits)
-        yield [lab.id, why.replace("|", "/"), str(len(its)), green, told]
+        green = f"{len(its) - len(told)} of {len(its)}" if its else "not walked yet"
+        yield [lab.id, why.replace("|", "/"), str(len(its)), green, *(told[-1:] or [""])]
 
 
 def _amiss(walk: Walk, phase: str, limits: list[Limit]) -> str:

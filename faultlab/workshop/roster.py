@@ -28,6 +28,12 @@ def known(lab_id: str) -> Lab:
     return labs.load(lab_id)
 
 
+@cache
+def _stages(lab_id: str) -> dict[str, int | None]:
+    """Return the stage of each measure of a lab; read once, as its check file is slow to load."""
+    return {measure.name: measure.stage for measure in checks.load(lab_id).symptom}
+
+
 _CLOCKED = ("red",)  # the states in which a learner's clock runs
 
 
@@ -61,7 +67,7 @@ class Turn:
 
     def next_hints(self) -> Iterator[int]:
         """Yield the numbers of the hints that can be next, for what the last check found."""
-        stage = {measure.name: measure.stage for measure in checks.load(self.lab).symptom}
+        stage = _stages(self.lab)
         gone = hints.repaired((stage.get(each["name"]), each["holds"]) for each in self.findings)
         return hints.possible(known(self.lab), self.hints, gone)
 

@@ -6,7 +6,7 @@ import os
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,8 @@ from faultlab.core import lock, naming
 from faultlab.core.defaults import AUTO, LOOPBACK
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine.contract import Machine
+from faultlab.engine.stack import Stack
+from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import learner, progress
 from faultlab.run import placement
@@ -29,7 +30,6 @@ from faultlab.workshop.actions import Actions, words
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat, known
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
@@ -67,38 +67,31 @@ class OwnStacks(Stacks):
         """Return no seat: the disk is the learner's own."""
         return []
 
-    async def run(
-        self,
-        seat: Seat,
-        *words: str,
-        seconds: float = 900,
-        hear: Callable[[str], None] = lambda _: None,
-    ) -> Outcome:
-        """Run one command, as at a prompt; `hear` gets each step's name."""
-        return await self.processes.run(words, {}, seconds, hear)
+    def _env(self, seat: Seat) -> dict[str, str]:
+        return {}
 
-    def _machine(self, seat: Seat, name: str) -> Machine:
-        return placement.up(seat.turn.lab)[name]
+    def _stack(self, seat: Seat) -> Stack:
+        return placement.up(seat.turn.lab)
 
 
 class SoloSession(Session):
     """The session of one learner, who chooses the labs. Only the runs are remembered.
 
-    `up`: the stacks that are there when it begins.
+    `last`: the run of the lab to go on with when it begins, if there is one.
     """
 
-    up: Collection[str] = ()
+    last: Record | None = None
+    _catalogue: list[dict[str, Any]] | None = None
 
     def begin(self) -> None:
         """Go on with the lab that was started last, if it is still up."""
-        (seat,) = self.roster.seats
-        for run_id in Record.ids():
-            record = Record.open(run_id)
-            if record is None or record.facts["stack"] not in self.up or not record.happened(READY):
-                continue
-            if record.facts["stack"] == naming.stack_name(record.facts["lab"]):
-                self._adopt(seat, record)
-                return
+        if self.last:
+            self._adopt(self.roster.seats[0], self.last)
+
+    def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
+        """Write an event down; what the learner has done may have changed with it."""
+        self._catalogue = None
+        super().note(happened, seat, **facts)
 
     def _adopt(self, seat: Seat, record: Record) -> None:
         """Note what has happened in a run, as if it had been started here."""
@@ -126,7 +119,15 @@ class SoloSession(Session):
         self._later(self._removed(seat), seat)
 
     def catalogue(self) -> list[dict[str, Any]] | None:
-        """Return the labs of each track with what the learner has done, and which one is next."""
+        """Return the labs of each track with what the learner has done, and which one is next.
+
+        It is made once after each event, because it reads every run and each view asks for it.
+        """
+        if self._catalogue is None:
+            self._catalogue = self._tracks()
+        return self._catalogue
+
+    def _tracks(self) -> list[dict[str, Any]]:
         every = path.ordered()
         taken = progress.so_far(every).labs
         following = progress.following(every, taken)
@@ -168,6 +169,13 @@ class SoloSession(Session):
             if outcome.code:
                 raise CannotRun(outcome.error)
             self.note(Event.REMOVED, seat.number)
+
+
+def _last_up() -> Record | None:
+    """Return the newest run of a lab that is up on this machine."""
+    up = {*placement.local().stacks()}
+    found = [_record_of(lab_id) for lab_id in labs.ids() if naming.stack_name(lab_id) in up]
+    return max(filter(None, found), key=lambda record: record.id, default=None)
 
 
 def _record_of(lab: str) -> Record | None:
@@ -239,7 +247,7 @@ def serve(term: Terminal, port: int) -> Served:
         here = Path(folder)
         journal = Journal(here / "events.jsonl")
         session = SoloSession(plan, Roster(plan, [[first]]), journal, OwnStacks(plan))
-        session.up = placement.local().stacks()
+        session.last = _last_up()
         keys = NoKeys(here / "keys.json")
         guard = OwnGuard(session, keys, hosts, secure=False)
         site = Site(session, keys, guard, here / "alive")

@@ -8,7 +8,7 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.engine.contract import Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import services
-from faultlab.lab.model import Sign, bytes_of
+from faultlab.lab.model import bytes_of
 from faultlab.learn import hints
 from faultlab.run import placement
 from faultlab.workshop.plan import Plan
@@ -64,10 +64,7 @@ class Stacks:
         """Return the number of the next hint that applies to a seat's stack, if there is one."""
         lab, numbers = known(seat.turn.lab), [*seat.turn.next_hints()]
 
-        def holds(sign: Sign) -> bool:
-            return hints.holds(self._machine(seat, sign.at), sign)
-
-        return await asyncio.to_thread(hints.following, lab, numbers, holds)
+        return await asyncio.to_thread(hints.following, lab, numbers, lambda: self._stack(seat))
 
     async def remove(self, seat: Seat) -> Outcome:
         """Remove the stack of a seat."""
@@ -101,7 +98,10 @@ class Stacks:
         return self._machine(seat, machine).terminal()
 
     def _machine(self, seat: Seat, name: str) -> Machine:
-        return Stack(placement.local(), self.name(seat))[name]
+        return self._stack(seat)[name]
+
+    def _stack(self, seat: Seat) -> Stack:
+        return Stack(placement.local(), self.name(seat))
 
     async def run(
         self,
@@ -111,12 +111,15 @@ class Stacks:
         hear: Callable[[str], None] = lambda _: None,
     ) -> Outcome:
         """Run one command in a seat's namespace; `hear` gets each step's name."""
-        env = {
+        return await self.processes.run(words, self._env(seat), seconds, hear)
+
+    def _env(self, seat: Seat) -> dict[str, str]:
+        """Return what a command for this seat has in its environment, in addition to ours."""
+        return {
             "FAULTLAB_NAMESPACE": self._namespace(seat),
             services.LIMITS: self.plan.limits,
             services.LIMITS_IN_ALL: self.plan.seat_limits,
         }
-        return await self.processes.run(words, env, seconds, hear)
 
     async def _down(self, seat: Seat, lab: str) -> Outcome:
         return await self.run(seat, "down", lab)

@@ -23,8 +23,24 @@ def rung(stage: int | None = None, when: Sign | None = None) -> Hint:
     return Hint(cost=1, text="?", stage=stage, when=when)
 
 
+@dataclass
+class Web(Shell):
+    """A machine on which the command of a sign ends in one way."""
+
+    code: int | None
+    name: str = "web"
+    ran: list[str] = field(default_factory=list)
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        self.ran.append(command)
+        if self.code is None:
+            raise CannotRun("web is not running.")
+        return Done(command, self.code, "", "", 0.0)
+
+
 def asked(lab: Lab, *given: int, gone: tuple[int, ...] = (), holds: bool = False) -> int | None:
-    return hints.following(lab, hints.possible(lab, given, gone), lambda _: holds)
+    web = Web(0 if holds else 1)
+    return hints.following(lab, hints.possible(lab, given, gone), lambda: {"web": web})
 
 
 def test_one_after_the_other() -> None:
@@ -42,6 +58,19 @@ def test_only_what_may_come_next_is_asked() -> None:
     lab = lab_with(rung(), rung(when=OLD))
     assert list(hints.possible(lab, [], [])) == [1]
     assert list(hints.possible(lab_with(rung(when=OLD), rung(), rung()), [], [])) == [1, 2]
+
+
+def test_machines_are_looked_up_once_and_only_for_a_condition() -> None:
+    looked: list[int] = []
+
+    def stack() -> dict[str, Web]:
+        looked.append(1)
+        return {"web": Web(1)}
+
+    gone = Sign(at="app", run="true")  # on a machine that was removed
+    lab = lab_with(rung(), rung(when=gone), rung(when=OLD), rung())
+    assert (hints.following(lab, [1], stack), looked) == (1, [])
+    assert (hints.following(lab, [2, 3, 4], stack), looked) == (4, [1])
 
 
 def test_hints_of_stages_that_are_left() -> None:
@@ -70,21 +99,6 @@ def test_a_stage_is_repaired_when_all_its_findings_hold(
     found: list[tuple[int | None, bool]], gone: set[int]
 ) -> None:
     assert hints.repaired(found) == gone
-
-
-@dataclass
-class Web(Shell):
-    """A machine on which the command of a sign ends in one way."""
-
-    code: int | None
-    name: str = "web"
-    ran: list[str] = field(default_factory=list)
-
-    def run(self, command: str, timeout: float = 30) -> Done:
-        self.ran.append(command)
-        if self.code is None:
-            raise CannotRun("web is not running.")
-        return Done(command, self.code, "", "", 0.0)
 
 
 @pytest.mark.parametrize(("code", "so"), [(0, True), (1, False), (None, False)])

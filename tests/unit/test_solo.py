@@ -111,10 +111,28 @@ def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False, "stage": None}]}
     record.event("check", fixed=False)
     session = page()
-    session.up = [naming.stack_name("mtu")]
+    session.last = record
     seat = finished(session)
     assert (seat.turn.lab, seat.turn.state) == ("mtu", "red")
     assert (seat.turn.hints, seat.turn.checks, len(seat.turn.findings)) == ([2], 1, 1)
+
+
+def test_the_newest_of_those_that_are_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a run whose stack has gone nor one of another learner."""
+    found = {lab: Record.create(lab, naming.stack_name(lab), {}) for lab in ("mtu", "gzip", "busy")}
+    for record, name in zip(found.values(), ("20260101", "20260102", "20260103"), strict=True):
+        record.folder = record.folder.with_name(name)
+    up = [naming.stack_name("mtu"), naming.stack_name("gzip"), "faultlab-grace-busy"]
+
+    class Here:
+        def stacks(self) -> list[str]:
+            return up
+
+    monkeypatch.setattr("faultlab.run.placement.local", Here)
+    monkeypatch.setattr(solo, "_record_of", found.get)
+    assert solo._last_up() is found["gzip"]
+    up.clear()
+    assert solo._last_up() is None
 
 
 def test_a_lab_that_the_command_line_has_started_is_not_started_again(

@@ -33,7 +33,6 @@ from websockets.typing import Origin
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
-from faultlab.lab.model import Sign
 from faultlab.learn import hints
 from faultlab.workshop import access, address, connections, export, plan, site, tty, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
@@ -427,7 +426,6 @@ class FakeStacks(Stacks):
         super().__init__(plan)
         self.well: set[int] = set()
         self.full: set[int] = set()
-        self.signs: list[Sign] = []
         self.acted: list[tuple[int, str]] = []
         self.slow = 0.01
         self.ran: list[tuple[int, tuple[str, ...]]] = []
@@ -442,7 +440,7 @@ class FakeStacks(Stacks):
 
     async def hint(self, seat: Seat) -> int | None:
         lab = labs.load(seat.turn.lab)
-        return hints.following(lab, seat.turn.next_hints(), lambda sign: sign in self.signs)
+        return hints.following(lab, seat.turn.next_hints(), dict)
 
     async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
         return [seat for seat in seats if seat.number in self.full]
