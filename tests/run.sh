@@ -10,8 +10,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 vm_log=$(mktemp --tmpdir faultlab-vm.XXXXXX)
 .venv/bin/faultlab vm up >"$vm_log" 2>&1 &
 vm=$!
-# A background job of a script ignores Ctrl-C, so it has to be told.
-trap 'kill "$vm" 2>/dev/null || true; rm -f "$vm_log"' EXIT
+# A background job of a script ignores Ctrl-C, so it has to be told. It is waited for,
+# so that `vm down` can follow at once.
+trap 'kill "$vm" 2>/dev/null || true; wait "$vm" || true; rm -f "$vm_log"' EXIT
 trap 'exit 130' INT TERM HUP
 
 # took NAME COMMAND...: run a part, and say how long it took.

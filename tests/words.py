@@ -156,7 +156,7 @@ def amiss(file: Path) -> Iterator[str]:
 
 def measures(file: Path) -> str:
     """Return a row: sentences, their median and greatest length, and Flesch's reading ease."""
-    import textstat  # type: ignore[import-untyped]  # measured by hand, not in `make lint`
+    import textstat  # measured by hand, not in `make lint`
 
     found = [s for text in of(file) for s in sentences(text.words)]
     if not found:
