@@ -14,7 +14,7 @@ from faultlab.engine import peek
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Sign
-from faultlab.run.record import READY, Record
+from faultlab.run.record import Record
 
 _SECONDS = 5  # after which a sign counts as missing
 
@@ -139,8 +139,7 @@ def _seen(lab: Lab) -> Record | None:
     found = peek.labels(naming.prefix() + lab.alias)
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
-    record = Record.open(next(iter(found.values())).get("faultlab.run", ""))
-    return record if record and record.happened(READY) else None
+    return Record.ready(next(iter(found.values())).get("faultlab.run", ""))
 
 
 def _searched(lab: Lab) -> Record:

@@ -114,9 +114,8 @@ def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started 
 
 
 def _ready(lab: Lab, stack: Stack) -> bool:
-    record = Record.open(stack.run_id) if stack else None
     whole = all(n in stack for n in lab.services.needed(lab.daemons))
-    return bool(record and record.happened(READY) and whole and not stack.stopped())
+    return bool(stack and whole and Record.ready(stack.run_id) and not stack.stopped())
 
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> Started:

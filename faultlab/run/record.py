@@ -108,6 +108,12 @@ class Record:
         return None
 
     @classmethod
+    def ready(cls, run_id: str) -> Record | None:
+        """Return the record of a lab that was handed over to a learner; None if it was not."""
+        record = cls.open(run_id)
+        return record if record and record.happened(READY) else None
+
+    @classmethod
     def read(cls, run_id: str) -> Record:
         """Return the record of an earlier run. Raises BadInput: lost, damaged, other version."""
         folder = paths.runs() / run_id

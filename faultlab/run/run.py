@@ -28,7 +28,7 @@ from faultlab.lab.model import Lab, Step
 from faultlab.run import inject
 from faultlab.run.looks import Looks
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
-from faultlab.run.record import READY, Record
+from faultlab.run.record import Record
 from faultlab.run.timeline import Timeline
 
 # After a reload nginx's old workers accept connections for another 100 ms (ngx_msleep, its master).
@@ -119,8 +119,8 @@ class Run(Looks):
             raise CannotRun(
                 f"{lab.alias} has lost {', '.join(lacking)}.", f"make reset-{lab.alias}"
             )
-        record = Record.open(stack.run_id)
-        if record is None or not record.happened(READY):
+        record = Record.ready(stack.run_id)
+        if record is None:
             raise CannotRun(
                 f"{lab.alias} was interrupted while it started, or its record is lost.",
                 f"make reset-{lab.alias}",

@@ -23,7 +23,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import learner, progress
 from faultlab.run import placement
-from faultlab.run.record import READY, Record
+from faultlab.run.record import Record
 from faultlab.workshop import address, connections
 from faultlab.workshop.access import Keys, Visitor
 from faultlab.workshop.actions import Actions, words
@@ -181,8 +181,7 @@ def _last_up() -> Record | None:
 def _record_of(lab: str) -> Record | None:
     """Return the record of a lab that the command line has started, if it is up and ready."""
     stack = placement.up(lab)
-    record = Record.open(stack.run_id) if stack else None
-    return record if record and record.happened(READY) else None
+    return Record.ready(stack.run_id) if stack else None
 
 
 class SoloActions(Actions):
