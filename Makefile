@@ -13,7 +13,7 @@ CLASS    ?= class.toml
 help: ## print this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
 	@echo
-	@grep -hE '^[a-zA-Z%-]+:.*## ' Makefile | sed -E 's/^([^:]+):.*## /\1\t/' | \
+	@grep -hE '^[a-zA-Z%-]+:.*## ' Makefile | sed -E 's/^([^:]+):.*## /\1\t/; s/%/LAB/' | \
 	  while IFS="$$(printf '\t')" read -r t d; do printf '  make %-16s %s\n' "$$t" "$$d"; done
 	@echo
 	@echo '  labs: $(LABS)' | fold -s -w 78

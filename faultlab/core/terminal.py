@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_HTML = re.compile(r"^<!--.*?-->\n| *<!--.*?-->", re.MULTILINE | re.DOTALL)
 _WIDTH = 80
 _PATIENCE = 2.0  # seconds after which a wait must show a sign of life
 _BEAT = 5.0  # seconds between signs of life without a spinner
@@ -85,15 +87,16 @@ class Terminal:
         self.console.print(text, style="bold", markup=False)
 
     def markdown(self, text: str) -> None:
-        """Print a document: rendered for a person, unchanged for a pipe."""
+        """Print a document: rendered for a person, as Markdown without HTML for a pipe."""
         if self.quiet:
             return
+        # Text cannot fold, and the comments are for the programs that make and check a document.
+        text = text.replace("<details><summary>Answer</summary>", "*Answer:*")
+        text = _HTML.sub("", text.replace("</details>\n\n", "").replace("</details>", ""))
         if self.console.is_terminal:
             from rich.markdown import Markdown
 
-            # A terminal cannot fold, and Rich leaves HTML out.
-            shown = text.replace("<details><summary>Answer</summary>", "*Answer:*")
-            self.console.print(Markdown(shown.replace("</details>", "")))
+            self.console.print(Markdown(text))
         else:
             self.console.file.write(text.rstrip() + "\n")
 

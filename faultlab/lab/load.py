@@ -46,7 +46,7 @@ def truths(lab: Lab) -> list[Truth]:
 def known(lab_id: str) -> None:
     """Raise BadInput, with the nearest name, if there is no such lab."""
     if lab_id not in (*ids(), MYSTERY):
-        near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.5)
+        near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.6)
         raise BadInput(
             f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
             f"faultlab start {near[0]}" if near else "faultlab list",

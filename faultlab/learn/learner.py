@@ -16,6 +16,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Truth
+from faultlab.learn.commands import commands
 from faultlab.run import inject, placement
 from faultlab.run.readings import sentences
 from faultlab.run.record import READY, Record
@@ -169,19 +170,9 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
     term.markdown(lab.ticket)
     term.say()
     machines = [name for name in stack if name not in lab.daemons]
-    for machine in machines:
-        term.say(f"  {f'make shell-{lab.alias} AT={machine}':<36} log in to {machine}")
-    hidden = lab.alias != lab.id
-    for command, what in (
-        ("check", "is it fixed? measures it now"),
-        ("hint", "a hint"),
-        ("fix", f"apply the documented fix{' (STAGE=1: one fault)' if lab.stages else ''}"),
-        ("debrief", "what it was, after your answer and the repair" if hidden else "the lesson"),
-        ("down", "remove it"),
-    ):
-        if not (hidden and command == "fix"):
-            term.say(f"  {f'make {command}-{lab.alias}':<36} {what}")
-    if hidden:
+    for command, what in commands(lab, stack, machines):
+        term.say(f"  {command:<36} {what}".rstrip())
+    if lab.alias != lab.id:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
     return Started(lab.alias, "pass", run, machines, lab.ticket, _rows(found))
 
@@ -271,10 +262,11 @@ def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
 
 
 def debrief(term: Terminal, lab_id: str) -> Lesson:
-    """Print the lesson."""
+    """Print the lesson, with the names of this lab's own containers."""
     lab = placement.named(lab_id)
-    term.markdown(lab.lesson)
-    return Lesson(lab.alias, lab.lesson, lab.truth)
+    lesson = inject.typable(lab.lesson, stack_name(lab.alias))
+    term.markdown(lesson)
+    return Lesson(lab.alias, lesson, lab.truth)
 
 
 def down(term: Terminal, lab_id: str) -> Removed:

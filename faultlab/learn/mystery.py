@@ -20,7 +20,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth
 from faultlab.learn import learner
-from faultlab.run import placement
+from faultlab.run import inject, placement
 from faultlab.run.record import Record
 
 NAME = defaults.MYSTERY
@@ -167,7 +167,8 @@ def debrief(term: Terminal, give_up: bool) -> Told:
             found = scored(run.lab, run.record)
         if not found.gave_up:
             _must_be_done(found)
-        truth, real, lesson = run.lab.truth.model_dump(), run.lab.id, run.lab.lesson
+        truth, real = run.lab.truth.model_dump(), run.lab.id
+        lesson = inject.typable(run.lab.lesson, run.stack.name)
     term.heading(f"It was {real}: {labs.load(real).title}")
     term.table(
         ("", "it was", "your answer", ""),

@@ -8,6 +8,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.model import Step
 
 _STEP_SECONDS = 60
+_ON_HOST = re.compile(r"^ *\$ .*", re.MULTILINE)  # a command in a lesson
 _AT_ONCE = re.compile(r"(ip|tc|iptables|sysctl) [^;&|$`<>\n]*")
 
 
@@ -43,6 +44,11 @@ def _wait_listening(stack: Stack) -> None:
         stack.wait_ready()
     except CannotRun:
         return
+
+
+def typable(text: str, stack: str) -> str:
+    """Return text with the name of a stack in its host commands: `…-nginx` names none yet."""
+    return _ON_HOST.sub(lambda line: line[0].replace("…-", f"{stack}-"), text)
 
 
 def typed(stack: Stack, step: Step) -> str:

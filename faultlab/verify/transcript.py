@@ -22,7 +22,7 @@ from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run import placement
+from faultlab.run import inject, placement
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
@@ -129,8 +129,9 @@ def _shorten(output: str, most: int = _LINES) -> str:
 
 def _on_machine(run: Run, place: str, command: str) -> str:
     if place == "$":
+        command = inject.typable(f"$ {command}", run.stack.name).removeprefix("$ ")
         done = run_command(["sh", "-c", command], timeout=60)
-        return done.stdout + done.stderr
+        return (done.stdout + done.stderr).replace(f"{run.stack.name}-", "…-")
     at = run.stack.shell(place.removesuffix("#"))
     return at.run(f"{{ {command}\n}} 2>&1", timeout=_SECONDS).out
 

@@ -81,6 +81,15 @@ def test_a_document_goes_into_a_pipe_as_it_is(capsys: Capture) -> None:
     assert capsys.readouterr().out == document
 
 
+def test_what_is_for_programs_is_left_out_of_a_document(capsys: Capture) -> None:
+    made = "<!-- fix -->\n```\nx\n```\n<!-- end -->\n\nIn all 3 <!-- 3 = 1 + 2 -->\nlines.\n\n"
+    asked = "1. Why?\n\n   <details><summary>Answer</summary>\n\n   So.\n\n   </details>\n"
+    Terminal().markdown(made + asked)
+    out = capsys.readouterr().out
+    assert out.startswith("```\nx\n```\n\nIn all 3\nlines.\n\n1. Why?\n\n   *Answer:*\n\n   So.")
+    assert "<" not in out
+
+
 def test_a_step_is_one_line_with_its_seconds(capsys: Capture) -> None:
     with Terminal().step("stack", "starting") as step:
         step.note("web")

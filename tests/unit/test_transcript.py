@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.lab import load as labs
+from faultlab.run import inject
 from faultlab.verify import transcript
 
 LESSON = """\
@@ -115,6 +116,16 @@ def test_output_that_ends_the_block_early_does_not_eat_the_document(lesson: Path
     transcript._rewrite(lesson, {"faulty": "s"}, lambda *_: "short")
     text = lesson.read_text()
     assert "after" not in text and text.endswith("The end.\n")
+
+
+def test_a_command_on_the_host_names_one_stack() -> None:
+    """Another user's container has the same service, so a lesson says `…-tomcat`."""
+    text = "On the host:\n\n   $ docker restart …-tomcat …-mysql\nweb# ls …-tomcat\n"
+    told = inject.typable(text, "faultlab-ada-heap-oom")
+    assert "$ docker restart faultlab-ada-heap-oom-tomcat faultlab-ada-heap-oom-mysql\n" in told
+    assert "web# ls …-tomcat" in told
+    lessons = [line for lab_id in labs.ids() for line in labs.load(lab_id).lesson.splitlines()]
+    assert [line for line in lessons if "$ docker" in line and "label=" in line] == []
 
 
 @pytest.mark.parametrize("lines", [0, 1, 24])
