@@ -143,12 +143,14 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
             run = Run.begin(engine, lab, name)
             step.done(f"up: {', '.join(run.stack)}")
         with term.step("healthy", "measuring the stack before anything is wrong") as step:
+            run.note = step.note
             run.healthy()
             step.done("measured, healthy")
         with term.step("inject", "setting it up") as step:
             run.inject()
             step.done("done")
         with term.step("symptom", "measuring what its users meet now") as step:
+            run.note = step.note
             found = run.gate()
             step.done("none, as it should be" if lab.control else "proven")
     except BaseException as error:
@@ -202,6 +204,7 @@ def check(term: Terminal, lab_id: str) -> Checked:
     """Measure the symptom now and judge it. Raises SaidNo if it still shows."""
     with attached(lab_id, "check") as run:
         with term.step("check", "measuring what its users meet now") as step:
+            run.note = step.note
             run.measure("check")
             step.done("measured")
         found = run.good("check")

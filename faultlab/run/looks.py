@@ -9,7 +9,7 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.engine import speed
 from faultlab.engine.contention import Contention
-from faultlab.engine.contract import Engine
+from faultlab.engine.contract import Engine, Say
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
@@ -31,6 +31,7 @@ class Looks(Measured):
         self.inspects = False  # True: each reading also contains inspections, for the evidence
         self.engine = engine
         self.stack = stack
+        self.note: Say = lambda _: None  # hears why a look is taken again
         self._patience = _PATIENCE
 
     def measure(self, phase: str) -> None:
@@ -54,6 +55,7 @@ class Looks(Measured):
                 if not spoiled and (not unclear or looks == _LOOKS):
                     return self._keep(phase, facts)
                 self.record.event("undecided", **facts, text=spoiled or unclear)
+                self.note(f"again: {(spoiled or unclear).partition(' (')[0]}")
             if spoiled:
                 self._wait_for_calm(phase, spoiled, wait)
                 wait *= 2

@@ -147,7 +147,8 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     """A machine that is never calm gives no verdict, and leaves no reading to make one from."""
     shares += [0.0, *[0.5] * 99]
     seconds = itertools.accumulate(itertools.repeat(8.0))  # that everything takes
-    run = reading(record, [100.0] * 100)
+    run, noted = reading(record, [100.0] * 100), list[str]()
+    run.note = noted.append
     run.measure("healthy")
     monkeypatch.setattr("faultlab.run.run.time.monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy to judge mtu: other programs used 50%") as error:
@@ -156,6 +157,7 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     assert list(record.facts["readings"]) == ["healthy"]
     assert "check" not in record.facts["judged"]
     assert set(events(record)[1:]) == {"undecided"} and len(waited) > 1
+    assert {*noted} == {"again: other programs used 50% of the CPU time"}
 
 
 def test_each_wait_is_twice_as_long_until_the_patience_ends(
