@@ -143,10 +143,15 @@ class DockerMachine(Machine):
         return DockerTerminal(self.container_name, self.engine.env["DOCKER_HOST"])
 
     def log_in(self) -> NoReturn:
-        """Replace this process by a shell in it, by `docker exec`."""
-        flags = "-it" if sys.stdin.isatty() else "-i"
+        """Replace this process by a shell in it, by `docker exec`.
+
+        A script on standard input ends with its own exit code. A person who leaves the shell has
+        made no mistake, whatever their last command returned.
+        """
+        person = sys.stdin.isatty()
+        shell = ["-it", self.container_name, "sh", "-c", "bash || true"]
         sys.stdout.flush()
-        command = ["docker", "exec", flags, self.container_name, "bash"]
+        command = ["docker", "exec", *(shell if person else ["-i", self.container_name, "bash"])]
         os.execvpe(command[0], command, {**os.environ, **self.engine.env})
 
     def typed(self, action: str) -> str:

@@ -157,6 +157,17 @@ def test_a_shell_where_there_is_no_machine() -> None:
     assert code == 2 and "client, web, nginx, php-fpm" in said
 
 
+def test_a_person_who_leaves_a_shell_has_made_no_mistake() -> None:
+    """At a terminal the last command's exit code is not ours; that of a script is."""
+    assert finish(spawn("start", LAB))[0] == 0
+    shell = f"{sys.executable} -m faultlab shell {LAB} web"
+    at_terminal = ["script", "-qec", shell, "/dev/null"]
+    person = subprocess.run(at_terminal, input="false\nexit\n", text=True, timeout=30, check=False)
+    assert person.returncode == 0
+    script = subprocess.run(shell.split(), input="exit 3\n", text=True, timeout=30, check=False)
+    assert script.returncode == 3
+
+
 def test_fix_twice() -> None:
     """A repaired lab cannot be repaired again: exit 3, and how to go on."""
     assert finish(spawn("start", "iptables-drop"))[0] == 0
