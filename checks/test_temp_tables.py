@@ -92,7 +92,7 @@ def on_disk(before: Inspection, after: Inspection) -> float:
     return more[CREATED] / more[ASKED] if more[ASKED] else 0.0
 
 
-MANY = at_least(25)  # system calls cost more on some CPUs: 56 to 64% were seen
+MANY = at_least(25)  # system calls cost more on some CPUs: 54 to 64% were seen
 
 CHECK = Check(
     look=look,
