@@ -17,24 +17,24 @@ from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, Measured
 
 PAGES = 12
-SEATS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is for peers that web knows
+SLOTS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is kept for peers that web knows
 DROPS = "TcpExtListenDrops"
 OVERFLOWS = "TcpExtListenOverflows"
 REPEATS = "TcpExtTCPSynRetrans"
-GOODBYES = "TcpExtEmbryonicRsts"
+RESETS = "TcpExtEmbryonicRsts"
 
 
 @dataclass(frozen=True)
 class Look:
     """The pages that users got while the crowd was there, what it sent, and half-open connections.
 
-    `goodbyes`: RSTs from the kernel of `crowd`, which drops its own.
+    `resets`: RSTs from the kernel of `crowd`, which a rule there drops.
     """
 
     pages: int
     half_open: int
     crowd: hping3.Flood
-    goodbyes: int = 0
+    resets: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the crowd come for five seconds, and twelve users ask for the page meanwhile."""
+    """Let the crowd send SYNs for five seconds, while twelve users ask for the page."""
     seconds, web = stack.pace.seconds(5), stack["web"]
-    before = nstat.read(web, [GOODBYES])[GOODBYES]
+    before = nstat.read(web, [RESETS])[RESETS]
     with ThreadPoolExecutor() as pool:
         crowd = pool.submit(hping3.flood, stack.user("crowd"), "web", seconds=seconds)
         interface.wait_sent(stack.user("crowd"), packets=1500, seconds=seconds)
         pages = curl.arriving(stack.user(), "http://web/", tries=PAGES, max_time=3)
         half_open = sockets.half_open(web, 80)
         sent = crowd.result()
-        return Look(pages, half_open, sent, nstat.read(web, [GOODBYES])[GOODBYES] - before)
+        return Look(pages, half_open, sent, nstat.read(web, [RESETS])[RESETS] - before)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -70,7 +70,7 @@ def turned_away(counters: dict[str, int]) -> int:
     return counters[DROPS] - counters[OVERFLOWS]
 
 
-AS_EVER = at_least_times(0.3)  # the crowd comes in every phase
+AS_EVER = at_least_times(0.3)  # the crowd sends in every phase
 
 CHECK = Check(
     look=look,
@@ -80,18 +80,19 @@ CHECK = Check(
             "Most users get their page while the crowd is there.",
             "Few users or none get their page while the crowd is there.",
         ),
-        steady("knocks of the crowd", "crowd.sent", AS_EVER).says(
+        steady("SYNs of the crowd", "crowd.sent", AS_EVER).says(
             "The crowd is about as large as before.", "The crowd is far smaller than before."
         ),
-        steady("goodbyes of the crowd", "goodbyes", at_most(50)).says(
-            "The crowd behaves as before.", "The crowd behaves differently than before."
+        steady("RSTs of the crowd", "resets", at_most(50)).says(
+            "The kernel of the crowd resets no connection.",
+            "The kernel of the crowd resets connections, which frees their slots.",
         ),
     ),
     evidence=(
         grows(
             "SYNs dropped before the accept queue", lambda now: turned_away(now.web), at_least(500)
         ).seen("web", f"nstat -az {DROPS} {OVERFLOWS}"),
-        grows("users who knock again", lambda now: now.client[REPEATS], at_least(PAGES)).seen(
+        grows("SYNs of users sent again", lambda now: now.client[REPEATS], at_least(PAGES)).seen(
             "client", f"nstat -az {REPEATS}"
         ),
     ),
@@ -105,7 +106,7 @@ CHECK = Check(
 class TestSynFlood(Contract):
     """The tests that every lab has, and one for the flood."""
 
-    def test_the_crowd_holds_its_seats_also_when_it_is_fixed(self, run: Measured) -> None:
+    def test_the_crowd_holds_its_slots_also_when_it_is_fixed(self, run: Measured) -> None:
         """The fix works while the flood is still there and still holds the slots."""
-        assert run.reading(FAULTY).look.half_open >= SEATS
-        assert run.reading(FIXED).look.half_open >= SEATS
+        assert run.reading(FAULTY).look.half_open >= SLOTS
+        assert run.reading(FIXED).look.half_open >= SLOTS

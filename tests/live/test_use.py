@@ -28,7 +28,7 @@ USERS = "wrk -t1 -c{} -d60s http://web/index.php"
 LOADS = {
     "healthy": ("client", USERS.format(20), set(), set()),
     "somaxconn": ("client", "timeout 60 ab -rc400 -t60 -n9999999 http://web/", {"listen"}, set()),
-    "syn-flood": ("crowd", "hping3 -q -S -p 80 -c 60000 -i u1000 web", {"knocks"}, {"tcp"}),
+    "syn-flood": ("crowd", "hping3 -q -S -p 80 -c 60000 -i u1000 web", {"half open"}, {"tcp"}),
     "port-range": ("client", USERS.format(200), {"ports"}, {"pool"}),
     "mtu": (
         "client",

@@ -50,7 +50,7 @@ LIMITS = (
     Limit("tcp", "saturation", 1, "segments get lost: {}"),
     Limit("listen", "utilisation", 90, "the accept queue is full: {}"),
     Limit("listen", "saturation", 1, "connections found no place in the accept queue: {}"),
-    Limit("knocks", "saturation", 1, "SYNs found no place: {}"),
+    Limit("half open", "saturation", 1, "SYNs found no place: {}"),
     Limit("ports", "utilisation", 90, "local ports run out: {}"),
     Limit("conntrack", "utilisation", 75, "the table fills up: {}", _ENTRIES),
     Limit("conntrack", "errors", 1, "no place for a new connection: {}"),

@@ -35,7 +35,7 @@ def rows(at: str, looks: Looks) -> Iterator[Row]:
     yield from _links(at, links)
     yield _tcp(at, counters, tcp)
     yield from _listeners(at, counters, tcp)
-    yield _knocks(at, counters, tcp)
+    yield _half_open(at, counters, tcp)
     yield _ports(at, tcp)
     yield _time_wait(at, counters, tcp)
     yield _tracked(at, looks.pair("conntrack", conntrack.parse))
@@ -143,7 +143,7 @@ def _listeners(at: str, counters: Counters, pair: States) -> Iterator[Row]:
         yield Row(f"listen :{now.port}", "listen", at, command, used, over, once)
 
 
-def _knocks(at: str, counters: Counters, states: States) -> Row:
+def _half_open(at: str, counters: Counters, states: States) -> Row:
     """Return the row of SYNs that were answered and wait for the client's last ACK.
 
     ListenDrops counts everything that a listener dropped. Without those that found the accept queue
@@ -154,7 +154,7 @@ def _knocks(at: str, counters: Counters, states: States) -> Row:
     used = blank(states.why) if isinstance(states, Unread) else blank("nothing listens here")
     if isinstance(states, Pair):
         both = [*states.before.listeners, *states.after.listeners]
-        if full := max(both, key=_knocked, default=None):
+        if full := max(both, key=_fullness, default=None):
             used = of(full.half_open, full.backlog)
 
     def cells(pair: Pair[dict[str, int]]) -> Cells:
@@ -165,10 +165,10 @@ def _knocks(at: str, counters: Counters, states: States) -> Row:
         return used, missed, _growth(pair, "bad cookies", "TcpExtSyncookiesFailed")
 
     command = "ss -tn state syn-recv; nstat -asz 'TcpExtListen*'"
-    return row(("SYN_RECV", "knocks", at, command), counters, cells)
+    return row(("SYN_RECV", "half open", at, command), counters, cells)
 
 
-def _knocked(one: Listener) -> tuple[float, int]:
+def _fullness(one: Listener) -> tuple[float, int]:
     return one.half_open / max(one.backlog, 1), -one.backlog
 
 
