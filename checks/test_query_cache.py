@@ -96,10 +96,10 @@ CHECK = Check(
             "The shop serves less than a thirtieth of the pages that it served before.",
         ),
         delay(
-            "processor time of the database for a page", "cpu_a_page", good=60, bad=500, unit="ms"
+            "processor time of the database for a page", "cpu_a_page", good=100, bad=400, unit="ms"
         ).says(
             "A page costs the database a small part of the work that it did when the ticket came.",
-            "A page costs the database more than sixty times as much work as before.",
+            "A page costs the database more than a hundred times as much work as before.",
         ),
         failing("pages").says("Hardly any page fails.", "Some pages fail."),
     ),
