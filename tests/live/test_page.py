@@ -24,6 +24,7 @@ from tests.live.stacks import engine_for
 
 pytestmark = pytest.mark.rotates(together=True, minutes=1.5)
 
+FONT = 14  # pixels, of a terminal
 SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots
 HEAP = "sed -i 's/^HEAP=.*/HEAP=-Xmx256m/' /etc/tomcat10/setenv.sh"
 # What a learner types in the terminal of a machine, and the daemon that they restart.
@@ -100,6 +101,8 @@ def test_from_the_catalogue_to_the_lesson(
     expect(found.first).to_be_visible()
     machine, command, daemon = REPAIRS[lab]
     type_into(page, machine, f"{command}; echo do''ne", r"^done$")
+    row = page.locator(f"#screen-{machine} .xterm-rows > div").first
+    assert row.evaluate("row => row.getBoundingClientRect().height") >= 1.2 * FONT  # else no `_`
     page.screenshot(path=shots / f"page-{lab}-work.png", full_page=True)
     if daemon:
         page.get_by_text("The host: restart a daemon").click()

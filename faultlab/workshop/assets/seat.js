@@ -172,7 +172,8 @@ function select(machine) {
 }
 
 function connect(machine, screen) {
-  const terminal = new Terminal({ fontSize: 14, scrollback: 5000, screenReaderMode: true, theme: { background: "#10151c" } });
+  // A row as high as the letters alone would cut off the underscores.
+  const terminal = new Terminal({ fontSize: 14, lineHeight: 1.2, scrollback: 5000, screenReaderMode: true, theme: { background: "#10151c" } });
   const fitter = new FitAddon.FitAddon();
   terminal.loadAddon(fitter);
   terminal.open(screen);
