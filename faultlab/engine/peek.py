@@ -1,4 +1,4 @@
-"""Peek: the containers of a local stack, read from Docker's socket without Docker's SDK.
+"""Peek: the containers of local stacks, read from Docker's socket without Docker's SDK.
 
 Importing the SDK takes 0.1 s. If only the SDK knows how to reach Docker (another context, TLS,
 ssh), or if Docker does not respond, this returns no answer and the caller uses the SDK.
@@ -7,7 +7,9 @@ ssh), or if Docker does not respond, this returns no answer and the caller uses 
 import http.client
 import json
 import os
+import re
 import socket
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -16,21 +18,49 @@ from faultlab.core import paths
 _SCHEME = "unix://"
 _SOCKET = "/var/run/docker.sock"
 _SECONDS = 5
+_ROLE = "com.docker.compose.service"
+_EXITED = re.compile(r"Exited \((\d+)\)")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One container of a stack: its run, and its state as text (running, exited 137)."""
+
+    run: str
+    state: str
 
 
 def labels(stack: str) -> dict[str, dict[str, str]] | None:
     """Return the labels of each container of the stack, by machine or daemon; None if unknown."""
+    found = _containers(f"faultlab.stack={stack}")
+    return None if found is None else {role: each["Labels"] for role, each in found}
+
+
+def stacks() -> dict[str, dict[str, Part]] | None:
+    """Return the containers of all stacks, by stack and by machine or daemon; None if unknown."""
+    found = _containers("faultlab.stack")
+    if found is None:
+        return None
+    every: dict[str, dict[str, Part]] = {}
+    for role, its in found:
+        code = _EXITED.match(its.get("Status", ""))
+        state = f"exited {code[1]}" if code else str(its.get("State", ""))
+        part = Part(its["Labels"].get("faultlab.run", ""), state)
+        every.setdefault(its["Labels"]["faultlab.stack"], {})[role] = part
+    return every
+
+
+def _containers(label: str) -> list[tuple[str, dict[str, Any]]] | None:
+    """Return what Docker lists with this label, by machine or daemon; None if unknown."""
     where = _socket()
     if where is None:
         return None
-    wanted = json.dumps({"label": [f"faultlab.stack={stack}"]})
+    wanted = quote(json.dumps({"label": [label]}))
     try:
-        containers = _get(where, f"/containers/json?all=1&filters={quote(wanted)}")
-        found = [container["Labels"] for container in containers]
+        found = _get(where, f"/containers/json?all=1&filters={wanted}")
+        return [(its["Labels"][_ROLE], its) for its in found if _ROLE in its["Labels"]]
     except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
         return None
-    role = "com.docker.compose.service"
-    return {its[role]: its for its in found if role in its}
 
 
 def _socket() -> str | None:

@@ -34,6 +34,7 @@ def _stages(lab_id: str) -> dict[str, int | None]:
     return {measure.name: measure.stage for measure in checks.load(lab_id).symptom}
 
 
+STANDING = ("red", "green", "over")  # the states in which the stack is up
 _CLOCKED = ("red",)  # the states in which a learner's clock runs
 
 
@@ -177,7 +178,7 @@ class Roster:
                 seat.at = len(seat.turns) - 1
             case Event.REMOVED:
                 turn.stop(now)
-                turn.state = "waiting"
+                turn.state, turn.why = "waiting", event.get("why", "")
             case Event.REFUSED:
                 seat.refused += 1
 

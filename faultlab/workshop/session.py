@@ -15,7 +15,7 @@ from faultlab.lab.model import Lab, Limit, bytes_of
 from faultlab.learn import mystery
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import Roster, Seat, Turn, known
+from faultlab.workshop.roster import STANDING, Roster, Seat, Turn, known
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
 
@@ -107,7 +107,7 @@ class Session:
         await self._act(seat, daemon, lambda machine: machine.limit(limit.cpus, limit.memory))
 
     async def _act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
-        self._must_be(seat, "red", "green", "over")
+        self._must_be(seat, *STANDING)
         if daemon not in self.daemons(seat):
             raise BadInput(f"There is no daemon {daemon[:40]!r}.")
         self._must_be_free(seat)
@@ -188,7 +188,7 @@ class Session:
 
     async def weigh(self) -> None:
         """Remove the stacks of seats that have used up their disk space."""
-        there = [seat for seat in self.roster.seats if seat.turn.state in ("red", "green", "over")]
+        there = [seat for seat in self.roster.seats if seat.turn.state in STANDING]
         for seat in await self.stacks.too_large(there):
             await self.stacks.cut_off(seat)
             self.note(Event.DISK_FULL, seat.number)

@@ -1,5 +1,7 @@
 """Solo: the page of one learner, a class with one seat whose stacks are the learner's own."""
 
+from __future__ import annotations
+
 import asyncio
 import getpass
 import os
@@ -8,7 +10,7 @@ import tempfile
 import webbrowser
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from faultlab.core import lock, naming
 from faultlab.core.defaults import AUTO, LOOPBACK
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
+from faultlab.engine import peek
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path
@@ -30,7 +33,7 @@ from faultlab.workshop.actions import Actions, words
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import Roster, Seat, known
+from faultlab.workshop.roster import STANDING, Roster, Seat, Turn, known
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 from faultlab.workshop.stacks import Stacks
@@ -44,6 +47,34 @@ class Served:
     """The address of the page."""
 
     url: str
+
+
+@dataclass(frozen=True)
+class Here:
+    """The containers of each lab on this machine, and the runs that were handed over."""
+
+    labs: dict[str, dict[str, peek.Part]] = field(default_factory=dict)
+    ready: frozenset[str] = frozenset()
+
+    def run(self, lab: str) -> str:
+        """Return the run of a lab; empty if it has no containers here."""
+        return next((part.run for part in self.labs.get(lab, {}).values()), "")
+
+    def up(self, lab: str) -> bool:
+        """Return whether a learner can work on a lab."""
+        return self.run(lab) in self.ready
+
+    def again(self) -> Here:
+        """Return how it is now, with one question to Docker; unchanged without an answer."""
+        every, prefix = peek.stacks(), naming.prefix()
+        if every is None:
+            return self
+        labs = {
+            name.removeprefix(prefix): its for name, its in every.items() if name.startswith(prefix)
+        }
+        runs = {part.run for parts in labs.values() for part in parts.values()}
+        ready = {run for run in runs if run in self.ready or Record.ready(run)}
+        return Here(labs, frozenset(ready))
 
 
 class OwnStacks(Stacks):
@@ -82,6 +113,28 @@ class SoloSession(Session):
 
     last: Record | None = None
     _catalogue: list[dict[str, Any]] | None = None
+    _here = Here()
+    _seen: tuple[Turn, str] | None = None  # the turn whose stack was there, and its run
+
+    async def weigh(self) -> None:
+        """Note which labs are up here, with one question to Docker for all of them.
+
+        The command line can start labs too, and can remove the one of this page.
+        """
+        seat = self.roster.seats[0]
+        turn, free = seat.turn, seat.number not in self.doing
+        was, self._here = self._here, await asyncio.to_thread(self._here.again)
+        run = self._here.run(turn.lab)
+        if free and seat.turn is turn and seat.number not in self.doing and turn.state in STANDING:
+            if run and (self._seen is None or self._seen[0] is not turn):
+                self._seen = turn, run
+            elif self._seen and self._seen[0] is turn and self._seen[1] != run:
+                why = f"{turn.lab} was removed by a command outside this page."
+                self.note(Event.REMOVED, seat.number, why=why)
+                return
+        if self._here != was:
+            self._catalogue = None
+            self.show()
 
     def begin(self) -> None:
         """Go on with the lab that was started last, if it is still up."""
@@ -142,6 +195,7 @@ class SoloSession(Session):
                 "level": lab.difficulty,
                 "vm": vm,
                 "next": next_,
+                "up": self._here.up(lab.id),
                 "state": state,
                 "counts": counts,
             }

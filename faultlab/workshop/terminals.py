@@ -10,10 +10,9 @@ from starlette.websockets import WebSocket
 from faultlab.workshop import tty
 from faultlab.workshop.access import Allowance, Keys, Visitor
 from faultlab.workshop.guard import Guard
-from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.roster import STANDING, Seat, Turn
 from faultlab.workshop.session import Session
 
-_STANDING = ("red", "green", "over")  # the states in which the stack is up
 _MOST = 12  # of a visitor at a seat, at once
 
 
@@ -45,7 +44,7 @@ class Terminals:
         number, machine = page.path_params["seat"], page.path_params["machine"]
         visitor = self.guard.admit(page, number)
         seat = self.session.roster.seat(number)
-        if seat.turn.state not in _STANDING:
+        if seat.turn.state not in STANDING:
             raise HTTPException(403, "There is no lab yet.")
         if machine not in self.session.machines(seat):
             raise HTTPException(403, "There is no such machine.")
@@ -71,6 +70,6 @@ class Terminals:
     def end_stale(self) -> None:
         """End the terminals whose token is no longer valid, or whose stack has been replaced."""
         for one in self.open:
-            there = one.seat.turn is one.turn and one.turn.state in _STANDING
+            there = one.seat.turn is one.turn and one.turn.state in STANDING
             if not there or self.keys.visitor(one.token) != one.visitor:
                 one.gone.set()

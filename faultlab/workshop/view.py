@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints
-from faultlab.workshop.roster import DISK_FULL, Seat, Turn, known
+from faultlab.workshop.roster import DISK_FULL, STANDING, Seat, Turn, known
 from faultlab.workshop.session import Session
 
 _NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
@@ -24,7 +24,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     """Return what a participant sees. `left`: seconds until the lab ends, None without a limit."""
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
-    shown = turn.state in ("red", "green", "over")
+    shown = turn.state in STANDING
     told = turn.told(plan.blind)
     kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
     return {

@@ -56,6 +56,19 @@ def test_labels_by_role(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "faultlab.stack%3Dfaultlab-mtu" in Docker.asked
 
 
+def test_the_state_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    its = {"faultlab.stack": "faultlab-mtu", "faultlab.run": "r"}
+    containers = [
+        {"Labels": {**its, ROLE: "web"}, "State": "running", "Status": "Up 2 seconds"},
+        {"Labels": {**its, ROLE: "tomcat"}, "State": "exited", "Status": "Exited (137) 1 hour ago"},
+    ]
+    monkeypatch.setattr(Docker, "said", (200, json.dumps(containers)))
+    web, tomcat = peek.Part("r", "running"), peek.Part("r", "exited 137")
+    assert peek.stacks() == {"faultlab-mtu": {"web": web, "tomcat": tomcat}}
+    monkeypatch.setattr(Docker, "said", (500, ""))
+    assert peek.stacks() is None
+
+
 @pytest.mark.parametrize("said", [(500, "[]"), (200, "no json"), (200, "{}"), (200, '[{"a": 1}]')])
 def test_what_is_no_answer(said: tuple[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Docker, "said", said)

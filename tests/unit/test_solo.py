@@ -14,6 +14,7 @@ import pytest
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
+from faultlab.engine import peek
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
@@ -146,6 +147,69 @@ def test_a_lab_that_the_command_line_has_started_is_not_started_again(
     stacks = session.stacks
     assert isinstance(stacks, FakeStacks)
     assert (seat.turn.lab, seat.turn.state, seat.turn.hints, stacks.ran) == ("gzip", "red", [1], [])
+
+
+class Docker:
+    """What the labs here are said to be: the run of each."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, str] = {}
+
+    def __call__(self) -> dict[str, dict[str, peek.Part]]:
+        named = {naming.stack_name(lab): run for lab, run in self.runs.items()}
+        return {name: {"web": peek.Part(run, "running")} for name, run in named.items()}
+
+
+@pytest.fixture
+def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
+    its = Docker()
+    monkeypatch.setattr(peek, "stacks", its)
+    return its
+
+
+def up(session: solo.SoloSession) -> list[str]:
+    """Return the labs that the catalogue shows as up."""
+    return [row["lab"] for track in session.catalogue() or [] for row in track["labs"] if row["up"]]
+
+
+def test_a_lab_that_is_removed_elsewhere_leaves_the_page(page: Page, docker: Docker) -> None:
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    asyncio.run(session.weigh())  # a lab that this Docker does not have, as one in the lab VM
+    assert seat.turn.state == "red"
+    docker.runs["gzip"] = "first"
+    asyncio.run(session.weigh())
+    assert seat.turn.state == "red"
+    docker.runs.clear()
+    session.doing[1] = "removing gzip"  # our own doing
+    asyncio.run(session.weigh())
+    assert seat.turn.state == "red"
+    session.doing.clear()
+    asyncio.run(session.weigh())
+    assert (seat.turn.state, "outside this page" in seat.turn.why) == ("waiting", True)
+
+
+def test_a_fresh_stack_of_the_command_line_is_not_that_of_the_page(
+    page: Page, docker: Docker
+) -> None:
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    for run, state in (("first", "red"), ("second", "waiting")):
+        docker.runs["gzip"] = run
+        asyncio.run(session.weigh())
+        assert seat.turn.state == state
+
+
+def test_labs_of_the_command_line_are_marked(page: Page, docker: Docker) -> None:
+    """As soon as they are ready."""
+    session = page()
+    record = Record.create("gzip", naming.stack_name("gzip"), {})
+    docker.runs["gzip"] = record.id
+    asyncio.run(session.weigh())
+    assert up(session) == []
+    record.event(READY)
+    asyncio.run(session.weigh())
+    assert up(session) == ["gzip"]
 
 
 def test_a_hint_is_that_of_the_command_line(page: Page) -> None:

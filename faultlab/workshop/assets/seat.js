@@ -17,6 +17,7 @@ function show(now) {
   byId("turn").textContent = now.catalogue ? (now.title && `${now.title}.`) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   if (now.doing) say(`${now.doing} …`, true);
   else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
+  else if (now.state === "waiting" && now.why) say(now.why);
   else if (now.ended) say("The class has ended.", true);
   else if (now.paused) say("The class is paused: clocks are stopped, and what you type is ignored.", true);
   else if (byId("message").classList.contains("well")) say("");
@@ -104,15 +105,15 @@ function showCatalogue(now) {
 }
 
 function labRow(one, now) {
-  const up = one.lab === now.lab;
-  const act = up ? "remove" : "choose";
-  const button = element("button", { type: "button", "aria-label": `${up ? "Remove" : "Start"} ${one.lab}` }, up ? "Remove" : "Start");
+  const mine = one.lab === now.lab, word = mine ? "Remove" : one.up ? "Go on" : "Start";
+  const act = mine ? "remove" : "choose";
+  const button = element("button", { type: "button", "aria-label": `${word}${word === "Go on" ? " with" : ""} ${one.lab}` }, word);
   button.addEventListener("click", () => {
     if (!now.lab || confirm(`This removes ${now.lab} with all that you have done there.`)) send(act, { lab: one.lab });
   });
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
   return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
-    element("th", { scope: "row" }, one.lab + (one.next ? " (next)" : "")), ...cells.map((text) => element("td", {}, text)));
+    element("th", { scope: "row" }, one.lab + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text) => element("td", {}, text)));
 }
 
 function showDebrief(now) {
