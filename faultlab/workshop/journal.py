@@ -76,7 +76,10 @@ class Journal:
         return self._began + time.monotonic() - self._since
 
     def add(self, event: Event, seat: int | None = None, **facts: Any) -> Entry:
-        """Write an event, and only then let it count. Raises CannotRun, as on a full disk."""
+        """Write an event, and only then let it count. Raises CannotRun, as on a full disk.
+
+        `facts`: they can have a `t`, if it happened earlier.
+        """
         entry: Entry = {"t": round(self.now(), 3), "event": event}
         entry |= {"seat": seat} if seat is not None else {}
         entry |= facts

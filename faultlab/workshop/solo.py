@@ -147,18 +147,25 @@ class SoloSession(Session):
         super().note(happened, seat, **facts)
 
     def _adopt(self, seat: Seat, record: Record) -> None:
-        """Note what has happened in a run, as if it had been started here."""
+        """Note what has happened in a run, at the times when it did."""
         self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
         self.note(Event.STARTING, seat.number)
-        self.note(Event.READY, seat.number)
-        for number in record.hints:
-            self.note(Event.HINTED, seat.number, number=number)
         found = record.facts["judged"].get("check", {}).get("good", [])
+        shown = None
         for event in record.facts["events"]:
-            if event["event"] == "check":
-                self.note(Event.CHECKED, seat.number, fixed=event["fixed"], findings=found)
-            elif event["event"] in ("fix", learner.GAVE_UP):
-                self.note(Event.GAVE_UP, seat.number)
+            t = record.began + event["t"]
+            match event["event"]:
+                case "ready":
+                    self.note(Event.READY, seat.number, t=t)
+                case "hint":
+                    self.note(Event.HINTED, seat.number, t=t, number=event["number"])
+                case "check":
+                    fixed = event["fixed"]
+                    self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, findings=found)
+                case "fix" | learner.GAVE_UP:
+                    shown = shown or t
+        if shown:  # last, because a check that passes after a fix still ends the clock
+            self.note(Event.GAVE_UP, seat.number, t=shown)
 
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""

@@ -118,6 +118,18 @@ def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     assert (seat.turn.hints, seat.turn.checks, len(seat.turn.findings)) == ([2], 1, 1)
 
 
+def test_the_time_of_a_lab_is_that_of_its_run(page: Page) -> None:
+    """Also of one that was solved without the page."""
+    record = Record.create("mtu", naming.stack_name("mtu"), {})
+    for event, t in ((READY, 10.0), ("check", 130.0)):
+        record.event(event, fixed=True)
+        record.facts["events"][-1]["t"] = t
+    session = page()
+    session.last = record
+    seat = finished(session)
+    assert (seat.turn.state, seat.turn.seconds(session.journal.now())) == ("green", 120)
+
+
 def test_the_newest_of_those_that_are_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a run whose stack has gone nor one of another learner."""
     found = {lab: Record.create(lab, naming.stack_name(lab), {}) for lab in ("mtu", "gzip", "busy")}
@@ -140,6 +152,7 @@ def test_a_lab_that_the_command_line_has_started_is_not_started_again(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = Record.create("gzip", naming.stack_name("gzip"), {})
+    record.event(READY)
     record.event("hint", number=1)
     monkeypatch.setattr(solo, "_record_of", lambda _lab: record)
     session = page()

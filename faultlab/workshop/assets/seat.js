@@ -17,7 +17,7 @@ function show(now) {
   byId("turn").textContent = now.catalogue ? (now.title && `${now.title}.`) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   if (now.doing) say(`${now.doing} …`, true);
   else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
-  else if (now.state === "waiting" && now.why) say(now.why);
+  else if (now.state === "waiting" && now.why) say(now.why, true);
   else if (now.ended) say("The class has ended.", true);
   else if (now.paused) say("The class is paused: clocks are stopped, and what you type is ignored.", true);
   else if (byId("message").classList.contains("well")) say("");
@@ -241,7 +241,7 @@ function tick() {
   const runs = told.state === "red" && !told.paused && !told.ended;
   const since = runs ? (Date.now() - heard) / 1000 : 0;
   const left = told.left === null ? clock(told.seconds + since) : `${clock(told.left - since)} left`;
-  byId("clock").textContent = told.state === "red" ? left : told.seconds ? `Took ${clock(told.seconds)}.` : "";
+  byId("clock").textContent = told.state === "red" ? left : told.seconds && told.state !== "waiting" ? `Took ${clock(told.seconds)}.` : "";
 }
 setInterval(tick, 1000);
 listen(`/seat/${seat}/events`, show);
