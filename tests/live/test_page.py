@@ -113,6 +113,10 @@ def test_from_the_catalogue_to_the_lesson(
     expect(page.locator("#state")).to_have_text("repaired")
     expect(page.locator("#debrief")).to_contain_text(f"It was {lab}")
     assert page.locator("#debrief details details, #debrief .lesson details").count() >= 2
+    wide = "document.querySelector('.paper').clientWidth"
+    assert page.evaluate(f"{wide} > document.querySelector('.terminals').clientWidth")
+    cut = "[...document.querySelectorAll('.lesson pre')].some(one => one.scrollWidth > one.clientWidth)"
+    assert not page.evaluate(cut)
     page.locator("#catalogue summary").click()
     row = page.locator("#catalogue tr", has=page.get_by_role("button", name=f"Remove {lab}"))
     expect(row).to_contain_text("solved")

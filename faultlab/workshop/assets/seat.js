@@ -35,6 +35,8 @@ function show(now) {
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
   showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now);
   showTerminals(now);
+  const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
+  if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
   tick();
 }
 
@@ -201,7 +203,10 @@ function connect(machine, screen) {
   return { terminal, socket, fit };
 }
 
-addEventListener("resize", () => { for (const one of terminals.values()) if (one.open && !one.screen.hidden) one.open.fit(); });
+function fitTerminals() {
+  for (const one of terminals.values()) if (one.open && !one.screen.hidden) one.open.fit();
+}
+addEventListener("resize", fitTerminals);
 
 // --- buttons and clock ---
 
