@@ -113,6 +113,11 @@ def test_from_the_catalogue_to_the_lesson(
     expect(page.locator("#state")).to_have_text("repaired")
     expect(page.locator("#debrief")).to_contain_text(f"It was {lab}")
     assert page.locator("#debrief details details, #debrief .lesson details").count() >= 2
+    heading = page.locator("#debrief h2").first
+    expect(heading).to_be_focused()
+    expect(heading).to_be_in_viewport()
+    expect(page.locator("#remove")).to_be_in_viewport()
+    expect(page.locator("#following")).to_contain_text("the next lab")
     wide = "document.querySelector('.paper').clientWidth"
     assert page.evaluate(f"{wide} > document.querySelector('.terminals').clientWidth")
     cut = "[...document.querySelectorAll('.lesson pre')].some(one => one.scrollWidth > one.clientWidth)"
@@ -124,8 +129,10 @@ def test_from_the_catalogue_to_the_lesson(
     page.set_viewport_size({"width": 390, "height": 844})
     page.screenshot(path=shots / f"page-{lab}-phone.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    row.get_by_role("button").click()
+    expect(row.get_by_role("button")).to_be_enabled()
+    page.click("#remove")
     expect(page.locator("#state")).to_have_text("waiting", timeout=60_000)
+    expect(page.locator("#clock")).to_be_empty()
     assert said == []
 
 

@@ -7,6 +7,7 @@ let told = null, heard = 0, turnShown = 0, wasState = "";
 const terminals = new Map();
 
 function show(now) {
+  const finished = told && !told.debrief && now.debrief;
   told = now; heard = Date.now();
   document.title = `${now.name}: ${now.class}`;
   byId("class").textContent = now.class;
@@ -33,11 +34,18 @@ function show(now) {
   hint.hidden = !now.hint_left || Boolean(now.debrief);
   hint.textContent = now.next_cost ? `Hint (${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
-  showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now);
+  showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
   showTerminals(now);
   const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
   tick();
+  if (finished) showResult();
+}
+
+// The result is above what has been pressed, so bring it into view, and a screen reader to it.
+function showResult() {
+  byId("next").parentElement.scrollIntoView();
+  byId("debrief").querySelector("h2").focus({ preventScroll: true });
 }
 
 function setHtml(place, html) {
@@ -106,13 +114,27 @@ function showCatalogue(now) {
   for (const button of place.querySelectorAll("button")) button.disabled = Boolean(now.doing) || pressed;
 }
 
+// At the top of a lab that is solved: remove it, or take the next one.
+function showWhatIsNext(now) {
+  const next = now.catalogue?.flatMap((track) => track.labs).find((one) => one.next);
+  const can = Boolean(now.catalogue && now.debrief && now.lab);
+  byId("remove").hidden = !can;
+  byId("following").hidden = !can || !next || next.lab === now.lab;
+  byId("remove").textContent = `Remove ${now.lab}`;
+  byId("following").textContent = next ? `${next.up ? "Go on with" : "Start"} ${next.lab}, the next lab` : "";
+  byId("following").dataset.lab = next ? next.lab : "";
+  for (const id of ["remove", "following"]) byId(id).disabled = Boolean(now.doing) || pressed;
+}
+
+function choose(act, lab) {
+  if (!told.lab || confirm(`This removes ${told.lab} with all that you have done there.`)) send(act, { lab });
+}
+
 function labRow(one, now) {
   const mine = one.lab === now.lab, word = mine ? "Remove" : one.up ? "Go on" : "Start";
   const act = mine ? "remove" : "choose";
   const button = element("button", { type: "button", "aria-label": `${word}${word === "Go on" ? " with" : ""} ${one.lab}` }, word);
-  button.addEventListener("click", () => {
-    if (!now.lab || confirm(`This removes ${now.lab} with all that you have done there.`)) send(act, { lab: one.lab });
-  });
+  button.addEventListener("click", () => choose(act, one.lab));
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
   return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
     element("th", { scope: "row" }, one.lab + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text) => element("td", {}, text)));
@@ -121,16 +143,17 @@ function labRow(one, now) {
 function showDebrief(now) {
   const place = byId("debrief"), it = now.debrief;
   place.hidden = !it;
-  if (!it || place.dataset.turn === String(now.turn)) return;
-  place.dataset.turn = String(now.turn);
+  const shown = `${now.turn} ${now.state}`;
+  if (!it || place.dataset.shown === shown) return;
+  place.dataset.shown = shown;
   const lesson = element("div", { class: "lesson" });
   lesson.innerHTML = it.lesson;
   const parts = Object.entries(it.right).map(([part, right]) => element("tr", {},
     element("th", { scope: "row" }, part), element("td", {}, it.truth[part]),
     element("td", {}, now.answer ? now.answer[part] : "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
   place.replaceChildren(
-    element("h2", {}, `It was ${it.lab}: ${it.title}`),
-    element("p", {}, `${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
+    element("h2", { tabIndex: -1 }, `It was ${it.lab}: ${it.title}`),
+    element("p", {}, `${now.state === "green" ? "Repaired: " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
     ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
       ...["part", "it was", "your answer", "right?"].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
     element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
@@ -217,6 +240,9 @@ for (const button of document.querySelectorAll("[data-act]")) {
     await send(act);
   });
 }
+
+byId("remove").addEventListener("click", () => choose("remove", told.lab));
+byId("following").addEventListener("click", (event) => choose("choose", event.target.dataset.lab));
 
 let pressed = false; // one action at a time, so that a double click does not cost twice
 
