@@ -35,6 +35,7 @@ class Session:
         self.journal = journal
         self.stacks = stacks
         self.doing: dict[int, str] = {}  # what a seat waits for now, as text
+        self._since: dict[int, float] = {}  # when it began to wait
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
         self._slots = Slots(_AT_ONCE)
         self._changed = asyncio.Event()
@@ -121,6 +122,15 @@ class Session:
     def catalogue(self) -> list[dict[str, Any]] | None:
         """Return the labs that a learner can choose from, by track; None where they cannot."""
         return None
+
+    def waited(self, seat: Seat) -> float:
+        """Return for how many seconds a seat has waited."""
+        now = self.journal.now()
+        return now - self._since.get(seat.number, now)
+
+    def delay(self, seat: Seat) -> str:
+        """Return why a seat waits longer than usual, as text; empty if that is not known."""
+        return ""
 
     async def check(self, seat: Seat) -> None:
         """Measure, and record the result. Raises CannotRun if nothing can be measured now.
@@ -285,9 +295,11 @@ class Session:
     async def _busy(self, seat: Seat, doing: str) -> AsyncIterator[None]:
         """Do one thing at a time for a seat."""
         async with self._seats[seat.number]:
+            self._since[seat.number] = self.journal.now()
             self._shown(seat, doing)
             try:
                 yield
             finally:
                 self.doing.pop(seat.number, None)
+                self._since.pop(seat.number, None)
                 self.show()

@@ -114,6 +114,7 @@ class SoloSession(Session):
     last: Record | None = None
     _catalogue: list[dict[str, Any]] | None = None
     _here = Here()
+    _delay = ""
     _seen: tuple[Turn, str] | None = None  # the turn whose stack was there, and its run
 
     async def weigh(self) -> None:
@@ -132,9 +133,23 @@ class SoloSession(Session):
                 why = f"{turn.lab} was removed by a command outside this page."
                 self.note(Event.REMOVED, seat.number, why=why)
                 return
-        if self._here != was:
+        delay = await asyncio.to_thread(self._looked_again, seat) if not free else ""
+        if (self._here, delay) != (was, self._delay):
+            self._delay = delay
             self._catalogue = None
             self.show()
+
+    def delay(self, seat: Seat) -> str:
+        """Return why the last look proved nothing, if a measurement is being repeated."""
+        return self._delay
+
+    def _looked_again(self, seat: Seat) -> str:
+        record = Record.open(self._here.run(seat.turn.lab))
+        if not record or not record.facts["events"]:
+            return ""
+        last, began = record.facts["events"][-1], self.journal.now() - self.waited(seat)
+        again = last["event"] == "undecided" and record.began + last["t"] > began
+        return f"Looked again: {last.get('text', '')}." if again else ""
 
     def begin(self) -> None:
         """Go on with the lab that was started last, if it is still up."""

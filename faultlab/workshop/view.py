@@ -26,6 +26,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     lab = session.lab(turn)
     shown = turn.state in STANDING
     told = turn.told(plan.blind)
+    open_ = not plan.blind and turn.state in ("starting", *STANDING)
     kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
     return {
         "class": plan.title,
@@ -34,14 +35,16 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "turn": it.at + 1,
         "turns": len(it.turns),
         "lab": turn.lab if shown and not plan.blind else "",
-        "title": lab.title if shown and not plan.blind else "",
+        "title": lab.title if open_ else "",
         "state": turn.state,
         "why": _NOT_SAID if kept else turn.why,
         "doing": session.doing.get(it.number, ""),
+        "waited": session.waited(it),
+        "delay": session.delay(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": plan.blind,
-        "ticket": _html(hints.told(lab, lab.ticket)) if shown else "",
+        "ticket": _html(hints.told(lab, lab.ticket)) if shown or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
         **_hints(session, turn, shown),

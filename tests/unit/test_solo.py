@@ -19,7 +19,7 @@ from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
 from faultlab.workshop import solo, view
-from faultlab.workshop.journal import Journal
+from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
@@ -223,6 +223,39 @@ def test_labs_of_the_command_line_are_marked(page: Page, docker: Docker) -> None
     record.event(READY)
     asyncio.run(session.weigh())
     assert up(session) == ["gzip"]
+
+
+def test_a_measurement_that_is_repeated_is_explained(page: Page, docker: Docker) -> None:
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    record = Record.create("gzip", naming.stack_name("gzip"), {})
+    docker.runs["gzip"] = record.id
+    record.event("undecided", text="other programs used 27% of the CPU time")
+    record.facts["events"][-1]["t"] -= 60  # during an earlier check
+    record.save()
+
+    async def checked() -> list[str]:
+        said = []
+        async with session._busy(seat, "measuring"):
+            await session.weigh()
+            said.append(session.delay(seat))
+            record.event("undecided", text="other programs used 27% of the CPU time")
+            await session.weigh()
+            said.append(session.delay(seat))
+        await session.weigh()
+        return [*said, session.delay(seat)]
+
+    once = "Looked again: other programs used 27% of the CPU time."
+    assert asyncio.run(checked()) == ["", once, ""]
+
+
+def test_the_ticket_is_there_while_the_lab_is_measured(page: Page) -> None:
+    session = page()
+    seat = session.roster.seat(1)
+    session.note(Event.CHOSEN, 1, lab="gzip")
+    session.note(Event.STARTING, 1)
+    shown = view.seat(session, seat)
+    assert (bool(shown["ticket"]), bool(shown["title"]), shown["machines"]) == (True, True, [])
 
 
 def test_a_hint_is_that_of_the_command_line(page: Page) -> None:

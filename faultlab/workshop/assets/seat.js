@@ -16,7 +16,7 @@ function show(now) {
   mark.textContent = now.ended ? "ended" : now.paused ? "paused" : WORDS[now.state];
   mark.className = `verdict ${now.state}`;
   byId("turn").textContent = now.catalogue ? (now.title && `${now.title}.`) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
-  if (now.doing) say(`${now.doing} …`, true);
+  if (now.doing) say([`${now.doing} …`, now.delay].filter(Boolean).join(" "), true);
   else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
   else if (now.state === "waiting" && now.why) say(now.why, true);
   else if (now.ended) say("The class has ended.", true);
@@ -272,6 +272,7 @@ function tick() {
   const runs = told.state === "red" && !told.paused && !told.ended;
   const since = runs ? (Date.now() - heard) / 1000 : 0;
   const left = told.left === null ? clock(told.seconds + since) : `${clock(told.left - since)} left`;
+  byId("waited").textContent = told.doing ? `${clock(told.waited + (Date.now() - heard) / 1000)} so far` : "";
   byId("clock").textContent = told.state === "red" ? left : told.seconds && told.state !== "waiting" ? `Took ${clock(told.seconds)}.` : "";
 }
 setInterval(tick, 1000);
