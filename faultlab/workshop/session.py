@@ -119,6 +119,10 @@ class Session:
         """Return what can be restarted. A machine would lose its namespaces and so the fault."""
         return list(known(seat.turn.lab).daemons)
 
+    def states(self, seat: Seat) -> dict[str, str]:
+        """Return the state of each daemon as text (running, exited 137), where it is known."""
+        return {}
+
     def catalogue(self) -> list[dict[str, Any]] | None:
         """Return the labs that a learner can choose from, by track; None where they cannot."""
         return None

@@ -143,6 +143,11 @@ class SoloSession(Session):
         """Return why the last look proved nothing, if a measurement is being repeated."""
         return self._delay
 
+    def states(self, seat: Seat) -> dict[str, str]:
+        """Return the state of each daemon, as Docker told it last."""
+        parts = self._here.labs.get(seat.turn.lab, {})
+        return {name: parts[name].state for name in self.daemons(seat) if name in parts}
+
     def _looked_again(self, seat: Seat) -> str:
         record = Record.open(self._here.run(seat.turn.lab))
         if not record or not record.facts["events"]:

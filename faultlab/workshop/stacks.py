@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY
+from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import services
@@ -94,8 +95,17 @@ class Stacks:
         await asyncio.to_thread(lambda: placement.local().down(self.name(seat)))
 
     def terminal(self, seat: Seat, machine: str) -> Shelled:
-        """Return a terminal on a machine or daemon of a seat's stack. It waits for the engine."""
-        return self._machine(seat, machine).terminal()
+        """Return a terminal on a machine or daemon of a seat's stack. It waits for the engine.
+
+        Raises CannotRun, with the button to press, if it is not running.
+        """
+        found = self._machine(seat, machine)
+        state = found.state
+        if state.running:
+            return found.terminal()
+        daemon = machine in known(seat.turn.lab).daemons
+        button = "Press `docker restart` under The host." if daemon else "Start the lab over."
+        raise CannotRun(f"{machine} is not running (exit code {state.exit_code}). {button}")
 
     def _machine(self, seat: Seat, name: str) -> Machine:
         return self._stack(seat)[name]

@@ -47,6 +47,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "ticket": _html(hints.told(lab, lab.ticket)) if shown or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
+        "states": session.states(it) if shown else {},
         **_hints(session, turn, shown),
         "checks": turn.checks,
         "findings": turn.findings,

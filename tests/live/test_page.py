@@ -106,6 +106,7 @@ def test_from_the_catalogue_to_the_lesson(
     page.screenshot(path=shots / f"page-{lab}-work.png", full_page=True)
     if daemon:
         page.get_by_text("The host: restart a daemon").click()
+        expect(page.locator("#states")).to_contain_text(f"{daemon}: ")
         page.select_option("#host [name=daemon]", daemon)
         page.get_by_role("button", name="docker restart").click()
         until(page, "!told.doing && !pressed")
@@ -120,8 +121,8 @@ def test_from_the_catalogue_to_the_lesson(
     expect(page.locator("#following")).to_contain_text("the next lab")
     wide = "document.querySelector('.paper').clientWidth"
     assert page.evaluate(f"{wide} > document.querySelector('.terminals').clientWidth")
-    cut = "[...document.querySelectorAll('.lesson pre')].some(one => one.scrollWidth > one.clientWidth)"
-    assert not page.evaluate(cut)
+    cut = "pres => pres.some(one => one.scrollWidth > one.clientWidth)"
+    assert not page.locator(".lesson pre").evaluate_all(cut)
     page.locator("#catalogue summary").click()
     row = page.locator("#catalogue tr", has=page.get_by_role("button", name=f"Remove {lab}"))
     expect(row).to_contain_text("solved")

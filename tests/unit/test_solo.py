@@ -15,6 +15,7 @@ import pytest
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.engine import peek
+from faultlab.engine.contract import State
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
@@ -183,6 +184,26 @@ def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
 def up(session: solo.SoloSession) -> list[str]:
     """Return the labs that the catalogue shows as up."""
     return [row["lab"] for track in session.catalogue() or [] for row in track["labs"] if row["up"]]
+
+
+def test_a_dead_daemon_is_shown_with_the_button_to_press(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "heap-oom"))
+    parts = {"app": peek.Part("r", "running"), "tomcat": peek.Part("r", "exited 137")}
+    monkeypatch.setattr(peek, "stacks", lambda: {naming.stack_name("heap-oom"): parts})
+    asyncio.run(session.weigh())
+    assert view.seat(session, seat)["states"] == {"tomcat": "exited 137"}
+
+    class Dead:
+        state = State(running=False, exit_code=137, oom_killed=False, restarts=0, started="")
+
+    monkeypatch.setattr(solo.OwnStacks, "_machine", lambda *_: Dead())
+    with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press `docker"):
+        session.stacks.terminal(seat, "tomcat")
+    with pytest.raises(CannotRun, match=r"Start the lab over"):
+        session.stacks.terminal(seat, "app")
 
 
 def test_a_lab_that_is_removed_elsewhere_leaves_the_page(page: Page, docker: Docker) -> None:

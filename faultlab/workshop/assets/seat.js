@@ -28,6 +28,8 @@ function show(now) {
   const can = open && (now.state === "red" || (now.state === "green" && !now.debrief));
   document.querySelector("[data-act=give-up]").hidden = Boolean(now.debrief);
   byId("host").closest("details").hidden = !open || !now.daemons.length;
+  byId("states").hidden = !Object.keys(now.states).length;
+  byId("states").textContent = Object.entries(now.states).map(([daemon, state]) => `${daemon}: ${state}`).join(", ");
   byId("acts").hidden = !can;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
   const hint = document.querySelector("[data-act=hint]");
