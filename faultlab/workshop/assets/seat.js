@@ -3,19 +3,21 @@
 
 const seat = document.body.dataset.seat;
 const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
+const CHOOSE = "Start a lab: it sets up a small service with a fault. Find the cause in the terminals, repair it, and press Check.";
 let told = null, heard = 0, turnShown = 0, wasState = "";
 const terminals = new Map();
 
 function show(now) {
   const finished = told && !told.debrief && now.debrief;
   told = now; heard = Date.now();
-  document.title = `${now.name}: ${now.class}`;
-  byId("class").textContent = now.class;
-  byId("name").textContent = now.name;
+  const solo = Boolean(now.catalogue), name = solo ? now.title || "Choose a lab" : now.name;
+  document.title = `${name}: ${now.class}`;
+  byId("class").textContent = solo && now.lab ? `${now.class} · ${now.lab}` : now.class;
+  byId("name").textContent = name;
   const mark = byId("state");
-  mark.textContent = now.ended ? "ended" : now.paused ? "paused" : WORDS[now.state];
+  mark.textContent = now.ended ? "ended" : now.paused ? "paused" : solo && now.state === "waiting" ? "" : WORDS[now.state];
   mark.className = `verdict ${now.state}`;
-  byId("turn").textContent = now.catalogue ? (now.title && `${now.title}.`) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
+  byId("turn").textContent = solo ? (now.title ? "" : CHOOSE) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   if (now.doing) say([`${now.doing} …`, now.delay].filter(Boolean).join(" "), true);
   else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
   else if (now.state === "waiting" && now.why) say(now.why, true);
@@ -77,14 +79,19 @@ function showFindings(now) {
   byId("findings").hidden = now.checks === 0;
   byId("findings").querySelector("tbody").replaceChildren(...now.findings.map((found) => element("tr", {},
     element("td", {}, found.name),
-    element("td", {}, `${number(found.value)} ${found.unit}`.trim()),
-    element("td", {}, found.wanted),
+    element("td", {}, whole(`${number(found.value)} ${found.unit}`.trim())),
+    element("td", {}, whole(found.wanted)),
     element("td", { class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
   const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean))];
   const list = byId("findings").querySelector("ul");
   list.hidden = !said.length;
   list.replaceChildren(...said.map((text) => element("li", {}, text)));
   byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why : "";
+}
+
+// Keep a number and its unit on one line.
+function whole(text) {
+  return text.replace(/(\d) (?=\S)/g, "$1\u00a0");
 }
 
 function number(value) {
