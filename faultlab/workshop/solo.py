@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from faultlab.core import lock, naming
+from faultlab.core import lock, naming, paths
 from faultlab.core.defaults import AUTO, LOOPBACK
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
@@ -186,6 +186,8 @@ class SoloSession(Session):
                     shown = shown or t
         if shown:  # last, because a check that passes after a fix still ends the clock
             self.note(Event.GAVE_UP, seat.number, t=shown)
+        if record is self.last or self._here.run(seat.turn.lab) == record.id:  # on this machine
+            self._seen = seat.turn, record.id
 
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""
@@ -314,13 +316,33 @@ def owner(address: str, port: int) -> int | None:
 
 
 def serve(term: Terminal, port: int) -> Served:
-    """Serve the page on loopback until Ctrl-C. Raises Held, CannotRun."""
+    """Serve the page on loopback until Ctrl-C, or tell where it is up. Raises Held, CannotRun."""
+    name = f"{naming.prefix()}page"
+    note = lock.folder() / f"{name}.url"
+    try:
+        with lock.hold(name, "page"):
+            note.unlink(missing_ok=True)  # of one that was killed
+            try:
+                return _serve(term, port, note)
+            finally:
+                note.unlink(missing_ok=True)
+    except lock.Held:
+        if not note.exists():  # it has only just begun, or is about to end
+            raise
+        told = Served(note.read_text())
+        term.json(told)
+        term.say("Your page is up already:")
+        term.command(told.url)
+        return told
+
+
+def _serve(term: Terminal, port: int, note: Path) -> Served:
+    """Serve the page. `note`: a file for its address."""
     every = path.ordered()
     first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
     plan = Plan(id="page", title="faultlab", seats=[getpass.getuser()], labs=[first], blind=False)
     hosts = address.hosts(LOOPBACK, [])
     with (
-        lock.hold(f"{naming.prefix()}page", "page"),
         tempfile.TemporaryDirectory(prefix="faultlab-page-") as folder,
         address.listening(LOOPBACK, port) as line,
     ):
@@ -333,6 +355,7 @@ def serve(term: Terminal, port: int) -> Served:
         site = Site(session, keys, guard, here / "alive")
         site.actions = SoloActions(session, keys, guard, site.terminals)
         told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
+        paths.write_whole(note, told.url)
         server = connections.Server(
             connections.config(site.app(), 1, None, None), lambda: _say(term, told)
         )

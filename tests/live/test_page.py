@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.live.classes import opened, type_into, until
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import engine_for
 
-pytestmark = pytest.mark.rotates(together=True, minutes=1.5)
+pytestmark = pytest.mark.rotates(together=True, minutes=2)
 
 FONT = 14  # pixels, of a terminal
 SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots
@@ -84,6 +83,19 @@ def check(page: Page, *words: str) -> None:
     until(page, f"told.checks > {before} && !told.doing && !pressed")
 
 
+def result_is_shown(page: Page) -> None:
+    """What a check has found is in view, the focus on it, and the lesson has room."""
+    heading = page.locator("#debrief h2").first
+    expect(heading).to_be_focused()
+    expect(heading).to_be_in_viewport()
+    expect(page.locator("#remove")).to_be_in_viewport()
+    expect(page.locator("#following")).to_contain_text("the next lab")
+    wide = "document.querySelector('.paper').clientWidth"
+    assert page.evaluate(f"{wide} > document.querySelector('.terminals').clientWidth")
+    cut = "pres => pres.some(one => one.scrollWidth > one.clientWidth)"
+    assert not page.locator(".lesson pre").evaluate_all(cut)
+
+
 @pytest.mark.parametrize("lab", REPAIRS)
 def test_from_the_catalogue_to_the_lesson(
     lab: str, url: str, browser: Browser, tmp_path: Path
@@ -92,10 +104,6 @@ def test_from_the_catalogue_to_the_lesson(
     page = opened(browser, url, said)
     shots = Path(os.environ.get(SHOTS, tmp_path))
     expect(page.locator("#catalogue tr.next")).to_have_count(1)
-    expect(page.locator("h1")).to_contain_text("Choose a lab")
-    left = "row => [...row.cells].map((cell) => cell.getBoundingClientRect().x).join()"
-    heads = page.locator("#catalogue thead tr")
-    assert len({heads.nth(i).evaluate(left) for i in range(heads.count())}) == 1
     page.screenshot(path=shots / f"page-{lab}-catalogue.png", full_page=True)
     start(page, lab)
     assert hint(page)
@@ -118,15 +126,7 @@ def test_from_the_catalogue_to_the_lesson(
     expect(page.locator("#state")).to_have_text("repaired")
     expect(page.locator("#debrief")).to_contain_text(f"It was {lab}")
     assert page.locator("#debrief details details, #debrief .lesson details").count() >= 2
-    heading = page.locator("#debrief h2").first
-    expect(heading).to_be_focused()
-    expect(heading).to_be_in_viewport()
-    expect(page.locator("#remove")).to_be_in_viewport()
-    expect(page.locator("#following")).to_contain_text("the next lab")
-    wide = "document.querySelector('.paper').clientWidth"
-    assert page.evaluate(f"{wide} > document.querySelector('.terminals').clientWidth")
-    cut = "pres => pres.some(one => one.scrollWidth > one.clientWidth)"
-    assert not page.locator(".lesson pre").evaluate_all(cut)
+    result_is_shown(page)
     page.locator("#catalogue summary").click()
     row = page.locator("#catalogue tr", has=page.get_by_role("button", name=f"Remove {lab}"))
     expect(row).to_contain_text("solved")
@@ -164,6 +164,30 @@ def test_hints_of_a_lab_of_stages_follow_the_repairs(
     expect(page.locator("#state")).to_have_text("repaired")
 
 
+def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -> None:
+    """The page marks it, goes on with it, and notices that it is removed."""
+    page, state = opened(browser, url, []), {"FAULTLAB_STATE": str(tmp_path)}
+    heading = page.locator("h1").first
+    expect(heading).to_contain_text("Choose a lab")
+    assert finish(spawn("start", "mtu", env=state))[0] == 0
+    expect(page.locator("#catalogue")).to_contain_text("mtu (up)", timeout=30_000)
+    page.get_by_role("button", name="Go on with mtu").click()
+    expect(heading).to_contain_text(labs.load("mtu").title, timeout=30_000)
+    expect(page.locator("#acts")).to_be_visible()
+    assert finish(spawn("down", "mtu", env=state))[0] == 0
+    expect(heading).to_contain_text("Choose a lab", timeout=30_000)
+    expect(page.locator("#message")).to_contain_text("removed")
+    expect(page.locator(".terminals")).to_be_hidden()
+
+
+def test_the_tables_of_the_catalogue_have_the_same_columns(url: str, browser: Browser) -> None:
+    page = opened(browser, url, [])
+    page.locator("#catalogue tr.next").wait_for()
+    left = "row => [...row.cells].map((cell) => cell.getBoundingClientRect().x).join()"
+    heads = page.locator("#catalogue thead tr")
+    assert len({heads.nth(i).evaluate(left) for i in range(heads.count())}) == 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_has_no_barriers(url: str, browser: Browser, scheme: Literal["light", "dark"]) -> None:
     page = opened(browser, url, [])
@@ -173,8 +197,9 @@ def test_it_has_no_barriers(url: str, browser: Browser, scheme: Literal["light",
     assert [(one["id"], one["nodes"][0]["target"]) for one in found] == []
 
 
-def test_another_port_that_is_taken(url: str) -> None:
-    """A second page of the same learner would be about the same stacks."""
+def test_a_second_page_tells_the_address_of_the_first(url: str) -> None:
+    """It would be about the same stacks."""
     code, said = finish(spawn("page", "--port", "0"))
-    assert code == 3
-    assert re.search("page is in use by `faultlab page`", said), said
+    assert (code, url in said) == (0, True), said
+    code, said = finish(spawn("page", "--port", "0", "--json"))
+    assert (code, json.loads(said)) == (0, {"url": url}), said

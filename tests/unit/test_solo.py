@@ -223,6 +223,16 @@ def test_a_lab_that_is_removed_elsewhere_leaves_the_page(page: Page, docker: Doc
     assert (seat.turn.state, "outside this page" in seat.turn.why) == ("waiting", True)
 
 
+def test_a_lab_that_is_removed_right_after_it_was_gone_on_with(page: Page, docker: Docker) -> None:
+    record = Record.create("mtu", naming.stack_name("mtu"), {})
+    record.event(READY)
+    session = page()
+    session.last = record
+    seat = finished(session)
+    asyncio.run(session.weigh())
+    assert seat.turn.state == "waiting"
+
+
 def test_a_fresh_stack_of_the_command_line_is_not_that_of_the_page(
     page: Page, docker: Docker
 ) -> None:
