@@ -3,7 +3,7 @@
 
 const seat = document.body.dataset.seat;
 const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
-const CHOOSE = "Start a lab: it sets up a small service with a fault. Find the cause in the terminals, repair it, and press Check.";
+const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
 let told = null, heard = 0, turnShown = 0, wasState = "";
 const terminals = new Map();
 
