@@ -119,22 +119,13 @@ class Session:
         """Return what can be restarted. A machine would lose its namespaces and so the fault."""
         return list(known(seat.turn.lab).daemons)
 
-    def states(self, seat: Seat) -> dict[str, str]:
-        """Return the state of each daemon as text (running, exited 137), where it is known."""
-        return {}
-
-    def catalogue(self) -> list[dict[str, Any]] | None:
-        """Return the labs that a learner can choose from, by track; None where they cannot."""
-        return None
-
     def waited(self, seat: Seat) -> float:
         """Return for how many seconds a seat has waited."""
-        now = self.journal.now()
-        return now - self._since.get(seat.number, now)
+        return (now := self.journal.now()) - self._since.get(seat.number, now)
 
-    def delay(self, seat: Seat) -> str:
-        """Return why a seat waits longer than usual, as text; empty if that is not known."""
-        return ""
+    def own(self, seat: Seat) -> dict[str, Any]:
+        """Return what the page shows in addition if its learner owns the stacks."""
+        return {"catalogue": None, "states": {}, "delay": ""}
 
     async def check(self, seat: Seat) -> None:
         """Measure, and record the result. Raises CannotRun if nothing can be measured now.

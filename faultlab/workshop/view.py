@@ -40,14 +40,12 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "why": _NOT_SAID if kept else turn.why,
         "doing": session.doing.get(it.number, ""),
         "waited": session.waited(it),
-        "delay": session.delay(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": plan.blind,
         "ticket": _html(hints.told(lab, lab.ticket)) if shown or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
-        "states": session.states(it) if shown else {},
         **_hints(session, turn, shown),
         "checks": turn.checks,
         "findings": turn.findings,
@@ -57,7 +55,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
-        "catalogue": session.catalogue(),
+        **session.own(it),
         "debrief": _debrief(session, turn) if told and turn.state != "failed" else None,
     }
 

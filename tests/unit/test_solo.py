@@ -19,7 +19,7 @@ from faultlab.engine.contract import State
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
-from faultlab.workshop import solo, view
+from faultlab.workshop import own, solo, view
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome
@@ -38,7 +38,7 @@ def test_whose_a_socket_is(address: str) -> None:
         assert solo.owner(address, 1) is None
 
 
-class FakeStacks(solo.OwnStacks):
+class FakeStacks(own.OwnStacks):
     """Stacks that are there at once."""
 
     def __init__(self, plan: Plan) -> None:
@@ -51,22 +51,22 @@ class FakeStacks(solo.OwnStacks):
         return self.outcome
 
 
-Page = Callable[[], solo.SoloSession]
+Page = Callable[[], own.SoloSession]
 
 
 @pytest.fixture
 def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
-    monkeypatch.setattr(solo, "_record_of", lambda _lab: None)  # none is up before
+    monkeypatch.setattr(own, "_record_of", lambda _lab: None)  # none is up before
 
-    def make() -> solo.SoloSession:
+    def make() -> own.SoloSession:
         plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
-        return solo.SoloSession(plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan))
+        return own.SoloSession(plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan))
 
     return make
 
 
-def finished(session: solo.SoloSession, *acts: Callable[[], None]) -> Seat:
+def finished(session: own.SoloSession, *acts: Callable[[], None]) -> Seat:
     """Do one after the other, each to its end."""
 
     async def all_of_them() -> None:
@@ -143,10 +143,10 @@ def test_the_newest_of_those_that_are_up(project: Project, monkeypatch: pytest.M
             return up
 
     monkeypatch.setattr("faultlab.run.placement.local", Here)
-    monkeypatch.setattr(solo, "_record_of", found.get)
-    assert solo._last_up() is found["gzip"]
+    monkeypatch.setattr(own, "_record_of", found.get)
+    assert own.last_up() is found["gzip"]
     up.clear()
-    assert solo._last_up() is None
+    assert own.last_up() is None
 
 
 def test_a_lab_that_the_command_line_has_started_is_not_started_again(
@@ -155,7 +155,7 @@ def test_a_lab_that_the_command_line_has_started_is_not_started_again(
     record = Record.create("gzip", naming.stack_name("gzip"), {})
     record.event(READY)
     record.event("hint", number=1)
-    monkeypatch.setattr(solo, "_record_of", lambda _lab: record)
+    monkeypatch.setattr(own, "_record_of", lambda _lab: record)
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
     stacks = session.stacks
@@ -181,9 +181,9 @@ def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
     return its
 
 
-def up(session: solo.SoloSession) -> list[str]:
+def up(session: own.SoloSession) -> list[str]:
     """Return the labs that the catalogue shows as up."""
-    return [row["lab"] for track in session.catalogue() or [] for row in track["labs"] if row["up"]]
+    return [row["lab"] for track in session.catalogue() for row in track["labs"] if row["up"]]
 
 
 def test_a_dead_daemon_is_shown_with_the_button_to_press(
@@ -199,7 +199,7 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
     class Dead:
         state = State(running=False, exit_code=137, oom_killed=False, restarts=0, started="")
 
-    monkeypatch.setattr(solo.OwnStacks, "_machine", lambda *_: Dead())
+    monkeypatch.setattr(own.OwnStacks, "_machine", lambda *_: Dead())
     with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press `docker"):
         session.stacks.terminal(seat, "tomcat")
     with pytest.raises(CannotRun, match=r"Start the lab over"):
@@ -269,12 +269,12 @@ def test_a_measurement_that_is_repeated_is_explained(page: Page, docker: Docker)
         said = []
         async with session._busy(seat, "measuring"):
             await session.weigh()
-            said.append(session.delay(seat))
+            said.append(session.own(seat)["delay"])
             record.event("undecided", text="other programs used 27% of the CPU time")
             await session.weigh()
-            said.append(session.delay(seat))
+            said.append(session.own(seat)["delay"])
         await session.weigh()
-        return [*said, session.delay(seat)]
+        return [*said, session.own(seat)["delay"]]
 
     once = "Looked again: other programs used 27% of the CPU time."
     assert asyncio.run(checked()) == ["", once, ""]
@@ -303,7 +303,7 @@ def test_a_hint_is_that_of_the_command_line(page: Page) -> None:
 
 
 def test_the_catalogue_has_every_lab_and_one_that_is_next(page: Page) -> None:
-    tracks = page().catalogue() or []
+    tracks = page().catalogue()
     rows = [row for track in tracks for row in track["labs"]]
     assert len(rows) == progress.so_far(path.ordered()).of
     assert [row["lab"] for row in rows if row["next"]] == ["healthy"]
@@ -323,8 +323,8 @@ def test_only_its_owner_comes_in(
     async def code(act: str, where: str, **headers: str) -> int:
         wire = httpx.ASGITransport(site.app())
         async with httpx.AsyncClient(transport=wire, base_url="http://testserver") as client:
-            own = {"origin": "http://testserver", **headers}
-            answer = await client.request(act, where, headers=own, content="{}")
+            head = {"origin": "http://testserver", **headers}
+            answer = await client.request(act, where, headers=head, content="{}")
         return answer.status_code
 
     def asked(act: str, where: str, **headers: str) -> int:
