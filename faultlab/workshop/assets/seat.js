@@ -86,7 +86,10 @@ function showFindings(now) {
   const list = byId("findings").querySelector("ul");
   list.hidden = !said.length;
   list.replaceChildren(...said.map((text) => element("li", {}, text)));
-  byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why : "";
+  byId("findings").querySelector(".wide").hidden = !now.findings.length;
+  const dead = Object.values(now.states).some((state) => state.startsWith("exited"));
+  const advice = dead ? " Press docker restart under The host." : "";
+  byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why + advice : "";
 }
 
 // Keep a number and its unit on one line.
