@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page, said
+from faultlab.lab.asks import new_order, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, rate
@@ -13,30 +13,6 @@ POPULAR = "http://app:8080/popular.jsp?month={n}"
 PAGE = "'http://app:8080/popular.jsp?month=5'"
 ASKED = "Com_select"
 COUNTS = "MONTH ("  # in the statements that count orders, as performance_schema writes it
-# An order is entered, moved to the month and cancelled. The page must follow each time, within the
-# ten seconds of the ticket and a few more. A restaurant has 80 to 180 guests in each month, so the
-# order puts it first. At the end, and before, an order that is left is moved back and removed.
-NEW_ORDER = """url='http://app:8080/popular.jsp?month=' n=$(({n})) m=$(({n} % 12 + 1))
-day=2027-$((m % 12 + 1))-15 who="guest_name = 'an order of the check'"
-book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
-tidy() { book "UPDATE orders SET dining_date = '$day', guests = 70 WHERE $who;
-DELETE FROM orders WHERE $who"; }
-show() { page=$(curl -sfm 5 "$url$m") && top=${page%%</table>*} cities=${page#*</table>}; }
-wait_for() { until show && "$@"; do [ $SECONDS -lt $end ] || exit 1; sleep 0.2; done; }
-changed() { [ "$top" != "$top_before" ] && [ "$cities" != "$cities_before" ]; }
-as_before() { [ "$page" = "$before" ]; }
-trap tidy EXIT
-tidy && show || exit
-before=$page top_before=$top cities_before=$cities end=$((SECONDS + 14))
-book "INSERT INTO orders SET restaurant_id = $((n % 50 + 1)), table_id = $((n % 50 * 30 + 1)),
-token_id = 1, dining_date = '$day', dining_time = '13:00', guests = 70, $who;
-UPDATE orders SET dining_date = '2027-$m-15', guests = 120 WHERE $who" || exit
-wait_for changed
-echo "$page"
-book "DELETE FROM orders WHERE $who" || exit
-end=$((SECONDS + 14))
-wait_for as_before
-"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +85,7 @@ CHECK = Check(
         ),
     ),
     asks=(
-        said("the page after a new order", NEW_ORDER, seconds=40, most=600),
+        new_order(),
         page(POPULAR, times=6, most=12, seconds=20),
     ),
 )

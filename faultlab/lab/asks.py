@@ -31,6 +31,31 @@ done | sed -E "s/.(order|table|until).:[^,]*//g"
 _KEPT = """mysql -hdb -ubooking -pbooking -NBe "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(0, table_id,
 dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" """
 
+# An order is entered, moved to the month and cancelled. The page must follow each time, within the
+# ten seconds of the ticket and a few more. A restaurant has 80 to 180 guests in each month, so the
+# order puts it first. At the end, and before, an order that is left is moved back and removed.
+_NEW_ORDER = """url='http://app:8080/popular.jsp?month=' n=$(({n})) m=$(({n} % 12 + 1))
+day=2027-$((m % 12 + 1))-15 who="guest_name = 'an order of the check'"
+book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
+tidy() { book "UPDATE orders SET dining_date = '$day', guests = 70 WHERE $who;
+DELETE FROM orders WHERE $who"; }
+show() { page=$(curl -sfm 5 "$url$m") && top=${page%%</table>*} cities=${page#*</table>}; }
+wait_for() { until show && "$@"; do [ $SECONDS -lt $end ] || exit 1; sleep 0.2; done; }
+changed() { [ "$top" != "$top_before" ] && [ "$cities" != "$cities_before" ]; }
+as_before() { [ "$page" = "$before" ]; }
+trap tidy EXIT
+tidy && show || exit
+before=$page top_before=$top cities_before=$cities end=$((SECONDS + 14))
+book "INSERT INTO orders SET restaurant_id = $((n % 50 + 1)), table_id = $((n % 50 * 30 + 1)),
+token_id = 1, dining_date = '$day', dining_time = '13:00', guests = 70, $who;
+UPDATE orders SET dining_date = '2027-$m-15', guests = 120 WHERE $who" || exit
+wait_for changed
+echo "$page"
+book "DELETE FROM orders WHERE $who" || exit
+end=$((SECONDS + 14))
+wait_for as_before
+"""
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -146,3 +171,8 @@ def booking(seconds: float = 10) -> tuple[Ask, ...]:
         said("orders, and what is refused", _ORDERS, 20, most=50),
         said("orders that were there before", _KEPT),
     )
+
+
+def new_order() -> Ask:
+    """Return the ask for the page of popular restaurants, which must follow a new order."""
+    return said("the page after a new order", _NEW_ORDER, seconds=40, most=600)

@@ -275,5 +275,5 @@ def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> 
     right = sum(one == other and not one.startswith(FAILED) for one, other in pairs)
     share = 100 * right / max(1, len(now.answers[name]))
     holds = share == 100
-    says = f"{name} {'answers' if holds else 'does not answer'} as it should."
+    says = f"{name}: {'every response is' if holds else 'some responses are not'} right."
     return Finding(name + RIGHT, share, "%", exactly(100).words(0, "%"), holds, says=says)
