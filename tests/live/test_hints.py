@@ -97,6 +97,7 @@ HALF: dict[tuple[str, int], Sequence[Step]] = {
         at("client", "curl -s -o /dev/null 'http://app:8080/popular.jsp?month=5'"),
         *labs.load("slow-log").fix[:1],
     ],
+    ("slow-log", 3): [at("db", "mysql -e 'CREATE INDEX month ON booking.orders (dining_month)'")],
     ("somaxconn", 1): labs.load("somaxconn").fix[:1],
     ("somaxconn", 2): [sysctl("net.core.somaxconn=64"), again("nginx"), again("php-fpm")],
     ("swap", 1): labs.load("swap").fix[:1],
