@@ -6,7 +6,7 @@ time. Then a log that has the export only would be right by chance.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
@@ -82,7 +82,7 @@ class Inspection:
 
     entries: int
     counters: dict[str, int]
-    statements: list[mysql.Statement]
+    statements: list[mysql.Statement] = field(default_factory=list)
 
 
 def look(stack: Stack) -> Look:
