@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import new_order, page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import failing, rate
@@ -162,5 +162,5 @@ CHECK = Check(
             "db", mysql.TYPED_STATEMENTS
         ),
     ),
-    asks=(page(POPULAR, times=3, most=12, seconds=20),),
+    asks=(page(POPULAR, times=3, most=12, seconds=20), new_order()),
 )
