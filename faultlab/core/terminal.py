@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faultlab.core import events
@@ -225,7 +227,9 @@ def _write(line: str) -> None:
 
 
 def typable(hint: str) -> str:
-    """Return the hint as it can be typed in the project's folder, without the venv in PATH."""
+    """Return the hint as it can be typed in the present folder, without the venv in PATH."""
+    root = Path(__file__).resolve().parents[2]  # also if FAULTLAB_ROOT points to other labs
+    here = Path.cwd() == root
     if hint.startswith("faultlab ") and shutil.which("faultlab") is None:
-        return f".venv/bin/{hint}"
-    return hint
+        return f"{'' if here else f'{root}/'}.venv/bin/{hint}"
+    return hint if here else re.sub(r"^make (?=\S)", f"make -C {shlex.quote(str(root))} ", hint)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 
 from faultlab.core import events, terminal
 from faultlab.core.errors import BadInput
-from faultlab.core.terminal import Terminal
+from faultlab.core.terminal import Terminal, typable
 from faultlab.lab.check import Finding
 
 LONG = "a measure with a name that says rather exactly what a user of the stack meets there"
@@ -179,3 +180,16 @@ def test_events_are_a_line_each(capsys: Capture) -> None:
         ("begin", "inject", "setting it up"),
     ]
     assert told[4:] == [events.Result({"text": "ü\n"}), events.Error("No.", "faultlab list", 2)]
+
+
+def test_a_hint_can_be_typed_where_the_person_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/bin")
+    assert typable("make lab-mtu") == "make lab-mtu"
+    assert typable("faultlab list") == ".venv/bin/faultlab list"
+    monkeypatch.chdir(tmp_path)
+    root = Path(__file__).parents[2]
+    assert typable("make lab-mtu") == f"make -C {root} lab-mtu"
+    assert typable("faultlab list") == f"{root}/.venv/bin/faultlab list"
+    assert typable("docker start x") == "docker start x"
