@@ -27,7 +27,7 @@ class LocalEngine(Bounded, Removable):
 
     name = "local"
     owns_kernel = False
-    walk_seconds = 900
+    walk_seconds = 2700  # walks side by side wait for each other
 
     def __init__(self, url: str | None = None) -> None:
         with self.errors():

@@ -35,7 +35,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     name = "vm"
     owns_kernel = True
-    walk_seconds = 1800  # without KVM everything takes many times as long
+    walk_seconds = 5400  # without KVM everything takes many times as long
     patience = 2.0  # without KVM, opening and closing 200 connections takes 20 s
 
     def __init__(self, patience: float = 0) -> None:
