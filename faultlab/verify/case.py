@@ -28,6 +28,7 @@ _INTERRUPTED = 2  # also if a check file cannot be imported; then no test was co
 _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 PLACE = ("commit", "kernel", "cpus")  # facts that a case copies from the record of its run
 _START_SECONDS = 20  # after these other cases need not wait for it any more
+_END_SECONDS = 60  # for the clean-up
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,8 @@ class Runner:
             code = process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.terminate()
-            process.wait()
+            _wait_for_end(process)
+            self._live.discard(process)
             return Ended(None, f"it did not end within {seconds} s")
         self._live.discard(process)  # not if we are interrupted: `stop` must still find it
         lines = said.read_text(errors="replace").strip().splitlines()
@@ -163,7 +165,17 @@ class Runner:
         for process in list(self._live):
             process.terminate()
         for process in list(self._live):
-            process.wait()
+            _wait_for_end(process)
+
+
+def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that was told to stop. It can lose the exception, so it is told again."""
+    while True:
+        try:
+            process.wait(timeout=_END_SECONDS)
+            return
+        except subprocess.TimeoutExpired:
+            process.terminate()
 
 
 def digests(lab_id: str) -> dict[str, Any]:

@@ -60,6 +60,11 @@ def test_healthy() -> None:
 def test_fix() -> None:
     time.sleep(30)
 """
+DEAF = """try:
+        time.sleep(30)
+    except KeyboardInterrupt:
+        time.sleep(9)
+        open("slept", "w")"""
 STOPPED = """
 import pytest
 
@@ -183,6 +188,17 @@ def test_a_case_that_ran_out_of_time_is_no_pass(
     case = run(project, HALF)
     assert (case.verdict, case.reason) == ("unknown", "pytest: it did not end within 3 s")
     assert not case.interrupted, "nobody did: the walk took too long, and counts"
+
+
+def test_a_case_that_lost_the_signal_is_told_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalEngine, "walk_seconds", 3)
+    monkeypatch.setattr("faultlab.verify.case._END_SECONDS", 0.5)
+    lost = HALF.replace("time.sleep(30)", DEAF)
+    assert DEAF in lost
+    assert run(project, lost).reason == "pytest: it did not end within 3 s"
+    assert not (project.root / "slept").exists()
 
 
 PASSED = [{"test": "test_healthy", "verdict": "pass", "text": ""}]
