@@ -1,4 +1,4 @@
-"""Every lab, walked and judged by `faultlab verify`: two side by side, a line each as they end."""
+"""Every lab, walked and judged by `faultlab verify`: four side by side, a line each as they end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def walked(request: pytest.FixtureRequest) -> Walked:
     file.parent.mkdir(exist_ok=True)
     file.unlink(missing_ok=True)  # these are the walks of this run, and of no earlier one
     quick = ["--quick"] if rotation.quick() else []
-    process = spawn("verify", *chosen, *quick, "--jobs", "2", "--json", str(file))
+    process = spawn("verify", *chosen, *quick, "--jobs", "4", "--json", str(file))
     assert process.stdout is not None
     capture = request.config.pluginmanager.getplugin("capturemanager")
     try:
