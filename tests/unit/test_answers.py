@@ -52,7 +52,7 @@ def test_the_same_answers_are_right() -> None:
 def test_other_answers_are_wrong(now: list[str], share: float) -> None:
     (found,) = CHECK.good(reading(page=now), reading(page=["a", "b"]))
     assert (found.value, found.holds) == (share, share == 100)
-    assert found.says.startswith("page ")
+    assert found.says.startswith("page: ")
 
 
 def test_an_answer_that_always_failed_is_not_right() -> None:

@@ -506,7 +506,7 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
     whole = "\n".join(said)
     if lab_id not in SAID:
         assert not re.search(rf"(?<![\w.]){lab_id}(?![\w.])", "\n".join(said[:-1])), whole
-    assert why not in whole and "is right" not in whole
+    assert why not in whole and "as it should" not in whole
     assert labs.load(lab_id).title not in whole
 
 
