@@ -47,5 +47,5 @@ engine_ensure() {
     done
     ! as_root test -r "$DOCKERD_LOG" || as_root cat "$DOCKERD_LOG" >>"$LOG"
     show_end "$LOG"
-    die "Docker Engine did not start" "read the lines above, then: make setup"
+    die "Docker Engine did not start" "read the lines above, then: $AGAIN"
 }

@@ -45,14 +45,14 @@ packages_refuse() {
         MISSED=${LIKE[*]}
         say "Going on without ${MISSED// /, }."
         say "  Reason: $1."
-        say "  Not every machine needs it. To try again: rm .venv/.without; make setup"
+        say "  Not every machine needs it. To try again: ${AGAIN/#make/rm .venv/.without; make}"
         return
     fi
-    has apt-get || die "$1" "install these your own way, then: make setup" "${next[@]}"
+    has apt-get || die "$1" "install these your own way, then: $AGAIN" "${next[@]}"
     packages_resolve
     mapfile -t next < <(wrap "apt-get install --no-install-recommends ${PACKAGES[*]}")
-    die "$1" "as root (or ask who has it), and then make setup:" "${next[@]}"
+    die "$1" "as root (or ask who has it), and then $AGAIN:" "${next[@]}"
 }
 
 # Remember them, so that the next make does not try again.
-packages_remember() { [[ -z ${MISSED-} ]] || echo " $MISSED " >>"$WITHOUT"; }
+packages_remember() { [[ -z ${MISSED-} || ! -d $ROOT/.venv ]] || echo " $MISSED " >>"$WITHOUT"; }

@@ -15,7 +15,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 # die WHAT NEXT...: print what happened and what to type, a line each; exit 3.
 die() {
-    say "faultlab setup: $1"
+    say "faultlab ${PART:-setup}: $1"
     shift
     (($#)) && printf '  next: %s\n' "$1" >&2 && shift
     (($#)) && printf '        %s\n' "$@" >&2

@@ -2,7 +2,8 @@
 # Purpose: install what faultlab needs: packages, a Docker Engine that answers,
 #          and .venv. It does only what is missing. If nothing is missing it
 #          is silent and quick, because every make target calls it first.
-# Usage:   make setup, or setup/setup.sh [--help]
+#          An installed package has its own Python and calls this for the rest.
+# Usage:   make setup, faultlab setup, or setup/setup.sh [--help]
 # Reads:   FAULTLAB_TESTS=1   also install what only `make test` uses
 #          FAULTLAB_WEB=1     also install what serves the pages of a class
 #          FAULTLAB_SYSROOT   prefix of the system's paths (for the unit tests)
@@ -14,6 +15,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=${here%/*}
 SYSROOT=${FAULTLAB_SYSROOT-}
+# A checkout has pyproject.toml, an installed package has not.
+if [[ -e $ROOT/pyproject.toml ]]; then AGAIN="make setup"; else AGAIN="faultlab setup"; fi
 # dockerd and iptables are here, which is not in the PATH of a Debian user.
 PATH=$PATH:$SYSROOT/usr/sbin:$SYSROOT/sbin
 
@@ -57,7 +60,10 @@ set_up() {
 }
 
 case ${1-} in
-    "") all_here || set_up ;;
+    "")
+        [[ $AGAIN == make* || ! ${BUNDLE-} ]] || die "a bundle is for a checkout" "make setup BUNDLE=FILE"
+        all_here || set_up
+        ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \?//;p}' "${BASH_SOURCE[0]}" ;;
     *) say "usage: setup/setup.sh [--help]" && exit 2 ;;
 esac

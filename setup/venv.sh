@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Purpose: make .venv with faultlab and, if asked, what its tests use. It is made
-#          again only if pyproject.toml, this directory or its Python has changed.
+#          again only if pyproject.toml, setup/lock, this directory or its Python
+#          has changed.
 # Usage:   sourced by setup.sh: venv_current checks it, venv_ensure makes it
 
 VENV=$ROOT/.venv
@@ -8,16 +9,18 @@ STAMP=$VENV/.faultlab # what the environment was made from; written last
 # The extra of pyproject.toml to install. The one for tests includes all others.
 EXTRA=${FAULTLAB_WEB:+web}
 [[ ${FAULTLAB_TESTS-} != 1 ]] || EXTRA="test"
+LOCKS=$ROOT/setup/lock # a file for each EXTRA: every dependency with its hashes; see make lock
 PYTHONS=(python3 python3.14 python3.13 python3.12 python3.11)
 
 venv_made_from() {
     printf '%s\n' "$ROOT" "$(readlink -f "$VENV/bin/python")" \
-        "$(<"$ROOT/pyproject.toml")"
+        "$(cat "$LOCKS"/*.txt | sha256sum)" "$(<"$ROOT/pyproject.toml")"
 }
 
 # An environment that contains more than was asked for is fine.
 venv_current() {
     local made stamp
+    [[ $AGAIN == make* ]] || return 0 # an installed package
     [[ -x $VENV/bin/python && -x $VENV/bin/pytest && -e $STAMP ]] || return
     made=$(venv_made_from) stamp=$(<"$STAMP")
     case ${stamp#"$made"} in
@@ -59,12 +62,12 @@ python_package() {
 venv_ensure() {
     local began=$SECONDS
     venv_current && return
-    python_pick || die "no Python 3.11 or newer with venv was found" "make setup"
+    python_pick || die "no Python 3.11 or newer with venv was found" "$AGAIN"
     say "Making .venv with $PYTHON: faultlab$(venv_more)."
     rm -f "$STAMP"
     if ! logged "$LOG" venv_make; then
         show_end "$LOG"
-        die "pip could not make .venv" "look at the lines above, then: make setup"
+        die "pip could not make .venv" "look at the lines above, then: $AGAIN"
     fi
     printf '%s%s\n' "$(venv_made_from)" "${EXTRA:+; with $EXTRA}" >"$STAMP"
     say "  made in $((SECONDS - began)) s"
@@ -74,7 +77,9 @@ venv_ensure() {
 venv_make() {
     "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
         "$PYTHON" -m venv --clear "$VENV" || return
-    # Add the folder to sys.path, because an import finder costs each command 12 ms.
-    "$VENV/bin/python" -m pip install --progress-bar off --config-settings editable_mode=compat \
-        -e "$ROOT${EXTRA:+[$EXTRA]}"
+    "$VENV/bin/python" -m pip install --progress-bar off --require-hashes --no-deps \
+        -r "$LOCKS/${EXTRA:-plain}.txt" || return
+    # hatchling, which builds it, is locked too. It adds the folder to sys.path, because an import
+    # finder costs each command 12 ms.
+    "$VENV/bin/python" -m pip install --progress-bar off --no-build-isolation --no-deps -e "$ROOT"
 }

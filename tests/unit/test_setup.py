@@ -157,16 +157,20 @@ MADE = "Making .venv with python3: faultlab.\n  made in N s\n"
 WITH_TESTS = MADE.replace("faultlab", "faultlab and what its tests use")
 
 
-def test_environment_is_made_again_only_when_pyproject_changes(machine: Machine) -> None:
+def test_environment_is_made_again_only_when_what_it_is_made_of_changes(machine: Machine) -> None:
     assert machine.run() == Result(0, "", MADE)
     venv, repo = machine.root / "repo/.venv", machine.root / "repo"
+    pip = "python -m pip install --progress-bar off"
     assert machine.calls("python") == [
-        "python -m pip install --progress-bar off"
-        f" --config-settings editable_mode=compat -e {repo}",
+        f"{pip} --require-hashes --no-deps -r {repo}/setup/lock/plain.txt",
+        f"{pip} --no-build-isolation --no-deps -e {repo}",
     ]
     (repo / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
     assert machine.run() == Result(0, "", MADE)
     assert f"python3 -m venv --clear {venv}" not in machine.calls("python3")
+    assert machine.run() == Result(0, "", "")
+    (repo / "setup/lock/plain.txt").write_text("changed\n")
+    assert machine.run() == Result(0, "", MADE)
     assert machine.run() == Result(0, "", "")
 
 
@@ -175,7 +179,7 @@ def test_the_tests_need_more_and_more_will_do(machine: Machine) -> None:
     machine.calls()
     repo = machine.root / "repo"
     assert machine.run(FAULTLAB_TESTS="1").err.endswith(WITH_TESTS)
-    assert machine.calls("python")[-1].endswith(f"-e {repo}[test]")
+    assert machine.calls("python")[-2].endswith(f"-r {repo}/setup/lock/test.txt")
     assert "Making" not in machine.run(FAULTLAB_TESTS="1").err
     assert machine.run() == Result(0, "", "")
 
@@ -185,7 +189,7 @@ def test_a_class_needs_more_and_the_tests_have_that_too(machine: Machine) -> Non
     assert machine.run(FAULTLAB_WEB="1").err == MADE.replace(
         "faultlab", "faultlab and what serves the pages of a class"
     )
-    assert machine.calls("python")[-1].endswith(f"-e {repo}[web]")
+    assert machine.calls("python")[-2].endswith(f"-r {repo}/setup/lock/web.txt")
     assert machine.run() == Result(0, "", "")
     assert machine.run(FAULTLAB_TESTS="1").err.endswith(WITH_TESTS)
     assert machine.run(FAULTLAB_WEB="1") == Result(0, "", "")
@@ -415,6 +419,48 @@ faultlab setup: apt could not install what is missing
         apt-get install --no-install-recommends docker-compose
 """
     assert ready.run() == Result(3, "", told)
+
+
+# --- an installed package ---
+
+
+@pytest.fixture
+def package(machine: Machine) -> Machine:
+    """A machine on which faultlab was installed by pip, so there is no checkout."""
+    (machine.root / "repo/pyproject.toml").unlink()
+    return machine
+
+
+def test_a_package_has_its_python_already(package: Machine) -> None:
+    assert package.run() == Result(0, "", "")
+    assert package.calls("python3") == []
+    assert not (package.root / "repo/.venv").exists()
+
+
+def test_a_package_gets_docker_and_is_never_written(package: Machine) -> None:
+    keep(package, "docker", "dockerd", "docker-compose")
+    told = """\
+Packages are missing; updating apt's index first.
+Installing to run the stacks: docker.io docker-compose
+  installed in N s
+"""
+    assert package.run() == Result(0, "", told)
+    package.user(1000)
+    package.without("iptables", "docker-compose")
+    told = """\
+faultlab setup: packages are missing, and there is neither root nor sudo
+  next: as root (or ask who has it), and then faultlab setup:
+        apt-get install --no-install-recommends docker-compose iptables
+"""
+    assert package.run() == Result(3, "", told)
+    package.stub("docker-compose")
+    assert "To try again: faultlab setup\n" in package.run().err
+    assert [path.name for path in (package.root / "repo").iterdir()] == ["setup"]
+
+
+def test_a_package_takes_no_bundle(package: Machine) -> None:
+    told = "faultlab setup: a bundle is for a checkout\n  next: make setup BUNDLE=FILE\n"
+    assert package.run(BUNDLE="x.tar") == Result(3, "", told)
 
 
 # --- the engine ---
