@@ -1,7 +1,7 @@
 """Offline: one archive with all that a machine without a network needs to run the labs.
 
-`faultlab bundle` writes it: the images, the wheels of `.venv`, Debian's packages, the lab VM's box,
-and the SHA-256 of each file. `make setup BUNDLE=FILE` reads it: setup/bundle.sh.
+`faultlab bundle` writes it: the images, the wheels of the lock file, Debian's packages, the lab
+VM's box, and the SHA-256 of each file. `make setup BUNDLE=FILE` reads it: setup/bundle.sh.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ import shutil
 import sys
 import tarfile
 import tempfile
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
     """Write the archive. Raises BadInput, or CannotRun when a part of it cannot be had."""
     file = paths.in_a_folder(out)
     engine = placement.local()
-    box = paths.root() / ".vm"
+    box = paths.vm()
     with_vm = vm and (box / "digest").is_file()
     with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=".bundle-") as name:
         folder = Path(name)
@@ -66,7 +65,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
             step.note(f"saving {len(tags)} images")
             engine.images.save(tags, folder / "images.tar.gz", step.note)
             step.done(f"{len(tags)} images, {_size(folder / 'images.tar.gz')}")
-        with term.step("wheels", "collecting what .venv is made of") as step:
+        with term.step("wheels", "collecting what .venv is made from") as step:
             step.done(f"{_wheels(folder / 'wheels', step.note)} wheels")
         with term.step("packages", "collecting Debian's packages") as step:
             step.done(f"{_packages(folder / 'debs', with_vm, step.note)} packages")
@@ -97,25 +96,18 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
 def _wheels(folder: Path, note: Say) -> int:
     """Collect the wheels that faultlab, its pages and pip's build of it need; return how many.
 
-    The wheel of faultlab itself is removed.
+    setup/venv.sh compares their hashes with the lock file, so none is built here. A package without
+    a wheel for this Python is an error here, not on the machine without a network.
     """
     stream(
         [
-            *(sys.executable, "-m", "pip", "wheel", "--progress-bar", "off"),
-            *("--wheel-dir", str(folder), f"{paths.root()}[web]", *_built_with(), "wheel"),
+            *(sys.executable, "-m", "pip", "download", "--progress-bar", "off", "--no-deps"),
+            *("--only-binary", ":all:", "--require-hashes"),
+            *("--dest", str(folder), "--requirement", str(paths.root() / "setup/lock/web.txt")),
         ],
         note,
     )
-    for own in folder.glob("faultlab-*.whl"):
-        own.unlink()
     return len(list(folder.glob("*.whl")))
-
-
-def _built_with() -> list[str]:
-    """Return what pyproject.toml says that pip needs to build faultlab."""
-    with (paths.root() / "pyproject.toml").open("rb") as opened:
-        needed: list[str] = tomllib.load(opened)["build-system"]["requires"]
-    return needed
 
 
 def _packages(folder: Path, with_vm: bool, note: Say) -> int:

@@ -3,7 +3,7 @@
 from click import Choice, argument, option
 
 from faultlab.cli.verb import many, verb
-from faultlab.core import defaults
+from faultlab.core import defaults, paths
 from faultlab.core.terminal import Terminal
 
 
@@ -39,9 +39,18 @@ def sweep(term: Terminal, images_too: bool) -> object:
 @option("--no-vm", is_flag=True, help="leave out the lab VM (saves 1 GB)")
 def bundle(term: Terminal, out: str, no_vm: bool) -> object:
     """Pack everything that a machine without a network needs into one file."""
+    paths.needs_checkout("bundle")
     from faultlab.admin import bundle
 
     return bundle.bundle(term, out, vm=not no_vm)
+
+
+@verb("")
+def setup(term: Terminal) -> object:
+    """Install and start what is missing on this machine, and build the images."""
+    from faultlab.admin import setup
+
+    return setup.setup(term)
 
 
 @verb("")

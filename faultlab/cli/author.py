@@ -22,6 +22,7 @@ _BLOCK = re.compile(
 @verb("")
 def docs(term: Terminal) -> object:
     """Write the generated parts of the documents (for authors)."""
+    paths.needs_checkout("docs")
     from faultlab.cli import documents
 
     written = []
@@ -71,6 +72,7 @@ def _printed(words: str) -> str:
 @LAB
 def transcript(term: Terminal, lab: str) -> None:
     """Run a lab and record the transcripts of its lesson (for authors)."""
+    paths.needs_checkout("transcript")
     from faultlab.verify import transcript
 
     transcript.record(term, lab)

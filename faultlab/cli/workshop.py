@@ -13,7 +13,10 @@ from faultlab.core.terminal import Terminal
 @option("--port", default=defaults.CLASS_PORT, metavar="N", help=f"({defaults.CLASS_PORT})")
 def page(term: Terminal, port: int) -> object:
     """Work on labs in a browser: catalogue, terminals, hints and lessons on one page."""
-    from faultlab.workshop import solo
+    from faultlab.workshop import extra
+
+    with extra.needed("page"):
+        from faultlab.workshop import solo
 
     return solo.serve(term, port)
 

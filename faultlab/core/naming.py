@@ -21,13 +21,16 @@ def namespace() -> str:
 
 
 def _own() -> str:
-    """Return the namespace of this user and checkout; no other stacks have these names."""
+    """Return the namespace of this user and checkout; no other stacks have these names.
+
+    All packages that a user has installed share one.
+    """
     name = re.sub("[^a-z0-9]+", "-", _user().lower()).strip("-") or str(os.getuid())
-    root = paths.root().absolute()
+    home = paths.home().absolute()
     with suppress(RuntimeError):  # a user without a home
-        if root == Path.home() / _USUAL:
+        if home == Path.home() / _USUAL:
             return name
-    return f"{name}-{hashlib.sha256(str(root).encode()).hexdigest()[:4]}"
+    return f"{name}-{hashlib.sha256(str(home).encode()).hexdigest()[:4]}"
 
 
 def verify_namespace() -> str:
@@ -52,7 +55,7 @@ def prefix_of_all() -> str:
 
 def owner() -> str:
     """Return the owner of the stacks that this command starts: the user and the checkout."""
-    return f"{_user()} in {paths.root()}"
+    return f"{_user()} in {paths.home()}"
 
 
 def _user() -> str:

@@ -1,4 +1,8 @@
-"""Paths: the project's own files. `FAULTLAB_ROOT` points to another copy (tests use it)."""
+"""Paths: the project's own files, in a checkout or in an installed package.
+
+`FAULTLAB_ROOT` points to another copy (tests use it). An installed package is only read: what a
+command writes is in the user's folders (XDG Base Directory Specification).
+"""
 
 import os
 from collections.abc import Iterator
@@ -7,10 +11,47 @@ from pathlib import Path
 
 from faultlab.core.errors import BadInput, CannotRun
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHARE = "share"  # in a wheel, the folder of the package that holds labs/, images/ and the rest
+
+
+def checkout() -> Path | None:
+    """Return the checkout that this program is a part of; None if it is an installed package."""
+    return None if (_PACKAGE / _SHARE).is_dir() else _PACKAGE.parent
+
 
 def root() -> Path:
     """Return the folder that holds `labs/`, `checks/` and `images/`."""
-    return Path(os.environ.get("FAULTLAB_ROOT") or Path(__file__).resolve().parents[2])
+    return Path(os.environ.get("FAULTLAB_ROOT") or checkout() or _PACKAGE / _SHARE)
+
+
+def installed() -> bool:
+    """Return whether the project's files are those of an installed package."""
+    return root() == _PACKAGE / _SHARE
+
+
+def home() -> Path:
+    """Return the folder that a user's stacks and runs belong to: the checkout, or theirs.
+
+    Raises CannotRun for a user without a home.
+    """
+    return _of_user("XDG_STATE_HOME", ".local/state") if installed() else root()
+
+
+def program(of: Path) -> Path:
+    """Return the `faultlab` of a folder that `root` returned, in its checkout or installed."""
+    if of.name == _SHARE:  # lib/python3.x/site-packages/faultlab/share
+        return of.parents[4] / "bin/faultlab"
+    return of / ".venv/bin/faultlab"
+
+
+def needs_checkout(verb: str) -> None:
+    """Raise CannotRun for a verb that reads or writes what only a checkout has."""
+    if installed():
+        raise CannotRun(
+            f"`faultlab {verb}` needs a checkout of the project; this is an installed package.",
+            f"cd to a checkout, then: .venv/bin/faultlab {verb}",
+        )
 
 
 def labs() -> Path:
@@ -36,12 +77,12 @@ def tools() -> Path:
 def state() -> Path:
     """Return the folder that runs and classes are stored in: FAULTLAB_STATE, or the checkout.
 
-    A user who cannot write to the checkout has them in their home. Raises CannotRun for a user
-    without a home.
+    A user who cannot write to the checkout, or has none, has them in their home. Raises CannotRun
+    for a user without a home.
     """
     if chosen := os.environ.get("FAULTLAB_STATE"):
-        return root() / chosen
-    return root() if os.access(root(), os.W_OK) else _of_user("XDG_STATE_HOME", ".local/state")
+        return Path(chosen) if Path(chosen).is_absolute() else home() / chosen
+    return home() if os.access(root(), os.W_OK) else _of_user("XDG_STATE_HOME", ".local/state")
 
 
 def runs() -> Path:
@@ -62,6 +103,16 @@ def cache() -> Path:
     return _of_user("XDG_CACHE_HOME", ".cache")
 
 
+def vm() -> Path:
+    """Return the folder that `images/vm/build.sh` fills: disk, kernel, box, ssh key."""
+    return cache() / "vm" if installed() else root() / ".vm"
+
+
+def vagrant() -> Path:
+    """Return the folder in which Vagrant keeps what it knows of the lab VM."""
+    return cache() / "vagrant" if installed() else root() / ".vagrant"
+
+
 def docker_config() -> Path:
     """Return the folder of Docker's command line, with its contexts and plugins."""
     home = Path(os.environ.get("HOME") or "/")
@@ -73,11 +124,13 @@ def _of_user(variable: str, usual: str) -> Path:
     try:
         return Path(os.environ.get(variable) or Path.home() / usual) / "faultlab"
     except RuntimeError as error:
-        raise CannotRun("This user has no home.", "export FAULTLAB_STATE=/a/folder") from error
+        raise CannotRun("This user has no home.", f"export {variable}=/a/folder") from error
 
 
 def show(file: Path) -> str:
-    """Return the path as a user types it in the project's folder."""
+    """Return the path as a user types it in the checkout, or the whole path without one."""
+    if installed():
+        return str(file)
     try:
         return str(file.relative_to(root()))
     except ValueError:

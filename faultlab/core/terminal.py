@@ -15,9 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from faultlab.core import events
+from faultlab.core import events, paths
 from faultlab.core.errors import Problem
 from faultlab.core.events import Kind, Moment
+from faultlab.core.make import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,11 +79,11 @@ class Terminal:
         """Print a line."""
         if self.quiet:
             return
-        self.console.print(text, markup=False)
+        self.console.print(plain(text), markup=False)
 
     def command(self, text: str) -> None:
         """Print a command on one line, however long, so that it can be copied."""
-        self.console.print(f"  {text}", markup=False, soft_wrap=True)
+        self.console.print(f"  {plain(text)}", markup=False, soft_wrap=True)
 
     def heading(self, text: str) -> None:
         """Print a line that is emphasised where there is colour."""
@@ -94,7 +95,7 @@ class Terminal:
             return
         # Text cannot fold, and the comments are for the programs that make and check a document.
         text = text.replace("<details><summary>Answer</summary>", "*Answer:*")
-        text = _HTML.sub("", text.replace("</details>\n\n", "").replace("</details>", ""))
+        text = _HTML.sub("", plain(text).replace("</details>\n\n", "").replace("</details>", ""))
         if self.console.is_terminal:
             from rich.markdown import Markdown
 
@@ -186,7 +187,7 @@ class Terminal:
     def points(self, texts: Iterable[str]) -> None:
         """Print each text as an item of a list, with an indent for its further lines."""
         for text in texts:
-            lines = textwrap.wrap(text, self.console.width - 2)
+            lines = textwrap.wrap(plain(text), self.console.width - 2)
             self.say("\n".join(("  " if i else "- ") + line for i, line in enumerate(lines)))
 
     def table(
@@ -203,7 +204,7 @@ class Terminal:
         for column in columns:
             table.add_column(Text(column))
         for i, row in enumerate(rows):
-            cells = (Text(cell) for cell in row)
+            cells = (Text(plain(cell)) for cell in row)
             table.add_row(*cells, style="bold red" if i in strong else None)
         self.console.print(table)
 
@@ -215,20 +216,24 @@ class Terminal:
             self.event(events.Error(*facts))
         else:
             self.json(events.Failure(*facts))
-        sys.stderr.write(f"faultlab: {' '.join(problem.message.split())}\n")
+        sys.stderr.write(f"faultlab: {plain(' '.join(problem.message.split()))}\n")
         if problem.hint:
             sys.stderr.write(f"  next: {typable(problem.hint)}\n")
         sys.stderr.flush()
 
 
 def _write(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(plain(line) + "\n")
     sys.stdout.flush()
 
 
 def typable(hint: str) -> str:
     """Return the hint as it can be typed in the present folder, without the venv in PATH."""
-    root = Path(__file__).resolve().parents[2]  # also if FAULTLAB_ROOT points to other labs
+    root = paths.checkout()  # also if FAULTLAB_ROOT points to other labs
+    if root is None:
+        hint, beside = plain(hint), Path(sys.executable).parent
+        lost = hint.startswith("faultlab ") and shutil.which("faultlab") is None
+        return f"{beside}/{hint}" if lost else hint
     here = Path.cwd() == root
     if hint.startswith("faultlab ") and shutil.which("faultlab") is None:
         return f"{'' if here else f'{root}/'}.venv/bin/{hint}"

@@ -29,7 +29,7 @@ def name() -> str:
 
 def folder() -> Path:
     """Return the folder that `images/vm/build.sh` fills: disk, kernel, box, ssh key."""
-    return paths.root() / ".vm"
+    return paths.vm()
 
 
 def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
@@ -41,7 +41,8 @@ def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
 def state() -> State:
     """Return the state of the VM from libvirt now; without libvirt it is absent.
 
-    Without the folder .vm, only a VM made from this folder counts, so that it can be removed.
+    Without the folder of its box, only a VM made from this project counts, so that it can be
+    removed.
     """
     if shutil.which("virsh") is None or not (folder().is_dir() or _made_from() == paths.root()):
         return "absent"
@@ -66,9 +67,7 @@ def elsewhere() -> Path | None:
 def refuse_what_is_not_ours() -> None:
     """Raise CannotRun if the VM of our name was made from another folder that still exists."""
     if state() != "absent" and (other := elsewhere()):
-        raise CannotRun(
-            f"The VM {name()} belongs to {other}.", f"{other}/.venv/bin/faultlab vm down"
-        )
+        raise CannotRun(f"The VM {name()} belongs to {other}.", f"{paths.program(other)} vm down")
 
 
 def address() -> str:
@@ -134,4 +133,9 @@ def vagrant(*words: str, note: Say, env: Mapping[str, str] | None = None) -> Non
 
 
 def _cwd() -> dict[str, str]:
-    return {"VAGRANT_CWD": str(paths.root())}
+    """Return the environment that shows Vagrant our Vagrantfile, and where it can write."""
+    return {
+        "VAGRANT_CWD": str(paths.root()),
+        "VAGRANT_DOTFILE_PATH": str(paths.vagrant()),
+        "FAULTLAB_VM_DIR": str(folder()),
+    }

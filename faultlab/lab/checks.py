@@ -33,7 +33,7 @@ def load(lab_id: str) -> Check[Any, Any]:
     except Exception as error:
         raise BadInput(
             f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
-            f".venv/bin/python checks/{name}.py",
+            f".venv/bin/python checks/{name}.py" if not paths.installed() else f"less {file}",
         ) from error
     if not isinstance(check, Check):
         raise BadInput(

@@ -35,6 +35,11 @@ def short(name: str) -> str:
     return f"tool-{path.name}" if path.is_absolute() else name
 
 
+def belongs(file: Path) -> bool:
+    """Return whether a file of a folder is a part of its image. pip compiles what it installs."""
+    return file.name not in FACTS and "__pycache__" not in file.parts
+
+
 @cache
 def tag(name: str) -> str:
     """Return `faultlab/<name>:<digest of its sources>`."""
@@ -43,7 +48,7 @@ def tag(name: str) -> str:
         digest.update(tag(BASE).encode())
     sources = folder(name)
     for file in sorted(path for path in sources.rglob("*") if path.is_file()):
-        if file.name not in FACTS:
+        if belongs(file.relative_to(sources)):
             bits = mode(file.stat().st_mode) & 0o111
             digest.update(f"{file.relative_to(sources)} {bits}\n".encode() + file.read_bytes())
     return f"faultlab/{short(name)}:{digest.hexdigest()[:12]}"

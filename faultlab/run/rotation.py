@@ -47,6 +47,8 @@ class Remedies:
 @cache
 def commit() -> int:
     """Return how many commits there are up to this one; 0 outside a git checkout."""
+    if paths.installed():
+        return 0  # a repository around the package would be another project's
     try:
         done = run(["git", "-C", str(paths.root()), "rev-list", "--count", "HEAD"], timeout=10)
     except CannotRun:

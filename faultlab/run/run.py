@@ -11,12 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from faultlab import __version__
-from faultlab.core import lock
+from faultlab.core import lock, paths
 from faultlab.core.command import meanwhile
 from faultlab.core.command import run as run_command
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
-from faultlab.core.paths import root
 from faultlab.engine import pace
 from faultlab.engine.contract import Engine
 from faultlab.engine.pace import Pace
@@ -272,7 +271,9 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
 
 def _commit() -> str:
     """Return the commit of the project, with `+` if files differ; empty outside a git checkout."""
-    here = ["git", "-C", str(root()), "describe", "--always", "--exclude=*", "--dirty=+"]
+    if paths.installed():
+        return ""  # a repository around the package would be another project's
+    here = ["git", "-C", str(paths.root()), "describe", "--always", "--exclude=*", "--dirty=+"]
     try:
         done = run_command(here, timeout=10)
     except CannotRun:

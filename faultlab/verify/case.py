@@ -29,6 +29,11 @@ _TOLD_TO_STOP = (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
 PLACE = ("commit", "kernel", "cpus")  # facts that a case copies from the record of its run
 _START_SECONDS = 20  # after these other cases need not wait for it any more
 _END_SECONDS = 60  # for the clean-up
+_PYTEST = (
+    *(*DIE_WITH_US, sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"),
+    # An installed package has no pyproject.toml, and pytest would look for one above it.
+    *("-c", os.devnull, "-p", "no:cacheprovider"),
+)
 
 
 @dataclass(frozen=True)
@@ -122,13 +127,12 @@ class Runner:
         """Run pytest on the lab's check to its end."""
         seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
         file = checks.file_of(lab.id)
-        pytest = [sys.executable, "-m", "pytest", "-q", "--no-header", "-W", "default"]
         # The start of pytest takes one or two seconds of CPU time, which would disturb a load.
         with lock.turn(alone=False), said.open("w") as out:
             if self._stopped:
                 return Ended(_TOLD_TO_STOP[0], "stopped")
             process = subprocess.Popen(
-                [*DIE_WITH_US, *pytest, f"--verdicts={verdicts}", str(file)],
+                [*_PYTEST, f"--rootdir={paths.root()}", f"--verdicts={verdicts}", str(file)],
                 cwd=paths.root(),
                 env={
                     **os.environ,

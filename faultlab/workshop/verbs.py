@@ -10,7 +10,7 @@ from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.run.placement import engines_of
-from faultlab.workshop import export
+from faultlab.workshop import export, extra
 from faultlab.workshop import plan as plans
 from faultlab.workshop.address import At
 from faultlab.workshop.export import ClassId, Rows
@@ -29,13 +29,8 @@ def start(term: Terminal, file: str, *, names: Sequence[str], **at: Unpack[At]) 
 
     Raises BadInput, CannotRun.
     """
-    try:
+    with extra.needed(f"class CLASS={file}"):
         from faultlab.workshop import server
-    except ModuleNotFoundError as error:
-        raise CannotRun(
-            f"The pages of a class need {error.name}, which is not installed.",
-            f"make class CLASS={file}",
-        ) from error
     plan = plans.read(file)
     folder = Folder(plan.id)
     if bool(at["cert"]) != bool(at["key"]):

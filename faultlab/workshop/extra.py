@@ -1,0 +1,31 @@
+"""Extra: the packages that serve pages, which the command line does without."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from faultlab.core import paths
+from faultlab.core.errors import CannotRun
+
+
+@contextmanager
+def needed(target: str) -> Iterator[None]:
+    """Let the body import the packages. Raises CannotRun if one is missing.
+
+    `target`: what `make` does in a checkout, with the packages installed first.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CannotRun(
+            f"The pages need {error.name}, which is not installed.",
+            f"{_installer()} 'faultlab[web]'" if paths.installed() else f"make {target}",
+        ) from error
+
+
+def _installer() -> str:
+    """Return the command that adds to this installation; one of pipx can lack pip."""
+    if Path(sys.prefix, "pipx_metadata.json").is_file():
+        return "pipx inject faultlab"
+    return f"{sys.executable} -m pip install"
