@@ -1,6 +1,7 @@
 """Build: make the missing container images from Debian packages.
 
-`base` comes from a registry if one responds, else from mmdebstrap.
+`base` comes from a registry if one responds, else from mmdebstrap. From a registry it is the same
+everywhere; mmdebstrap takes the newest packages of the day.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker import Docker
-from faultlab.lab.images import BASE, FACTS, LABEL, folder, mode, names, short, tag
+from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
 
 if TYPE_CHECKING:
     import docker
@@ -29,6 +30,9 @@ else:
     requests = Later("requests")
 
 _SUITE = "bookworm"
+# debian:bookworm-20260918-slim, for all processors.
+# Source: https://github.com/docker-library/repo-info, repos/debian/remote
+_PINNED = "debian@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
 # On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it cannot.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
@@ -108,9 +112,9 @@ def _base_source() -> str:
 def _build_base(on: Docker, say: Say) -> None:
     """Make `faultlab/bookworm`, a bare Debian: pull it if a registry responds, else build it."""
     repository, version = _base_source().split(":")
-    say("asking the registry for debian:bookworm-slim")
+    say("asking the registry for debian:bookworm-slim, by its digest")
     try:
-        image = on.client.images.pull("debian", tag=f"{_SUITE}-slim")
+        image = on.client.images.pull(_PINNED)
         image.tag(repository, version)
         return
     except (docker.errors.DockerException, requests.exceptions.RequestException):
@@ -140,8 +144,8 @@ def _build_base(on: Docker, say: Say) -> None:
 
 
 def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return a file's tar header, the same in every checkout; None for facts, which stay out."""
-    if Path(found.name).name in FACTS:
+    """Return a file's tar header, the same in every checkout; None for what stays out."""
+    if not belongs(Path(found.name)):
         return None
     found.mode = mode(found.mode)
     found.uid = found.gid = 0

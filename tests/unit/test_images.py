@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from docker.errors import DockerException
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine import build
+from faultlab.engine.docker import Docker
 from faultlab.lab import images
 from tests.unit.conftest import forget
 
@@ -120,3 +125,36 @@ def test_the_content_behind_a_link_counts(folder: Path) -> None:
     before = tags()
     (folder / "web/etc/start.sh").write_text("echo hullo\n")
     assert changed(before) == ["db", "web"]
+
+
+class Registry:
+    """A Docker whose registry has one image, or does not respond. No real registry was asked."""
+
+    def __init__(self, responds: bool) -> None:
+        self.asked: list[str] = []
+        self.tagged: list[tuple[str, str]] = []
+        self.client = SimpleNamespace(images=self)
+        self._responds = responds
+
+    def pull(self, name: str) -> SimpleNamespace:
+        self.asked.append(name)
+        if not self._responds:
+            raise DockerException("no such host")
+        return SimpleNamespace(tag=lambda *words: self.tagged.append(words))
+
+
+def test_a_registry_gives_the_base_by_its_digest() -> None:
+    registry = Registry(responds=True)
+    build._build_base(cast(Docker, registry), lambda _: None)
+    (name,) = registry.asked
+    assert re.fullmatch(r"debian@sha256:[0-9a-f]{64}", name)
+    assert registry.tagged == [("faultlab/bookworm", "latest")]
+
+
+def test_without_a_registry_it_is_made_from_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    said: list[str] = []
+    with pytest.raises(CannotRun, match="mmdebstrap is not installed") as caught:
+        build._build_base(cast(Docker, Registry(responds=False)), said.append)
+    assert said[-1] == "no registry responds: making it from Debian packages"
+    assert caught.value.hint == "make setup"
