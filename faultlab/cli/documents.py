@@ -11,11 +11,12 @@ from operator import or_
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
-from faultlab.admin import bundle, doctor, status
+from faultlab.admin import bundle, doctor, setup, status
 from faultlab.core import events, paths
 from faultlab.engine import boot
+from faultlab.lab.model import Lab
 from faultlab.learn import hints, learner, mystery, progress, several
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
@@ -23,8 +24,10 @@ from faultlab.report import catalogue, history, index, judge, page, plot, refere
 from faultlab.run import record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard
+from faultlab.score.tool import Tool
 from faultlab.verify import matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
+from faultlab.workshop.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "status": (status.show,),
     "sweep": (status.sweep,),
     "bundle": (bundle.bundle,),
+    "setup": (setup.setup,),
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
@@ -81,6 +85,9 @@ OTHERS: dict[str, Any] = {
     "file-score": results.Document,
     "file-reliability": walks.Document,
 }
+# The files that people write.
+TOML: dict[str, type[BaseModel]] = {"lab.toml": Lab, "tool.toml": Tool, "class.toml": Plan}
+_NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
 
 
 def schemas() -> dict[Path, str]:
@@ -90,9 +97,20 @@ def schemas() -> dict[Path, str]:
         for verb, makers in VERBS.items()
     }
     folder = paths.root() / "docs/json"
-    every = (printed | OTHERS).items()
-    return {folder / f"{name}.json": _schema(kind) for name, kind in every}
+    every = {name: _schema(kind) for name, kind in (printed | OTHERS).items()}
+    every |= {name: _written(name, model) for name, model in TOML.items()}
+    return {folder / f"{name}.json": text for name, text in every.items()}
 
 
 def _schema(kind: Any) -> str:
     return json.dumps(TypeAdapter(kind).json_schema(mode="serialization"), indent=1) + "\n"
+
+
+def _written(name: str, model: type[BaseModel]) -> str:
+    """Return the schema of a file that people write, for their editors."""
+    schema = model.model_json_schema()
+    for key in _NOT_IN_A_FILE:
+        schema["properties"].pop(key, None)
+    schema["required"] = [key for key in schema["required"] if key in schema["properties"]]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
+    return json.dumps({**head, **schema, "title": name}, indent=1) + "\n"

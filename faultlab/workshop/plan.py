@@ -28,6 +28,11 @@ _MANUAL = "docs/workshop.md"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
 
+def _cpus() -> str:
+    """Return three quarters of the CPUs as a limit; less would change what some labs measure."""
+    return f"cpus={0.75 * (os.cpu_count() or 1):g}"
+
+
 class Draw(Strict):
     """The number of labs to draw for each seat, as a mystery is drawn, from its own seed."""
 
@@ -56,9 +61,9 @@ class Plan(Strict):
     hints: Annotated[int, Field(ge=0)] | None = None
     hint_cost: Annotated[int, Field(ge=0)] | None = None
     hours: Annotated[float, Field(gt=0, strict=False)] = 12
-    # Three quarters of the CPUs; less would change what some labs measure.
-    limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=1g pids=512"
-    seat_limits: str = f"cpus={0.75 * (os.cpu_count() or 1):g} memory=4g pids=2048"
+    # Factories, because the schema of the file must not differ between machines.
+    limits: str = Field(default_factory=lambda: f"{_cpus()} memory=1g pids=512")
+    seat_limits: str = Field(default_factory=lambda: f"{_cpus()} memory=4g pids=2048")
     seat_disk: Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")] = "2g"
 
     @field_validator("seats")
