@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security
+.PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security lock release
 
 help: ## print this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -104,6 +104,10 @@ test: ready ## run all tests and labs; slow parts take turns
 test-all: export FAULTLAB_TESTS = 1
 test-all: ready ## run all tests in full (hours without KVM)
 	@tests/run.sh
+lock: ## lock the newest dependencies that fit, with hashes
+	@release/lock.sh --upgrade
+release: ready ## write wheel, bundle, SBOM, notes (NO_BUNDLE=1: no bundle)
+	@release/release.sh
 security: export FAULTLAB_TESTS = 1
 security: ready ## try the attacks again and write docs/security.md
 	@.venv/bin/python -m tests.attacks
