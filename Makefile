@@ -97,7 +97,7 @@ lint: ready ## run ruff, mypy, shellcheck
 	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
 unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
-test: export FAULTLAB_QUICK = 1
+test: export FAULTLAB_QUICK = 5
 test: export FAULTLAB_TESTS = 1
 test: ready ## run all tests and labs; slow parts take turns
 	@tests/run.sh
