@@ -54,6 +54,7 @@ class Terminal:
             "PS1": "$ ",
         }
         self.events: list[tuple[float, str, str]] = []
+        self.printed = ""  # since the last key
         self.began = time.monotonic()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -68,19 +69,20 @@ class Terminal:
             return ""
         shown = os.read(self.fd, 65536).decode(errors="replace")
         self.events.append((round(time.monotonic() - self.began, 3), "o", shown))
+        self.printed += shown
         return shown
 
-    def until(self, prompt: str, seconds: float = 300) -> None:
-        """Read until the terminal shows a prompt and nothing follows it."""
-        deadline, shown = time.monotonic() + seconds, ""
-        while not re.search(prompt, shown) or (more := self.read(0.3)):
-            shown += more if re.search(prompt, shown) else self.read(1)
+    def until(self, prompt: str, seconds: float = 120) -> None:
+        """Read until the last command has printed a prompt and nothing follows it."""
+        deadline = time.monotonic() + seconds
+        while self.read(0.5) or not re.search(prompt, self.printed):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no prompt {prompt} after: {shown[-500:]}")
+                raise TimeoutError(f"no prompt {prompt} after: {self.printed[-500:]}")
 
     def type(self, words: str) -> None:
         """Type a line as a person does."""
         for key in f"{words}\r":
+            self.printed = ""
             os.write(self.fd, key.encode())
             self.read(KEY)
             time.sleep(KEY)
