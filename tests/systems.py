@@ -51,16 +51,22 @@ ASKED = 'sudo usermod -aG docker "$USER"'  # what set-up tells a user to type, w
 ABOUT = """\
 # Systems it was tried on
 
-Every row is a run. `python -m tests.systems` tries a bare root file system that mmdebstrap makes:
-it has `git`, `make` and `sudo`, and a clean clone. Its processes, mounts and network are its own,
-and set-up installs and starts a Docker Engine of that system in it. The kernel is the host's.
+Each row is a run. `python -m tests.systems` makes the rows and this page; `systems.json` also has
+the kernel, the commit and the minutes of each.
 
 """
+COLUMNS = (
+    *("system", "where", "user", "Docker", "Compose", "cgroup", "Python"),
+    *("ran", "seen", "date"),
+)
 NOT_TRIED = """
-`root file system` ran `make lab-mtu check-mtu fix-mtu check-mtu down-mtu`. The first check must say
-no, and the second yes. The user with sudo is not in the group `docker`, and the path of their
-checkout has spaces. Set-up must stop at the group and say what to type. They type it, log in again
-and go on.
+A **root file system** is a bare system from mmdebstrap, with `git`, `make`, `sudo` and a clean
+clone. It has processes, mounts and a network of its own, and the kernel of its host. Set-up
+installs and starts a Docker Engine of that system in it. Then `make` runs the targets in the table.
+The first check must say no (`make` ends with 2), and the second yes.
+
+The **user with sudo** is not in the group `docker`, and the path of their checkout has two spaces.
+Set-up must stop at the group and say what to type. They type it, log in again and go on.
 
 ## What was not tried
 
@@ -179,7 +185,7 @@ def of_arm64() -> Row:
 
 def row(**known: Any) -> Row:
     """Return a row with the facts that are known, and today's."""
-    commit = subprocess.check_output(["git", "describe", "--always", "--dirty=+"], cwd=REPO)
+    commit = subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=REPO)
     rest = {"kernel": platform.release(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
     blank = {field.name: "?" for field in fields(Row)}
     return Row(**{**blank, **rest, "commit": commit.decode().strip(), **known})
@@ -209,6 +215,8 @@ def of_campaign(file: Path) -> Row:
         seen=", ".join(f"{case['lab']} {case['verdict']}" for case in cases),
         passed=all(case["verdict"] == "pass" for case in cases),
         minutes=round(sum(case["seconds"] for case in cases) / 60, 1),
+        date=runs[0]["started"][:10],
+        commit=runs[0]["commit"],
     )
 
 
@@ -235,11 +243,10 @@ def of_plugin() -> Row:
 def page() -> str:
     """Return docs/systems.md as the recorded rows make it."""
     document = json.loads(ROWS.read_text())
-    names = ("system", "machine", "where", "user", "docker", "compose", "cgroup", "python", "kernel", "ran")
-    head = [*names, "seen", "minutes", "date", "commit"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for found in document["rows"]:
-        lines.append(f"| {' | '.join(str(found[name]) for name in head)} |")
+        cells = {**found, "system": f"{found['system']}, {found['machine']}"}
+        lines.append(f"| {' | '.join(cells[name.lower()] for name in COLUMNS)} |")
     missing = [f"| {name} | {why} |" for name, why in document["not tried"].items()]
     return ABOUT + "\n".join(lines) + "\n" + NOT_TRIED + "\n".join(missing) + "\n"
 
