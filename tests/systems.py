@@ -202,7 +202,8 @@ def host_facts() -> dict[str, str]:
 def of_campaign(file: Path) -> Row:
     """Return what a campaign of verify saw, with the versions from the records of its walks."""
     cases = json.loads(file.read_text())["cases"]
-    runs = [json.loads((REPO / "runs" / case["run"] / "run.json").read_text()) for case in cases]
+    names = [case["run"] for case in cases if case["run"]]
+    runs = [json.loads((REPO / "runs" / name / "run.json").read_text()) for name in names]
     keys = ("system", "docker", "cgroup", "kernel", "engine")
     (facts,) = {tuple(run[key] for key in keys) for run in runs}
     known = dict(zip(keys, facts, strict=True))

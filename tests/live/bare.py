@@ -39,7 +39,8 @@ CACHE = Path(os.environ.get("FAULTLAB_SYSTEMS", "/var/tmp/faultlab-systems"))
 SYSTEMS = {
     "debian-12": ("bookworm",),
     "debian-13": ("trixie",),
-    "debian-sid": ("sid",),
+    # Its indexes are valid for a week, and a mirror can be older.
+    "debian-sid": ("sid", '--aptopt=Acquire::Check-Valid-Until "false"'),
     "ubuntu-24.04": ("noble", "--components=main,universe"),
 }
 # What the README asks for, and what a user becomes root with.
