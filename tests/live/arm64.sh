@@ -20,8 +20,7 @@ mmdebstrap --quiet --variant=extract --architectures=arm64 \
     --include=bash,coreutils,findutils,grep,sed,git,make,procps,python3-venv,util-linux trixie "$tree"
 git clone --quiet --no-hardlinks "$here" "$tree/srv/faultlab"
 cp /etc/resolv.conf "$tree/etc/resolv.conf"
-cp -p "$tree/usr/share/base-passwd/passwd.master" "$tree/etc/passwd"
-cp -p "$tree/usr/share/base-passwd/group.master" "$tree/etc/group"
+echo 'root:x:0:0:root:/srv:/bin/bash' >"$tree/etc/passwd"
 if [[ ${PIP_CERT-} ]]; then
     cp "$PIP_CERT" "$tree/srv/ca.crt"
     printf '[global]\ncert = /srv/ca.crt\n' >"$tree/etc/pip.conf"
