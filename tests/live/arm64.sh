@@ -15,16 +15,13 @@ mkdir -p "$cache"
 tree=$(mktemp -d "$cache/arm64-XXXXXX")
 holder=
 trap '[[ -z $holder ]] || kill "$holder"; rm -rf "$tree"' EXIT
-# Unpacked and not configured: that would need the programs to run already.
+# Unpacked and not configured, for that would need its programs to run already. So a few files are missing.
 mmdebstrap --quiet --variant=extract --architectures=arm64 \
-    --include=bash,coreutils,findutils,grep,sed,git,make,procps,python3-venv,util-linux trixie "$tree"
+    --include=bash,coreutils,findutils,grep,sed,git,make,procps,python3-venv,util-linux,ca-certificates trixie "$tree"
 git clone --quiet --no-hardlinks "$here" "$tree/srv/faultlab"
 cp /etc/resolv.conf "$tree/etc/resolv.conf"
 echo 'root:x:0:0:root:/srv:/bin/bash' >"$tree/etc/passwd"
-if [[ ${PIP_CERT-} ]]; then
-    cp "$PIP_CERT" "$tree/srv/ca.crt"
-    printf '[global]\ncert = /srv/ca.crt\n' >"$tree/etc/pip.conf"
-fi
+cp "${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}" "$tree/etc/ssl/certs/ca-certificates.crt"
 
 cat >"$tree/srv/steps" <<'STEPS'
 cd /srv/faultlab
