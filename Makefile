@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security lock release
+.PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security pictures lock release
 
 help: ## print this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -91,13 +91,14 @@ vm-down: ready ## remove the lab VM
 	@$(FAULTLAB) vm down
 
 lint unit: export FAULTLAB_TESTS = 1
-lint: ready ## run ruff, mypy, shellcheck
+lint: ready ## check style, types, words, licences, scripts
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@.venv/bin/python -m tests.words
+	@.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
 	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
 unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
-test: export FAULTLAB_QUICK = 1
+test: export FAULTLAB_QUICK = 5
 test: export FAULTLAB_TESTS = 1
 test: ready ## run all tests and labs; slow parts take turns
 	@tests/run.sh
@@ -111,3 +112,8 @@ release: ready ## write wheel, bundle, SBOM, notes (NO_BUNDLE=1: no bundle)
 security: export FAULTLAB_TESTS = 1
 security: ready ## try the attacks again and write docs/security.md
 	@.venv/bin/python -m tests.attacks
+pictures: export FAULTLAB_TESTS = 1
+pictures: ready build/pictures/bin/termtosvg ## make the pictures of docs/pictures from real runs
+	@.venv/bin/python -m tests.pictures
+build/pictures/bin/termtosvg:
+	@python3 -m venv build/pictures && build/pictures/bin/pip install -q termtosvg-ng==1.4.1

@@ -17,6 +17,8 @@ packages_probe() {
     venv_current || python_pick || NEED+=("Python 3.11 or newer with venv")
     has iptables || like iptables
     has mmdebstrap || like mmdebstrap
+    # Without root, mmdebstrap makes a tree only in a user namespace.
+    has newuidmap || [[ $(id -u) == 0 ]] || like uidmap
     [[ -e $SYSROOT/usr/share/keyrings/debian-archive-keyring.gpg ]] ||
         like debian-archive-keyring
     [[ ${FAULTLAB_TESTS-} == 1 ]] || return 0

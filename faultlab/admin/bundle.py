@@ -29,7 +29,7 @@ _FACTS = "bundle.json"
 # What setup.sh may install, on a Debian that has nothing yet; libvirt.sh names its own.
 _PACKAGES = (
     *("docker.io", "docker-compose", "iptables", "python3-venv", "make", "git"),
-    *("mmdebstrap", "debian-archive-keyring", "openssl"),
+    *("mmdebstrap", "uidmap", "debian-archive-keyring", "openssl"),
 )
 _BOX = (
     *("faultlab.box", "box.json", "version", "digest", "vmlinuz", "initrd.img", "cmdline"),

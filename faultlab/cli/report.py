@@ -1,6 +1,6 @@
 """Report: the verbs that show the catalogue and the recorded runs."""
 
-from click import argument, option
+from click import Choice, argument, option
 
 from faultlab.cli.verb import many, verb
 from faultlab.core.terminal import Terminal
@@ -60,8 +60,12 @@ def plot(term: Terminal, run: str, to: str | None) -> object:
 
 
 @verb("", "--json")
-@option("--markdown", is_flag=True, help="print the table of the README")
-def list_(term: Terminal, markdown: bool) -> object:
+@option(
+    "--markdown",
+    type=Choice(("labs", "tracks")),
+    help="print the table of docs/start.md or of the README",
+)
+def list_(term: Terminal, markdown: str | None) -> object:
     """List all labs."""
     from faultlab.report import catalogue
 

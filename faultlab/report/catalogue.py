@@ -1,7 +1,8 @@
-"""Catalogue: every lab in a line, as a table for a person, for a program, and for the README."""
+"""Catalogue: every lab in a line, for a person and a program, and as tables of the documents."""
 
 import textwrap
 from collections.abc import Sequence
+from itertools import groupby
 
 from faultlab.core import text
 from faultlab.core.terminal import Terminal
@@ -12,22 +13,34 @@ from faultlab.lab.terms import Terms
 
 
 def table(labs: Sequence[Lab]) -> str:
-    """Return the table of these labs that is in the README; a test compares them."""
+    """Return the table of these labs that is in docs/start.md; a test compares them."""
     rows = []
     for lab in labs:
         stars = "●" * lab.difficulty + "○" * (5 - lab.difficulty)
-        link = f"[`{lab.id}`](labs/{lab.id}/ticket.md)"
+        link = f"[`{lab.id}`](../labs/{lab.id}/ticket.md)"
         rows.append([link, lab.title, lab.track, str(lab.minutes), stars])
     columns = ("lab", "what its users report", "track", "minutes", "level")
     return "\n".join(text.markdown(columns, rows)) + "\n"
 
 
-def show(term: Terminal, markdown: bool) -> list[Lab]:
-    """Print the catalogue in the order of the path. The cause is in `--json` only."""
+def tracks(labs: Sequence[Lab]) -> str:
+    """Return the table of the README, a row for each track of these labs; a test compares them."""
+    rows = [
+        [track, " ".join(f"[`{lab.id}`](labs/{lab.id}/ticket.md)" for lab in its)]
+        for track, its in groupby(labs, lambda lab: lab.track)
+    ]
+    return "\n".join(text.markdown(("track", "labs"), rows)) + "\n"
+
+
+def show(term: Terminal, markdown: str | None) -> list[Lab]:
+    """Print the catalogue in the order of the path. The cause is in `--json` only.
+
+    `markdown`: print the table of a document, `labs` or `tracks`.
+    """
     found = path.ordered()
     if markdown:
-        term.console.width = 200
-        term.say(table(found).rstrip())
+        term.console.width = 4000
+        term.say((tracks if markdown == "tracks" else table)(found).rstrip())
         return found
     term.table(
         ("lab", "what its users report", "track", "min", "level"),

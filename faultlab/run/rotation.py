@@ -2,7 +2,8 @@
 
 A quick walk of a lab takes its first cheat and then its fix, on one stack. Alternatives, other
 cheats, other orders of a fix, the late look at a healthy stack and the slow tests of the system
-take turns. The number of the commit decides which are next.
+take turns. The number of the commit decides which are next. In `make test` the labs take turns too,
+and a lab that has its turn more rarely takes more of its remedies then.
 """
 
 import os
@@ -18,7 +19,8 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
 EVERY = 10  # commits
-QUICK = "FAULTLAB_QUICK"  # an environment variable, set in a quick run
+# An environment variable, set in a quick run: the commits within which each lab has its turn.
+QUICK = "FAULTLAB_QUICK"
 
 T = TypeVar("T")
 
@@ -61,6 +63,11 @@ def quick() -> bool:
     return bool(os.environ.get(QUICK))
 
 
+def turns() -> int:
+    """Return the number of commits within which a quick run walks each lab once; it divides ten."""
+    return int(os.environ.get(QUICK) or 1)
+
+
 def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
     """Return the things whose turn it is at a commit: each one once in `every` commits."""
     return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
@@ -87,17 +94,17 @@ def remedies(lab: Lab) -> Remedies:
     if not quick():
         return Remedies(alternatives, cheats, lab.orders, late=True)
     # Three apart, so that a lab's remedies and those of its neighbours come at different commits.
-    number = commit() + 3 * labs.ids().index(lab.id)
+    number, every = commit() // turns() + 3 * labs.ids().index(lab.id), EVERY // turns()
     both = [*alternatives, *(-cheat for cheat in cheats)]
-    chosen, one = next_of(both, number), cheats[0]  # the fix need not undo the other cheats
+    chosen, one = next_of(both, number, every), cheats[0]  # the fix need not undo the other cheats
     # The cheat of a control breaks something, and no fix can follow it.
     fresh = lab.control or _half_of_the_fix(lab, one)
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
         cheats=[c for c in cheats if (fresh if c == one else -c in chosen)],
-        orders=[lab.orders[number % len(lab.orders)]] if lab.orders else [],
+        orders=next_of(lab.orders, number, every) or lab.orders[:1],
         before_fix=None if fresh else one,
-        late=number % EVERY == 1,
+        late=number % every == 1,
     )
 
 

@@ -15,6 +15,8 @@ from faultlab.engine.kernel import MOVING
 
 _TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge
 _COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")
+# Docker keeps this mount from the first container on that is in the host's network.
+_DOCKERS = " /run/docker/netns/default "
 # The lab VM comes and goes during the checks, and with it the network that libvirt made for it.
 _LIBVIRT = re.compile(r"\b(vnet|virbr)\d+\b|\bLIBVIRT_")
 
@@ -35,7 +37,7 @@ def snapshot() -> dict[str, list[str]]:
         "addresses": _lines("ip", "-o", "address"),
         "routes": _lines("ip", "route", "show", "table", "all"),
         "qdiscs": _lines("tc", "qdisc"),
-        "mounts": sorted(_lines("cat", "/proc/mounts")),
+        "mounts": sorted(line for line in _lines("cat", "/proc/mounts") if _DOCKERS not in line),
         "swap": _lines("cat", "/proc/swaps"),
         "docker": _docker_objects(),
     }

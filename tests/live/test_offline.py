@@ -10,30 +10,10 @@ from pathlib import Path
 import pytest
 
 from faultlab.core import paths
+from tests.live.bare import APART, ENTER
 from tests.live.commandline import finish, spawn
 
 BUNDLE = "faultlab.bundle.tar"
-# Namespaces of its own for what is mounted, for processes and for the network, in which there is
-# loopback and nothing else. They end with the process, and take everything inside with them.
-APART = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc")
-ENTER = """
-mount --make-rprivate /
-mount --bind "$0" "$0"
-cd "$0"
-mount -t proc proc proc
-mount -t sysfs sysfs sys
-mount --rbind /sys/fs/cgroup sys/fs/cgroup
-mount --rbind /dev dev
-mount -t tmpfs tmpfs run
-mount -t tmpfs tmpfs tmp
-ip link set lo up
-mkdir -p old
-pivot_root . old
-umount -l /old
-rm -rf /etc/apt/sources.list*
-cd /srv/faultlab
-exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/srv LANG=C.UTF-8 bash -exc "$1"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +58,9 @@ def test_a_bare_machine_without_a_network(machine: Path) -> None:
     code, said = inside(
         machine,
         f"""
+        set -x
+        rm -rf /etc/apt/sources.list*
+        cd /srv/faultlab
         [ "$(ls /sys/class/net)" = lo ]
         make setup BUNDLE=$PWD/{BUNDLE}
         make lab-mtu

@@ -164,7 +164,7 @@ def test_reset_is_the_boot_state() -> None:
     assert abs(float(shell.must("date +%s")) - time.time()) < 10
 
 
-@pytest.mark.rotates(minutes=4)
+@pytest.mark.rotates(minutes=1.5)
 def test_vagrant_by_hand() -> None:
     """halt, up, ssh and destroy do what a Vagrant user expects, and we notice each."""
     assert "running" in vagrant("status")

@@ -323,7 +323,7 @@ def test_a_mistake_of_ours_is_unknown_and_no_verdict(
 
 
 def test_a_closed_pipe_is_no_verdict() -> None:
-    command = f"{sys.executable} -m faultlab list --markdown | true"
+    command = f"{sys.executable} -m faultlab list --markdown labs | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, cwd=paths.root())
     assert done.returncode in (0, 3)
 
@@ -331,9 +331,9 @@ def test_a_closed_pipe_is_no_verdict() -> None:
 def test_a_locale_without_utf8_is_enough() -> None:
     """Lab files are UTF-8, and so is what is printed; the exit code comes through."""
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for words, code, wanted in ((["list", "--markdown"], 0, "●"), (["start", "mut"], 2, "mut")):
+    for words, code, wanted in (("list --markdown labs", 0, "●"), ("start mut", 2, "mut")):
         done = subprocess.run(
-            [sys.executable, "-m", "faultlab", *words],
+            [sys.executable, "-m", "faultlab", *words.split()],
             capture_output=True,
             env={**os.environ, **ascii_only},
             cwd=paths.root(),

@@ -23,8 +23,12 @@ def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, Remedies]:
 
 
 @pytest.mark.parametrize("first", [0, 7, 412])
-def test_within_ten_commits_every_remedy_was_walked(at: pytest.MonkeyPatch, first: int) -> None:
-    walks = [taken(at, first + i) for i in range(rotation.EVERY)]
+@pytest.mark.parametrize("turns", [1, 2, 5])
+def test_within_ten_commits_every_remedy_was_walked(
+    at: pytest.MonkeyPatch, first: int, turns: int
+) -> None:
+    at.setenv(rotation.QUICK, str(turns))
+    walks = [taken(at, first + i) for i in range(0, rotation.EVERY, turns)]
     for lab in LABS:
         alternatives = {a for walk in walks for a in walk[lab.id].alternatives}
         cheats = {c for walk in walks for c in walk[lab.id].all_cheats}

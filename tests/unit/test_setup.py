@@ -114,7 +114,7 @@ def machine(tmp_path: Path) -> Machine:
     machine.stub("docker", DOCKER)
     machine.stub("python3", PYTHON)
     machine.stub("apt-cache", 'echo "  Candidate: (none)"')
-    for name in ("docker-compose", "dockerd", "iptables", "mmdebstrap", "apt-get"):
+    for name in ("docker-compose", "dockerd", "iptables", "mmdebstrap", "newuidmap", "apt-get"):
         machine.stub(name)
     machine.user(0)
     machine.engine("answers")
@@ -360,6 +360,22 @@ Going on without iptables, mmdebstrap.
 """
     assert ready.run() == Result(0, "", told)
     assert ready.run() == Result(0, "", "")
+
+
+def test_user_makes_the_base_image_in_a_user_namespace(ready: Machine) -> None:
+    """Without uidmap, mmdebstrap says only "unable to pick chroot mode automatically"."""
+    ready.without("newuidmap")
+    assert ready.run() == Result(0, "", "")  # root needs no such namespace
+    ready.user(1000)
+    ready.stub("sudo", '[ "$1" != -n ] || shift\n"$@"')
+    told = """\
+Packages are missing; updating apt's index first.
+Installing to make the base image: uidmap
+  installed in N s
+"""
+    ready.stub("apt-get")
+    assert ready.run().err.startswith(told)
+    assert ready.calls("apt-get")[-1] == f"{APT} install --no-install-recommends --no-remove uidmap"
 
 
 INSTALLS = """case "$*" in *" install "*) mv "$STATE/kept/"* "$STATE/bin/" ;; esac"""

@@ -1,0 +1,1 @@
+"""Makes the pictures of docs/pictures from real runs: `make pictures`."""
