@@ -70,8 +70,10 @@ matrix: ready ## check that evidence shows in its own lab only
 	@$(FAULTLAB) matrix --all
 origins: ready ## compare measured figures with those of the sources
 	@$(FAULTLAB) origins
-docs: ready ## write the generated parts of the documents
+docs: export FAULTLAB_TESTS = 1
+docs: ready ## write the generated parts of the documents, and their site
 	@$(FAULTLAB) docs
+	@.venv/bin/python -m docs.site
 reliability: ready ## show how often labs pass (FILES=runs/campaign.json)
 	@$(FAULTLAB) reliability $(FILES)
 
@@ -91,9 +93,10 @@ vm-down: ready ## remove the lab VM
 	@$(FAULTLAB) vm down
 
 lint unit: export FAULTLAB_TESTS = 1
-lint: ready ## run ruff, mypy, shellcheck
+lint: ready ## run ruff, mypy, shellcheck; check words and links
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@.venv/bin/python -m tests.words
+	@.venv/bin/python -m docs.site
 	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
 unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
