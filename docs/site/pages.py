@@ -73,9 +73,8 @@ def _tracks() -> Iterator[dict[str, list[dict[str, str]]]]:
 
 
 def _project() -> list[str]:
-    """Return the documents that a forge looks for. The site has a front page of its own."""
-    found = sorted(_in_repository(file) for file in ROOT.glob("[A-Z]*.md"))
-    return [name for name in found if name != "README.md"]
+    """Return the documents that a forge looks for."""
+    return sorted(_in_repository(file) for file in ROOT.glob("[A-Z]*.md"))
 
 
 def _decisions() -> list[Path]:
@@ -182,9 +181,7 @@ def lead(link: str) -> str:
         return link
     here = dirname(Site.page)
     there = normpath(join(here, parts.path))
-    if there == "README.md":  # the front page of a forge is not that of the site
-        there = "docs/index.md"
-    elif f"{there}/index.md" in Site.files.src_uris:
+    if f"{there}/index.md" in Site.files.src_uris:
         there += "/index.md"
     elif there not in Site.files.src_uris and (ROOT / there).is_file() and parts.path[-3:] != ".md":
         Site.files.append(copied(there))
