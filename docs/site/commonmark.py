@@ -7,6 +7,7 @@ inside HTML. Our documents have other indents. So markdown-it reads them, and wh
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -19,8 +20,9 @@ from markdown_it.token import Token
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
+from pygments.lexers import TextLexer, get_lexer_by_name
 from pygments.lexers.shell import BashSessionLexer
+from pygments.util import ClassNotFound
 
 VOID = {"area", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
 PROMPT = re.compile(r"[a-z-]*[#$] ")  # of a transcript: `web# `, `$ `
@@ -34,9 +36,12 @@ class Transcript(BashSessionLexer):  # type: ignore[misc]
 
 def code(text: str, language: str) -> str:
     """Return a block of code as HTML. One without a language, or with prompts, is not copied."""
-    lexer: Lexer = get_lexer_by_name(language or "text")
+    lexer: Lexer = TextLexer()
     if language == "console" or (not language and PROMPT.match(text)):
         lexer, language = Transcript(), ""
+    elif language:
+        with suppress(ClassNotFound):  # a diagram, which only a forge draws
+            lexer = get_lexer_by_name(language)
     lexer.stripnl = False
     classes = "highlight" if language else "highlight no-copy"
     shown: str = highlight(text, lexer, HtmlFormatter(cssclass=classes, wrapcode=True))
@@ -109,12 +114,13 @@ class Reader(BlockParser):
 class CommonMark(Extension):
     """The reader above as an extension of Python-Markdown, and the links of a page.
 
-    `lead` returns the link to write for one that a page has.
+    `lead` returns a link that MkDocs can follow; `place` follows one that MkDocs does not see.
     """
 
-    def __init__(self, lead: Callable[[str], str]) -> None:
+    def __init__(self, lead: Callable[[str], str], place: Callable[[str], str]) -> None:
         super().__init__()
         self.lead = lead
+        self.place = place
 
     def extendMarkdown(self, md: Markdown) -> None:
         """Take out what reads Markdown, and put in ours."""
@@ -123,22 +129,24 @@ class CommonMark(Extension):
         for name in ("inline", "prettify"):
             md.treeprocessors.deregister(name)
         md.parser = Reader(md)
-        md.treeprocessors.register(Finish(md, self.lead), "finish", 50)
+        md.treeprocessors.register(Finish(md, self), "finish", 50)
 
 
 class Finish(Treeprocessor):
     """The links, pictures and tables of a page."""
 
-    def __init__(self, md: Markdown, lead: Callable[[str], str]) -> None:
+    def __init__(self, md: Markdown, of: CommonMark) -> None:
         super().__init__(md)
-        self.lead = lead
+        self.of = of
 
     def run(self, root: ElementTree.Element) -> None:
         """Change each link, and let a wide table scroll by itself, also by the keyboard."""
         for element in root.iter():
             key = {"a": "href", "img": "src"}.get(element.tag)
             if key and key in element.attrib:
-                element.set(key, self.lead(element.attrib[key]))
+                element.set(key, self.of.lead(element.attrib[key]))
+            elif element.tag == "source":
+                element.set("srcset", self.of.place(element.attrib["srcset"]))
             elif element.tag == "a":  # an anchor; MkDocs takes every `a` for a link
                 element.tag = "span"
         for parent in [*root.iter()]:

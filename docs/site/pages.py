@@ -4,6 +4,7 @@ A page is known by its path in the repository, so that links which work on a for
 Its place in the site is shorter: docs/use.md is use.html.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from docs.site.commonmark import CommonMark
 from faultlab.lab import path
 from faultlab.lab.model import Lab
 
+_LOG = logging.getLogger("mkdocs.site")  # MkDocs counts the warnings of its own loggers
 ROOT = Path(__file__).parents[2]
 SHOWN = {".svg", ".png", ".gif", ".json", ".css", ".js"}  # a browser shows or uses them as they are
 
@@ -37,7 +39,7 @@ def on_config(config: MkDocsConfig) -> None:
     """Put the generated entries into the navigation, and our reader in front of MkDocs's."""
     Site.config = config
     config.nav = [*_filled(config.nav or [])]
-    config.markdown_extensions.append(CommonMark(lead))  # type: ignore[arg-type]
+    config.markdown_extensions.append(CommonMark(lead, place))  # type: ignore[arg-type]
 
 
 def _filled(nav: list[Any]) -> Iterator[Any]:
@@ -186,3 +188,12 @@ def lead(link: str) -> str:
     elif there not in Site.files.src_uris and (ROOT / there).is_file() and parts.path[-3:] != ".md":
         Site.files.append(copied(there))
     return parts._replace(path=relpath(there, here or ".")).geturl()
+
+
+def place(link: str) -> str:
+    """Return where a file is in the site, as seen from the page. Warns if it is not there."""
+    there = Site.files.src_uris.get(normpath(join(dirname(Site.page), lead(link))))
+    if there is None:
+        _LOG.warning(f"Doc file '{Site.page}' shows '{link}', which does not exist.")
+        return link
+    return there.url_relative_to(Site.files.src_uris[Site.page])

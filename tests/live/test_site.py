@@ -107,7 +107,7 @@ class Links(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for key, value in attrs:
-            if key in ("href", "src"):
+            if key in ("href", "src", "srcset"):
                 self.to.append(value or "")
             elif key == "id" or (key == "name" and tag == "a"):
                 self.anchors.add(value or "")

@@ -17,7 +17,7 @@ from tests.unit.conftest import REPO
 
 def html(text: str) -> str:
     return Markdown(
-        extensions=["toc", "fenced_code", CommonMark(lambda link: f"to:{link}")]
+        extensions=["toc", "fenced_code", CommonMark(*[lambda link: f"to:{link}"] * 2)]
     ).convert(text)
 
 
@@ -33,6 +33,7 @@ def html(text: str) -> str:
         ("| a |\n|---|\n| `b\\|c` |", "<td><code>b|c</code></td>"),
         ('<a id="x"></a>[a](b.md#c)', '<span id="x"></span><a href="to:b.md#c">a</a>'),
         ("![a](b.svg)", '<img alt="a" src="to:b.svg" />'),
+        ('<picture><source srcset="a.svg"></picture>', '<source srcset="to:a.svg" />'),
         ("# A `b` c", '<h1 id="a-b-c">A <code>b</code> c</h1>'),
         ("a  \nb", "a<br />\nb"),
     ],
