@@ -22,7 +22,7 @@ SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 # The front, a list, a ticket, a lesson, commands, a schema, pictures, and wide tables.
 KINDS = (
     *("index.html", "labs/index.html", "labs/mtu.html", "labs/missing-index-lesson.html"),
-    *("cli.html", "json/start.html", "flame.html", "scorecard.html"),
+    *("cli.html", "json/start.html", "flame.html", "scorecard.html", "project/README.html"),
 )
 
 
