@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from faultlab.core import paths
 
-pytestmark = pytest.mark.rotates(together=True, minutes=1.5)
+pytestmark = pytest.mark.rotates(together=True, minutes=2)
 
 SERIOUS = ("serious", "critical")
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
