@@ -70,8 +70,10 @@ matrix: ready ## check that evidence shows in its own lab only
 	@$(FAULTLAB) matrix --all
 origins: ready ## compare measured figures with those of the sources
 	@$(FAULTLAB) origins
-docs: ready ## write the generated parts of the documents
+docs: export FAULTLAB_TESTS = 1
+docs: ready ## write the generated parts of the documents, and their site
 	@$(FAULTLAB) docs
+	@.venv/bin/python -m docs.site
 reliability: ready ## show how often labs pass (FILES=runs/campaign.json)
 	@$(FAULTLAB) reliability $(FILES)
 
@@ -96,6 +98,7 @@ lint: ready ## check style, types, words, licences, scripts
 	@.venv/bin/python -m tests.words
 	@.venv/bin/reuse lint --quiet || .venv/bin/reuse lint
 	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
+	@.venv/bin/python -m docs.site
 unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
 test: export FAULTLAB_QUICK = 5

@@ -1,0 +1,78 @@
+"""Labs: the catalogue, and a page with the ticket of each lab. Its lesson has a page of its own."""
+
+from collections.abc import Iterable
+
+from faultlab.core import text
+from faultlab.lab import path
+from faultlab.lab.model import Lab
+
+_WARNING = """<div class="admonition warning">
+<p class="admonition-title">{title}</p>
+
+{body}
+
+</div>"""
+
+
+def catalogue(labs: Iterable[Lab]) -> str:
+    """Return the page that lists all labs, track by track."""
+    found = list(labs)
+    parts = [
+        "# Labs",
+        "Each lab starts with a ticket, as its users report it. The order is a path: a track begins"
+        " with what its later labs build on. `faultlab next` recommends the lab to take now.",
+    ]
+    for track, title in path.TRACKS.items():
+        rows = [
+            [f"[`{lab.id}`]({lab.id}/ticket.md)", lab.title, str(lab.minutes), level(lab)]
+            for lab in found
+            if lab.track == track
+        ]
+        columns = ("lab", "what its users report", "minutes", "level")
+        parts += [f"## {title}", "\n".join(text.markdown(columns, rows))]
+    return "\n\n".join(parts)
+
+
+def level(lab: Lab) -> str:
+    """Return how hard a lab is, from one to five."""
+    return "●" * lab.difficulty + "○" * (5 - lab.difficulty)
+
+
+def ticket(lab: Lab) -> str:
+    """Return the page of a lab: its facts and its ticket, and no word about the cause."""
+    before = ", ".join(f"[`{need}`](../{need}/ticket.md)" for need in lab.needs) or "none"
+    where = "the lab VM" if lab.scope == "kernel" else "containers"
+    if lab.scope != "kernel" and lab.requires:
+        where = "containers, or the lab VM if this kernel lacks something"
+    facts = {
+        "Track": path.TRACKS[lab.track],
+        "Level": level(lab),
+        "Minutes": str(lab.minutes),
+        "Take before": before,
+        "Runs in": where,
+    }
+    return "\n\n".join(
+        [
+            f"# {lab.id}: {lab.title}",
+            " · ".join(f"**{name}:** {fact}" for name, fact in facts.items()),
+            f'<div class="ticket">\n\n{lab.ticket}\n\n</div>',
+            f"```sh\nfaultlab start {lab.id}    # or: make lab-{lab.id}\n"
+            f"faultlab check {lab.id}    # is it fixed?\n"
+            f"faultlab hint {lab.id}     # the next hint\n```",
+            _WARNING.format(
+                title="The lesson gives the answer away",
+                body=f"Read [the lesson of {lab.id}](README.md) when you have repaired it.",
+            ),
+        ]
+    )
+
+
+def lesson(written: str) -> str:
+    """Return a lesson that says so in its heading, with a warning below it."""
+    heading, _, rest = written.partition("\n")
+    heading = heading.replace("# ", "# Lesson: ", 1)
+    warning = _WARNING.format(
+        title="This page gives the answer away",
+        body="To find it yourself, begin with [the ticket](ticket.md).",
+    )
+    return f"{heading}\n\n{warning}\n{rest}"
