@@ -93,7 +93,7 @@ vm-down: ready ## remove the lab VM
 	@$(FAULTLAB) vm down
 
 lint unit: export FAULTLAB_TESTS = 1
-lint: ready ## check style, types, words, licences, scripts
+lint: ready ## check style, types, words, licences, scripts, links
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 	@.venv/bin/python -m tests.words
 	@.venv/bin/reuse lint --quiet || .venv/bin/reuse lint

@@ -134,7 +134,7 @@ def script_of(user: str, folder: str) -> tuple[str, list[tuple[str, int]]]:
 
 def try_system(name: str, user: str) -> Row:
     """Set a bare system up, run a lab in it, and return what was seen."""
-    folder = "/root/faultlab" if user == "root" else f"/home/{user}/my  labs/faultlab"
+    folder = "/srv/faultlab" if user == "root" else f"/home/{user}/my  labs/faultlab"
     script, wanted = script_of(user, folder)
     began = time.monotonic()
     with bare(name) as tree:
