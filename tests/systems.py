@@ -1,10 +1,10 @@
 """Systems: try set-up and labs elsewhere, and write docs/systems.md from what was seen.
 
-    python -m tests.systems debian-13 [--user]  a bare root file system; as root, some minutes
-    python -m tests.systems campaign FILE       take over what `faultlab verify --json FILE` saw
-    python -m tests.systems arm64               what needs no Docker, by QEMU's user mode
-    python -m tests.systems plugin              run a lab with Compose as a plugin of `docker`
-    python -m tests.systems page                write the page again
+python -m tests.systems debian-13 [--user]  a bare root file system; as root, some minutes
+python -m tests.systems campaign FILE       take over what `faultlab verify --json FILE` saw
+python -m tests.systems arm64               what needs no Docker, by QEMU's user mode
+python -m tests.systems plugin              run a lab with Compose as a plugin of `docker`
+python -m tests.systems page                write the page again
 """
 
 from __future__ import annotations
@@ -257,7 +257,8 @@ def keep(new: Row) -> None:
     document = json.loads(ROWS.read_text())
     old = [Row(**found) for found in document["rows"]]
     rows = sorted([*(row for row in old if row.key() != new.key()), new], key=Row.key)
-    ROWS.write_text(json.dumps({**document, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    whole = {**document, "rows": [asdict(row) for row in rows]}
+    ROWS.write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def main() -> int:

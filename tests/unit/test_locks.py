@@ -28,8 +28,8 @@ def wanted(lock: str) -> list[Requirement]:
     if lock in ("web", "test"):
         texts += EXTRAS["web"]
     if lock == "test":
-        texts += [text for text in EXTRAS["test"] if text != "faultlab[web]"]
-    return [Requirement(text) for text in texts]
+        texts += [*EXTRAS["docs"], *EXTRAS["test"]]
+    return [each for each in map(Requirement, texts) if each.name != "faultlab"]
 
 
 def pins(lock: str) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The table of docs/systems.md: made from the recorded rows, and nothing is called tried untried."""
+"""The table of docs/systems.md: made from recorded rows, and nothing untried is called tried."""
 
 from __future__ import annotations
 
