@@ -270,7 +270,10 @@ def keep(new: Row) -> None:
 
 
 def main() -> int:
-    """Try one system, record what was seen and write the page; return 1 if it failed, 3 if it did not begin."""
+    """Try one system, record what was seen and write the page.
+
+    Returns 1 if the system failed, 3 if the trial did not begin.
+    """
     words = argparse.ArgumentParser(prog="python -m tests.systems")
     words.add_argument("what", choices=[*SYSTEMS, "arm64", "campaign", "plugin", "page"])
     words.add_argument("file", nargs="?", type=Path)
