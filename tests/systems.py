@@ -57,10 +57,8 @@ Each row is a run. `python -m tests.systems` makes the rows and this page; `syst
 the kernel, the commit and the minutes of each.
 
 """
-COLUMNS = (
-    *("system", "where", "user", "Docker", "Compose", "cgroup", "Python"),
-    *("ran", "seen", "date"),
-)
+VERSIONS = ("Docker", "Compose", "cgroup", "Python")
+COLUMNS = ("system", "where", "user", *VERSIONS, "ran", "seen", "date")
 NOT_TRIED = """
 A **root file system** is a bare system from mmdebstrap, with `git`, `make`, `sudo` and a clean
 clone. It has processes, mounts and a network of its own, and the kernel of its host. Set-up
