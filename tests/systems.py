@@ -15,15 +15,17 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import asdict, astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
-from tests.live.bare import RESOLVER, SYSTEMS, bare, with_network
+from tests.live.bare import RESOLVER, SYSTEMS, bare, shown, with_network
 from tests.live.test_compose_plugin import VERSION
 
 REPO = Path(__file__).resolve().parents[1]
@@ -55,10 +57,8 @@ Each row is a run. `python -m tests.systems` makes the rows and this page; `syst
 the kernel, the commit and the minutes of each.
 
 """
-COLUMNS = (
-    *("system", "where", "user", "Docker", "Compose", "cgroup", "Python"),
-    *("ran", "seen", "date"),
-)
+VERSIONS = ("Docker", "Compose", "cgroup", "Python")
+COLUMNS = ("system", "where", "user", *VERSIONS, "ran", "seen", "date")
 NOT_TRIED = """
 A **root file system** is a bare system from mmdebstrap, with `git`, `make`, `sudo` and a clean
 clone. It has processes, mounts and a network of its own, and the kernel of its host. Set-up
@@ -68,7 +68,7 @@ The first check must say no (`make` ends with 2), and the second yes.
 The **user with sudo** is not in the group `docker`, and the path of their checkout has two spaces.
 Set-up must stop at the group and say what to type. They type it, log in again and go on.
 
-## What was not tried
+## What was not tried, or not to its end
 
 | system | why |
 |---|---|
@@ -171,10 +171,15 @@ def of_arm64() -> Row:
     """Run on ARM64 what needs no Docker."""
     began = time.monotonic()
     command = [REPO / "tests/live/arm64.sh"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    print(done.stdout)
+    # A session of its own, so that Ctrl-C ends what the script has started, too.
+    with subprocess.Popen(command, stdout=PIPE, text=True, start_new_session=True) as program:
+        try:
+            said = shown(program.stdout)
+        except BaseException:
+            os.killpg(program.pid, signal.SIGTERM)
+            raise
     return row(
-        **seen(done.stdout.splitlines(), [("venv", 0), ("probes", 0)], {"system", "machine"}),
+        **seen(said, [("venv", 0), ("probes", 0)], {"system", "machine"}),
         where="QEMU user mode",
         user="root",
         **dict.fromkeys(("docker", "compose", "cgroup"), "none"),
@@ -212,7 +217,7 @@ def of_campaign(file: Path) -> Row:
         **{**host_facts(), **known},
         where="lab VM" if engine == "vm" else "this machine",
         user="root",
-        ran=f"`faultlab verify {' '.join(case['lab'] for case in cases)} --engine {engine}`",
+        ran=f"`faultlab verify` of {', '.join(case['lab'] for case in cases)}",
         seen=", ".join(f"{case['lab']} {case['verdict']}" for case in cases),
         passed=all(case["verdict"] == "pass" for case in cases),
         minutes=round(sum(case["seconds"] for case in cases) / 60, 1),
@@ -257,12 +262,16 @@ def keep(new: Row) -> None:
     document = json.loads(ROWS.read_text())
     old = [Row(**found) for found in document["rows"]]
     rows = sorted([*(row for row in old if row.key() != new.key()), new], key=Row.key)
-    whole = {**document, "rows": [asdict(row) for row in rows]}
-    ROWS.write_text(json.dumps(whole, indent=1) + "\n")
+    ROWS.write_text(
+        json.dumps({**document, "rows": [asdict(row) for row in rows]}, indent=1) + "\n"
+    )
 
 
 def main() -> int:
-    """Try one system, record what was seen and write the page; return 1 if it failed."""
+    """Try one system, record what was seen and write the page.
+
+    Returns 1 if the system failed, 3 if the trial did not begin.
+    """
     words = argparse.ArgumentParser(prog="python -m tests.systems")
     words.add_argument("what", choices=[*SYSTEMS, "arm64", "campaign", "plugin", "page"])
     words.add_argument("file", nargs="?", type=Path)
@@ -277,6 +286,9 @@ def main() -> int:
         new = of_arm64()
     elif asked.what == "plugin":
         new = of_plugin()
+    if new and new.system == "?":
+        print("nothing was tried: read the lines above", file=sys.stderr)
+        return 3
     if new:
         keep(new)
     PAGE.write_text(page())

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 # Of its own are what is mounted, the processes and the network, in which there is loopback and
 # nothing else. They end with the process, and take everything inside with them.
@@ -77,15 +78,19 @@ def with_network(tree: Path, script: str) -> list[str]:
         errors="replace",
     ) as machine:
         try:
-            said: list[str] = []
-            assert machine.stdout
             with way_out(machine.pid):
-                for line in machine.stdout:
-                    print(line, end="", flush=True)
-                    said.append(line.rstrip())
-            return said
+                return shown(machine.stdout)
         finally:
             machine.kill()  # and with it, all processes in its namespace
+
+
+def shown(output: IO[str] | None) -> list[str]:
+    """Print the lines of a program as they come, and return them."""
+    said = []
+    for line in output or ():
+        print(line, end="", flush=True)
+        said.append(line.rstrip())
+    return said
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The table of docs/systems.md: made from recorded rows, and nothing untried is called tried."""
+"""The table of docs/systems.md: made from the recorded rows; what was not run is not in it."""
 
 from __future__ import annotations
 
