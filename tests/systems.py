@@ -1,6 +1,7 @@
 """Systems: try set-up and labs elsewhere, and write docs/systems.md from what was seen.
 
 python -m tests.systems debian-13 [--user]  a bare root file system; as root, some minutes
+python -m tests.systems debian-13 --package the same from the wheel, without a checkout
 python -m tests.systems campaign FILE       take over what `faultlab verify --json FILE` saw
 python -m tests.systems arm64               what needs no Docker, by QEMU's user mode
 python -m tests.systems plugin              run a lab with Compose as a plugin of `docker`
@@ -32,11 +33,17 @@ REPO = Path(__file__).resolve().parents[1]
 PAGE = REPO / "docs/systems.md"
 ROWS = REPO / "docs/systems.json"
 LAB = (("lab-mtu", 0), ("check-mtu", 2), ("fix-mtu", 0), ("check-mtu", 0), ("down-mtu", 0))
+# From the wheel there is nothing to start with until set-up has installed an Engine.
+PACKAGE = (
+    *(("pipx install", 0), ("faultlab start mtu", 3), ("faultlab setup", 0)),
+    *(("faultlab start mtu", 0), ("faultlab check mtu", 1), ("faultlab fix mtu", 0)),
+    *(("faultlab check mtu", 0), ("faultlab down mtu", 0)),
+)
 STEP = """
 step() {
     local began=$SECONDS code=0
-    make "$1" || code=$?
-    echo "=== $1 $code $((SECONDS - began))"
+    "$@" || code=$?
+    echo "=== $2 $code $((SECONDS - began))"
 }
 """
 FACTS = """
@@ -46,7 +53,7 @@ echo "~ machine $(uname -m)"
 echo "~ docker $(docker version --format '{{.Server.Version}}')"
 echo "~ cgroup $(docker info --format '{{.CgroupVersion}}')"
 echo "~ compose $(docker-compose version --short || docker compose version --short)"
-echo "~ python $(.venv/bin/python -c 'import platform; print(platform.python_version())')"
+echo "~ python $(${PYTHON:-.venv/bin/python} --version | cut -d " " -f 2)"
 """
 ASKED = 'sudo usermod -aG docker "$USER"'  # what set-up tells a user to type, who then does
 
@@ -124,10 +131,10 @@ def furnish(tree: Path, user: str, folder: str) -> None:
 def script_of(user: str, folder: str) -> tuple[str, list[tuple[str, int]]]:
     """Return what is run inside, and the steps with the exit codes that they must have."""
     there = f"cd {shlex.quote(folder)}\n"
-    steps = STEP + "".join(f"step {target}\n" for target, _ in LAB)
+    steps = STEP + "".join(f"step make {target}\n" for target, _ in LAB)
     if user == "root":
         return f"{there}{steps}{FACTS}", list(LAB)
-    logins = [f"{there}{STEP}step {LAB[0][0]}", ASKED, there + steps]
+    logins = [f"{there}{STEP}step make {LAB[0][0]}", ASKED, there + steps]
     as_user = "".join(f"su --login {user} --command {shlex.quote(text)}\n" for text in logins)
     return f"{as_user}{there}{FACTS}", [(LAB[0][0], 2), *LAB]
 
@@ -146,6 +153,40 @@ def try_system(name: str, user: str) -> Row:
         where="root file system",
         user=user if user == "root" else "a user with sudo",
         ran="set-up, lab, check, fix, check, down",
+        minutes=round((time.monotonic() - began) / 60, 1),
+    )
+
+
+def try_package(name: str) -> Row:
+    """Install the wheel on a bare system, run a lab from it, and return what was seen."""
+    began = time.monotonic()
+    steps = [line.replace("pipx install", "pipx install /srv/*.whl") for line, _ in PACKAGE]
+    script = "\n".join(
+        (
+            "apt-get update -q && apt-get install -yq pipx",
+            "mkdir /srv/empty && cd /srv/empty",
+            "export PATH=$PATH:/srv/.local/bin",
+            STEP,
+            *(f"step {step}" for step in steps),
+            "PYTHON=$(sed -n '1s/#!//p' /srv/.local/bin/faultlab)",
+            FACTS,
+        )
+    )
+    with bare(name) as tree:
+        furnish(tree, "root", "/srv/unused")
+        shutil.rmtree(tree / "srv/unused")
+        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", f"{tree}/srv", "."]
+        subprocess.run(pip, cwd=REPO, check=True)
+        said = with_network(tree, script)
+    return row(
+        **seen(
+            said,
+            [(line.split()[1], code) for line, code in PACKAGE],
+            {"system", "docker", "compose"},
+        ),
+        where="root file system",
+        user="root",
+        ran="`pipx install` of the wheel, `faultlab setup`, start, check, fix, check, down",
         minutes=round((time.monotonic() - began) / 60, 1),
     )
 
@@ -276,10 +317,12 @@ def main() -> int:
     words.add_argument("what", choices=[*SYSTEMS, "arm64", "campaign", "plugin", "page"])
     words.add_argument("file", nargs="?", type=Path)
     words.add_argument("--user", action="store_true", help="as a user with sudo, not as root")
+    words.add_argument("--package", action="store_true", help="from the wheel, as root")
     asked = words.parse_args()
     new = None
     if asked.what in SYSTEMS:
-        new = try_system(asked.what, "learner" if asked.user else "root")
+        user = "learner" if asked.user else "root"
+        new = try_package(asked.what) if asked.package else try_system(asked.what, user)
     elif asked.what == "campaign":
         new = of_campaign(asked.file)
     elif asked.what == "arm64":

@@ -33,6 +33,11 @@ def apply(stack: Stack, steps: Iterable[Step]) -> None:
         _wait_listening(stack)
 
 
+def waits(step: Step) -> bool:
+    """Return whether the step is only a pause, in which the kernel forgets something."""
+    return bool(step.run and re.fullmatch(r"sleep \d+", step.run))
+
+
 def takes_effect_later(steps: Iterable[Step]) -> bool:
     """Return whether the steps do more than change kernel settings, which apply at once."""
     return any(step.run is None or not _AT_ONCE.fullmatch(step.run) for step in steps)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from itertools import groupby
 from typing import Any
 
 from faultlab import __version__
@@ -204,10 +205,13 @@ class Run(Looks):
 
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and record them."""
-        with lock.turn(alone=False):  # a daemon that starts again would disturb a load
-            inject.apply(self.stack, steps)
-            if inject.takes_effect_later(steps):
-                time.sleep(_TAKES_EFFECT)
+        for waits, some in groupby(steps, inject.waits):
+            group = list(some)
+            # A daemon that starts again would disturb the load of another lab; a pause does not.
+            with nullcontext() if waits else lock.turn(alone=False):
+                inject.apply(self.stack, group)
+                if not waits and inject.takes_effect_later(group):
+                    time.sleep(_TAKES_EFFECT)
         self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
 
     def gate(self, phase: str = FAULTY) -> list[Finding]:

@@ -6,7 +6,7 @@ A quick run walks every lab that no recorded walk has passed as it is now. The o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -27,6 +27,19 @@ AFFORDED = ("conntrack", "netem-loss")
 
 
 @dataclass(frozen=True)
+class Plan:
+    """The labs to walk, each with the commits within which it has one turn, and the others."""
+
+    turns: dict[str, int]
+    left_out: dict[str, str]
+
+    @property
+    def words(self) -> str:
+        """Return the value of FAULTLAB_QUICK."""
+        return " ".join(["1", *(f"{lab_id}={turns}" for lab_id, turns in self.turns.items())])
+
+
+@dataclass(frozen=True)
 class Walked:
     """Verify's cases of the labs that it walked, and why the others were left out."""
 
@@ -34,89 +47,71 @@ class Walked:
     left_out: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The labs to walk in the VM and here, and why the others are left out."""
-
-    in_vm: list[str]
-    here: list[str]
-    left_out: dict[str, str]
-
-
-def resting(lab_ids: Sequence[str]) -> list[str]:
-    """Return the labs that passed as they are now and whose turn it is not.
-
-    Each turn takes about the same time, by the recorded walks.
-    """
+def proven() -> dict[str, float]:
+    """Return the labs that passed as they are now, with the seconds of a recorded walk."""
     kept = walks.read(paths.root() / "docs" / "reliability.json")
-    seconds: dict[str, float] = {}
-    for lab_id in lab_ids:
-        passed = [w for w in proof.current(kept, labs.load(lab_id)) if w.verdict == "pass"]
-        if passed:
-            seconds[lab_id] = median(walk.seconds for walk in passed)
-    turns = rotation.shared_out(list(seconds.values()), rotation.turns())
-    now = rotation.commit() % rotation.turns()
-    return [lab_id for lab_id, turn in zip(seconds, turns, strict=True) if turn != now]
+    passed = {
+        lab_id: [w.seconds for w in proof.current(kept, labs.load(lab_id)) if w.verdict == "pass"]
+        for lab_id in labs.ids()
+    }
+    return {lab_id: median(seconds) for lab_id, seconds in passed.items() if seconds}
 
 
 def plan() -> Plan:
-    """Choose the labs of this run."""
+    """Choose the labs of this run. The turns take about the same time each."""
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
     why = {lab_id: placement.cannot_run(engine, labs.load(lab_id)) for lab_id in labs.ids()}
     in_vm = [lab_id for lab_id in labs.ids() if why[lab_id]]
-    here = [lab_id for lab_id in labs.ids() if not why[lab_id]]
     out: dict[str, str] = {}
     if libvirt.state() != "running":
         out = {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in in_vm}
-    elif rotation.quick():
-        out = dict.fromkeys(in_vm, "a quick run takes one lab in the VM: make test-all")
-        afforded = [lab_id for lab_id in in_vm if lab_id in AFFORDED]
-        for lab_id in afforded[rotation.commit() % len(AFFORDED) :][:1]:
-            del out[lab_id]
-    if rotation.quick():
-        passed = f"it passed as it is now, and is walked once in {rotation.turns()} commits"
-        out |= dict.fromkeys(resting(here), passed)
-    return Plan(
-        [lab_id for lab_id in in_vm if lab_id not in out],
-        [lab_id for lab_id in here if lab_id not in out],
-        out,
-    )
-
-
-def walks_of(chosen: list[str], name: str, commits: int) -> dict[str, dict[str, Any]]:
-    """Let verify walk labs that are walked once in so many commits; return its case of each lab.
-
-    Its lines go to the terminal as they come. The walks stay in a file for `faultlab reliability`.
-    """
-    if not chosen:
-        return {}
-    file = paths.runs() / name
-    file.parent.mkdir(exist_ok=True)
-    file.unlink(missing_ok=True)  # these are the walks of this run, and of no earlier one
-    quick = ["--quick"] if rotation.quick() else []
-    turns = {rotation.QUICK: str(commits) if quick else ""}
-    process = spawn("verify", *chosen, *quick, "--jobs", "4", "--json", str(file), env=turns)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            print(f"  {line}", end="", flush=True)
-    finally:
-        process.terminate()  # unless it has ended; it takes its stacks down
-        process.wait()
-    return {case["lab"]: case for case in json.loads(file.read_text())["cases"]}
+    if not rotation.quick():
+        return Plan(dict.fromkeys(set(labs.ids()) - {*out}, 1), out)
+    number, every = rotation.commit(), rotation.turns()
+    turns = dict.fromkeys((lab_id for lab_id in labs.ids() if lab_id not in in_vm), 1)
+    passed = {lab_id: seconds for lab_id, seconds in proven().items() if lab_id in turns}
+    shared = rotation.shared_out(list(passed.values()), every)
+    for lab_id, turn in zip(passed, shared, strict=True):
+        turns[lab_id] = every
+        if turn != number % every:
+            out[lab_id] = f"it passed as it is now, and is walked once in {every} commits"
+    afforded = [lab_id for lab_id in AFFORDED if lab_id in in_vm and lab_id not in out]
+    now = afforded[number % len(afforded) :][:1] if afforded else []
+    turns |= dict.fromkeys(now, len(afforded))
+    resting = [lab_id for lab_id in in_vm if lab_id not in [*now, *out]]
+    out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
+    # The longest walks begin first, so that none of them is left over at the end.
+    long_first = sorted(turns, key=lambda lab_id: -passed.get(lab_id, math.inf))
+    return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 
 @pytest.fixture(scope="module")
 def walked(request: pytest.FixtureRequest) -> Walked:
-    """The cases of the labs that have their turn, those in the VM first."""
+    """Let verify walk the labs; its lines go to the terminal as they come.
+
+    Their walks stay in a file, which `faultlab reliability` reads.
+    """
     chosen = plan()
+    file = paths.runs() / "tested.json"
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)  # these are the walks of this run, and of no earlier one
+    words = ["verify", *chosen.turns, "--jobs", "4", "--json", str(file)]
+    if rotation.quick():
+        words.append("--quick")
+    process = spawn(*words, env={rotation.QUICK: chosen.words if rotation.quick() else ""})
+    assert process.stdout is not None
     capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print()
-        cases = walks_of(chosen.in_vm, "tested-vm.json", len(AFFORDED))
-        cases |= walks_of(chosen.here, "tested.json", rotation.turns())
-    return Walked(cases, chosen.left_out)
+    try:
+        with capture.global_and_fixture_disabled():
+            print()
+            for line in process.stdout:
+                print(f"  {line}", end="", flush=True)
+    finally:
+        process.terminate()  # unless it has ended; it takes its stacks down
+        process.wait()
+    told = json.loads(file.read_text())["cases"]
+    return Walked({case["lab"]: case for case in told}, chosen.left_out)
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())

@@ -59,6 +59,13 @@ def test_a_whole_walk_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         assert walk.late and walk.before_fix is None
 
 
+def test_a_lab_can_have_its_turn_more_often(at: pytest.MonkeyPatch) -> None:
+    at.setenv(rotation.QUICK, "5 conntrack=2 mtu=1")
+    assert [rotation.turns(lab_id) for lab_id in ("gzip", "conntrack", "mtu")] == [5, 2, 1]
+    at.delenv(rotation.QUICK)
+    assert rotation.turns("mtu") == 1
+
+
 def test_everything_is_next_once_in_so_many_commits() -> None:
     things = list("abcdefghijklm")
     for first in (0, 5):
