@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,9 +111,10 @@ class WithHelpers(DockerEngine):
         options = {**_HELPER, "network_mode": f"container:{inside.mark}", "cap_drop": ["ALL"]}
         options |= {"pid_mode": options["network_mode"], "cap_add": list(rights)}
         options |= {"security_opt": _UNCONFINED}
-        with self._made(image, command, inside.stack, **options) as container:
+        with ExitStack() as after, self._made(image, command, inside.stack, **options) as container:
             with self.errors():
                 printed = container.attach(stream=True, stderr=False)
+                after.callback(_close, printed)
                 container.start()
             yield _lines(printed)
 
@@ -140,11 +141,13 @@ class WithHelpers(DockerEngine):
         options |= {"cap_add": list(rights), "security_opt": _UNCONFINED, "entrypoint": []}
         options |= {"mem_limit": memory or None, "pids_limit": processes or None}
         silent = docker.types.LogConfig(type="none")
-        with self._made(image, command, stack, log_config=silent, **options) as container:
+        made = self._made(image, command, stack, log_config=silent, **options)
+        with ExitStack() as after, made as container:
             with self.errors():
                 if files is not None:
                     container.put_archive("/", files)
                 output = container.attach(stream=True, demux=True)
+                after.callback(_close, output)
                 began = time.monotonic()
                 container.start()
             yield DockerProcess(self, container, began, output)
@@ -168,6 +171,16 @@ class WithHelpers(DockerEngine):
 def _having(rights: Sequence[str]) -> dict[str, Any]:
     """Return the options of a container with these capabilities; empty for none."""
     return {"cap_add": list(rights), "security_opt": _UNCONFINED} if rights else {}
+
+
+def _close(output: Any) -> None:
+    """Close what `attach` opened. The SDK leaves its response open (docker/docker-py#3345).
+
+    Python 3.13 and newer print a traceback about that when they end.
+    """
+    with suppress(OSError):  # it has ended
+        output.close()  # so that no thread reads from it any more
+    output._response.close()
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
