@@ -32,7 +32,7 @@ step() {
     echo "=== $name $code $((SECONDS - began))"
 }
 make_venv() {
-    bash -euc 'ROOT=$PWD LOG=/tmp/log; . setup/lib.sh; . setup/venv.sh; venv_ensure'
+    bash -euc 'ROOT=$PWD LOG=/tmp/log AGAIN="make setup"; . setup/lib.sh; . setup/venv.sh; venv_ensure'
 }
 step venv make_venv
 step probes .venv/bin/python -m pytest -q tests/unit/test_probes.py tests/unit/test_data_probes.py

@@ -40,7 +40,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_lab_with_the_plugin(config: Path) -> None:
     env = {"DOCKER_CONFIG": str(config)}
     for words, wanted in (
-        (("doctor", "mtu"), "docker-compose"),
+        (("doctor", "mtu"), "cli-plugins"),  # not that of the machine
         (("start", "mtu"), "make check-mtu"),
         (("fix", "mtu"), ""),
         (("check", "mtu"), ""),
