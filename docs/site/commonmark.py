@@ -149,6 +149,8 @@ class Finish(Treeprocessor):
                 element.set("srcset", self.of.place(element.attrib["srcset"]))
             elif element.tag == "a":  # an anchor; MkDocs takes every `a` for a link
                 element.tag = "span"
+            elif element.tag == "th" and not (element.text or len(element)):
+                element.tag = "td"  # nothing that a screen reader could read out
         for parent in [*root.iter()]:
             for i, child in enumerate(parent):
                 if child.tag == "table":
