@@ -9,9 +9,11 @@ import random
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
+from faultlab.run import digest
 from faultlab.run.readings import FAULTY, HEALTHY
 from faultlab.score.looks import FLOORS, Look
 from faultlab.score.results import ALONE, Results, Way
@@ -75,7 +77,15 @@ class Plan:
         return sum(not self.missing(look) for look in self.looks)
 
     def _has(self, tool: Tool, look: Look) -> bool:
-        return self.kept.has(tool, look.lab, look.phase, look.number, self.way)
+        key = tool.id, look.lab.id, look.phase, look.number, self.way
+        return self.kept.has(key, (self._digests[tool.id], self._digests[f"lab {look.lab.id}"]))
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        """Return the digest of each tool and each lab, which take milliseconds to make."""
+        chosen = {f"lab {look.lab.id}": look.lab for look in self.looks}
+        made = {tool.id: tool.digest for tool in self.tools}
+        return made | {name: digest.fault(lab) for name, lab in chosen.items()}
 
     def _gain(self, look: Look, wide: dict[Group, float]) -> tuple[float, bool]:
         """Return the widths that its trials narrow, and whether a faulty look waits for it."""

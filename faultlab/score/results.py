@@ -17,10 +17,7 @@ from typing_extensions import TypedDict
 
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
-from faultlab.lab.model import Lab
-from faultlab.run import digest
 from faultlab.score.diagnosis import Diagnosis
-from faultlab.score.tool import Tool
 from faultlab.score.trial import Kind
 
 SCHEMA = 2
@@ -135,13 +132,10 @@ class Results:
         """Return the results of some trials."""
         return replace(self, trials={k: each for k, each in self.trials.items() if wanted(each)})
 
-    def has(self, tool: Tool, lab: Lab, phase: str, number: int, way: Way = CROWD) -> bool:
-        """Return whether this trial was made with the present state of the tool and the lab."""
-        made = self.trials.get((tool.id, lab.id, phase, number, way))
-        return made is not None and (made.tool_digest, made.lab_digest) == (
-            tool.digest,
-            digest.fault(lab),
-        )
+    def has(self, key: Key, made_of: tuple[str, str]) -> bool:
+        """Return whether this trial was made with these digests of its tool and its lab."""
+        made = self.trials.get(key)
+        return made is not None and (made.tool_digest, made.lab_digest) == made_of
 
     def save(self) -> None:
         """Write the whole file, or keep the old one. Raises CannotRun."""

@@ -14,12 +14,13 @@ import pytest
 
 from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.readings import PHASES
 from faultlab.score import diagnosis, figures, looks, page, recording, results, scorecard
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
-from faultlab.score.results import Results, Trial
+from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 
@@ -333,13 +334,17 @@ def test_results_are_kept_and_go_on(tmp_path: Path) -> None:
     kept.add([Trial(**{**vars(one), **digests})])
     again = results.read(kept.file)
     assert again == kept
-    assert again.has(mine, lab, "faulty", 1)
-    assert not again.has(mine, lab, "faulty", 2)
-    assert not again.has(mine, lab, "fixed", 1)
-    assert not again.has(mine.model_copy(update={"command": "other"}), lab, "faulty", 1)
-    assert again.has(mine.model_copy(update={"title": "Another title"}), lab, "faulty", 1)
-    harder = lab.model_copy(update={"inject": lab.fix})
-    assert not again.has(mine, harder, "faulty", 1)
+
+    def has(of: Tool, at: Lab, phase: str = "faulty", number: int = 1, way: Way = CROWD) -> bool:
+        return again.has((of.id, at.id, phase, number, way), (of.digest, digest.fault(at)))
+
+    assert has(mine, lab)
+    assert not has(mine, lab, number=2)
+    assert not has(mine, lab, "fixed")
+    assert not has(mine, lab, way=ALONE)
+    assert not has(mine.model_copy(update={"command": "other"}), lab)
+    assert has(mine.model_copy(update={"title": "Another title"}), lab)
+    assert not has(mine, lab.model_copy(update={"inject": lab.fix}))
 
 
 def test_two_halves_are_one(tmp_path: Path) -> None:
