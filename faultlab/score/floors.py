@@ -82,8 +82,10 @@ def _floor(tool: str, trials: Sequence[Trial]) -> Floor:
         its = [t.key in new for t in paired if figures.ill(t) == ill]
         return Share(len(its), sum(its))
 
-    loud = [_share(some) for some in (empty, idle, [*pairs.values()])]
-    return Floor(tool, *loud, count(False), count(True), fresh(True), fresh(False))
+    return Floor(
+        *(tool, _share(empty), _share(idle), _share([*pairs.values()])),
+        *(count(False), count(True), fresh(True), fresh(False)),
+    )
 
 
 def about(trial: Trial, pairs: Pairs, empty: set[str], idle: set[str]) -> About:

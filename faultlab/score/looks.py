@@ -61,9 +61,16 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -
 
 def made_in(look: Look, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
     """Return the trial of a tool in a look; `facts`: the other fields of a trial."""
-    made_of = tool.digest, digest.fault(look.lab)
-    where = look.lab.id, look.phase, look.number
-    return Trial(tool.id, *where, *made_of, **vars(outcome), **facts)
+    return Trial(
+        tool=tool.id,
+        lab=look.lab.id,
+        phase=look.phase,
+        number=look.number,
+        tool_digest=tool.digest,
+        lab_digest=digest.fault(look.lab),
+        **vars(outcome),
+        **facts,
+    )
 
 
 def _whole() -> Lab:
