@@ -99,6 +99,7 @@ class Plan:
         needed = self.needed(daemons)
         needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
+        where = {"cgroup_parent": parent, "cpuset": cpus}
         documents = []
         for part in self.parts:
             document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
@@ -109,8 +110,7 @@ class Plan:
                 service["container_name"] = f"{stack}-{name}"
                 # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
-                service.update({"cgroup_parent": parent} if parent else {})
-                service.update({"cpuset": cpus} if cpus else {})
+                service.update({key: value for key, value in where.items() if value})
                 if "image" in service:
                     service["image"] = images.tag(service["image"])
                 own = {*self.services[name]}
