@@ -14,6 +14,7 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.local import LocalEngine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
@@ -241,7 +242,9 @@ def test_the_floors(engine: LocalEngine) -> None:
     with looks.on_show(engine, whole, looks.IDLE) as run:
         assert run.stack.stopped() == []
     with looks.on_show(engine, whole, looks.EMPTY) as run:
-        assert {each.split()[0] for each in run.stack.stopped()} == {*whole.daemons}
+        whole_stack = Stack(engine, run.stack.name)
+        assert {each.split()[0] for each in whole_stack.stopped()} == {*whole.daemons}
+        assert {*run.stack} == {"client", "web", "app", "db", "cache"}
         assert run.stack["web"].must("pgrep -c nginx || true").strip() == "0"
 
 
