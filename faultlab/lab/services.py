@@ -87,15 +87,18 @@ class Plan:
         daemons: Iterable[str],
         subnet: str,
         labels: dict[str, str],
+        *,
         parent: str = "",
+        cpus: str = "",
     ) -> list[dict[str, Any]]:
         """Return the compose files of the needed services, with names, tags, labels, subnet.
 
-        `parent`: the cgroup of all containers; empty for Docker's own.
+        `parent`: the cgroup of all containers; `cpus`: those that they can use. Empty: Docker's.
         """
         needed = self.needed(daemons)
         needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
+        most |= {k: v for k, v in (("cgroup_parent", parent), ("cpuset", cpus)) if v}
         documents = []
         for part in self.parts:
             document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
@@ -106,8 +109,6 @@ class Plan:
                 service["container_name"] = f"{stack}-{name}"
                 # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
-                if parent:
-                    service["cgroup_parent"] = parent
                 if "image" in service:
                     service["image"] = images.tag(service["image"])
                 own = {*self.services[name]}
