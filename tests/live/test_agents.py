@@ -90,7 +90,7 @@ def test_the_verifier_is_out_of_reach(its: Session) -> None:
             continue
         look = f"""
 find / /proc/[0-9]*/root/ -xdev \\( -name of-the-verifier -o -name docker.sock \\) 2>/dev/null
-grep -la 314159 /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/$$/"
+grep -la 314159 /proc/[0-9]*/cmdline 2>/dev/null
 env | grep -i faultlab
 ip route show default
 [ -e {quote(str(Path(__file__)))} ] && echo our files
