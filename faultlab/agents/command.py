@@ -13,8 +13,9 @@ TIMED_OUT = 124  # the exit code of timeout(1)
 NOT_RUNNING = 126
 # `head` keeps the beginning and `cat` reads the rest, so that a long output does not end a command.
 _LIMITED = (
-    "exec 3>&1 4>&2; timeout -k 1 {seconds:g} bash -c {command} </dev/null 3>&- 4>&-"
-    " > >(head -c {most} >&3; exec cat >/dev/null) 2> >(head -c {most} >&4; exec cat >/dev/null)"
+    "exec 3>&1 4>&2; timeout -k 1 {seconds:g} bash -c {command} </dev/null"
+    " > >(head -c {most} >&3; exec cat >/dev/null)"
+    " 2> >(head -c {most} >&4; exec cat >/dev/null) 3>&- 4>&-"
 )
 
 
