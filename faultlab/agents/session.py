@@ -238,9 +238,9 @@ class Session:
         time.sleep(_BETWEEN)
 
     def _measured(self, phase: str) -> list[Finding]:
+        for name in self._run.stack:
+            self._must_be_up(name)
         with self._users:
-            for name in self._run.stack:
-                self._must_be_up(name)
             self._run.measure(phase)
         return self._run.good(phase)
 

@@ -54,7 +54,7 @@ def engine() -> LocalEngine:
 @pytest.fixture(scope="module")
 def kept(engine: LocalEngine) -> Iterator[Session]:
     """A session at mtu, faulty, for tests that break nothing."""
-    with session.open(engine, labs.load("mtu"), FAULTY, 2) as opened:
+    with session.open(engine, labs.load("mtu"), FAULTY, 99) as opened:
         yield opened
 
 
