@@ -20,7 +20,7 @@ LAYERS = (
     {"engine"},
     {"probes"},
     {"run"},
-    {"admin", "observe", "verify", "learn", "report", "workshop", "score"},
+    {"admin", "observe", "verify", "learn", "report", "workshop", "score", "agents"},
     {"cli"},
 )
 NEIGHBOURS = {
@@ -29,6 +29,8 @@ NEIGHBOURS = {
     ("workshop", "learn"),
     ("report", "verify"),
     ("learn", "report"),
+    ("agents", "learn"),
+    ("agents", "score"),
 }
 MODULES = sorted(
     str(file.relative_to(REPO).with_suffix("")).replace("/", ".").removesuffix(".__init__")

@@ -1,0 +1,55 @@
+"""Command: one command of an agent on a machine, its limits, and its result."""
+
+import io
+import tarfile
+import time
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from shlex import quote
+
+LONGEST = 600.0  # seconds of one command
+MOST = 1 << 20  # bytes of each output of a command
+TIMED_OUT = 124  # the exit code of timeout(1)
+NOT_RUNNING = 126
+# `head` keeps the beginning and `cat` reads the rest, so that a long output does not end a command.
+_LIMITED = (
+    "exec 3>&1 4>&2; timeout -k 1 {seconds:g} bash -c {command} </dev/null"
+    " > >(head -c {most} >&3; exec cat >/dev/null)"
+    " 2> >(head -c {most} >&4; exec cat >/dev/null) 3>&- 4>&-"
+)
+
+
+@dataclass(frozen=True)
+class Output:
+    """The result of one command; `code` as a shell gives it, 124 if it did not end in time."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command in the record of a session; `size`: bytes of both outputs."""
+
+    machine: str
+    command: str
+    code: int
+    seconds: float
+    size: int
+
+
+def limited(command: str, seconds: float) -> str:
+    """Return a command for bash that ends in time, with at most a MiB of each of its outputs."""
+    script = _LIMITED.format(seconds=seconds, command=quote(command), most=MOST)
+    return f"exec bash -c {quote(script)}"
+
+
+def packed(path: PurePosixPath, content: bytes) -> bytes:
+    """Return a tar archive of one file, to be unpacked in its folder."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        entry = tarfile.TarInfo(path.name)
+        entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
+        tar.addfile(entry, io.BytesIO(content))
+    return archive.getvalue()

@@ -1,0 +1,188 @@
+"""Exam of agents: each agent at each lab, healthy, faulty and fixed, in a random order.
+
+Each trial has a fresh stack of its own with a neutral number. The results are trials in the file
+format of a score, so the same card shows them.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultlab.agents import adapter, session
+from faultlab.agents.agent import Agent, load
+from faultlab.agents.builtin import BUILT_IN, BuiltIn
+from faultlab.agents.session import Session, Verdict
+from faultlab.agents.wire import Usage
+from faultlab.core import paths
+from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.statistics import Share
+from faultlab.core.terminal import Terminal
+from faultlab.core.text import number
+from faultlab.engine.contract import Engine
+from faultlab.lab import load as labs
+from faultlab.lab.model import NO_FAULT, Lab
+from faultlab.run import digest
+from faultlab.run.placement import engines_of
+from faultlab.run.readings import PHASES
+from faultlab.score import agents, figures, results
+from faultlab.score.diagnosis import Diagnosis
+from faultlab.score.results import ALONE, Results, Trial
+
+_FILE = "agents.json"  # in runs/
+
+
+@dataclass(frozen=True)
+class Case:
+    """One agent at one lab in one phase, for the n-th time."""
+
+    agent: Agent | BuiltIn
+    lab: Lab
+    phase: str
+    number: int
+
+    @property
+    def what(self) -> str:
+        """Return it as text for the person who examines."""
+        return f"{self.agent.id}, {self.lab.id} {self.phase} {self.number}"
+
+
+def examine(
+    term: Terminal,
+    names: Sequence[str],
+    lab_ids: Sequence[str],
+    *,
+    repeat: int,
+    seed: int,
+    json_file: str | None,
+) -> None:
+    """Examine agents, write their trials, and print what they reached. Raises CannotRun."""
+    if not names:
+        raise BadInput("Name some agents.", "faultlab agent --help")
+    if repeat < 1:
+        raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
+    examined = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
+    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    file = Path(json_file) if json_file else paths.runs() / _FILE
+    kept = results.read(file) if file.exists() else Results(file)
+    places, cannot = engines_of(term, chosen, "local")
+    for lab_id, why in cannot.items():
+        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
+    every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
+    if not every:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    kept.tools |= {
+        each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
+        for each in examined
+    }
+    troubles = _all(term, places, every, kept)
+    show(term, kept, [each.id for each in examined])
+    if troubles:
+        raise CannotRun(
+            f"{len(troubles)} of {len(every)} trials could not be made: {troubles[-1]}",
+            "type the same command again: it makes only the missing ones",
+        )
+
+
+def cases(
+    examined: Sequence[Agent | BuiltIn], chosen: Sequence[Lab], repeat: int, seed: int
+) -> list[Case]:
+    """Return all trials in a random order, so that the number of a case tells nothing."""
+    found = []
+    for agent in examined:
+        phases = agent.phases if isinstance(agent, BuiltIn) else PHASES
+        for lab in chosen:
+            times = agent.times(lab, repeat) if isinstance(agent, BuiltIn) else repeat
+            found += [Case(agent, lab, phase, n + 1) for phase in phases for n in range(times)]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _all(
+    term: Terminal, places: dict[str, Engine], every: Sequence[Case], kept: Results
+) -> list[str]:
+    """Make the missing trials. One that fails is reported and left for the next time."""
+    troubles = []
+    for i, case in enumerate(every, 1):
+        made_of = case.agent.digest, digest.fault(case.lab)
+        if kept.has((case.agent.id, case.lab.id, case.phase, case.number, ALONE), made_of):
+            continue
+        with term.step("case", case.what) as step:
+            try:
+                trial = _trial(places[case.lab.id], case, i, made_of)
+            except Exception as problem:  # the judge can break too
+                why = str(problem) if isinstance(problem, Problem) else repr(problem)
+                troubles.append(f"{case.what}: {why}")
+                step.done(f"{i} of {len(every)}: {case.what}: could not be made")
+                term.say(f"{'':<9} {why}")
+                continue
+            kept.add([trial])
+            step.done(f"{i} of {len(every)}: {case.what}: {_words(trial)}")
+    return troubles
+
+
+def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) -> Trial:
+    """Make one trial. Raises Lost, SaidNo or CannotRun, which are no results."""
+    with session.open(engine, case.lab, case.phase, number) as its:
+        usage, ended = Usage(), ""
+        if isinstance(case.agent, BuiltIn):
+            case.agent.work(its, case.phase, case.number)
+        else:
+            usage, ended = adapter.work(case.agent, its, paths.runs() / its.record / adapter.LOG)
+        verdict = its.finish()
+        return Trial(
+            *(case.agent.id, case.lab.id, case.phase, case.number, *made_of),
+            "diagnosis",
+            diagnosis(its, verdict, ended),
+            run=its.record,
+            way=ALONE,
+            agent=results.Agent(
+                repaired=verdict.repaired,
+                commands=verdict.commands,
+                seconds=verdict.seconds,
+                tokens=usage.tokens,
+                cost=usage.cost,
+            ),
+        )
+
+
+def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
+    """Return what an agent named in the form of a tool's diagnosis. `ended`: how it ended."""
+    answer = its.answer or {}
+    cause = answer.get("cause", NO_FAULT)
+    evidence = [f"resource: {answer['resource']}"] if answer else []
+    evidence += [ended] if ended else []
+    if cause == NO_FAULT:
+        return Diagnosis(False, evidence=evidence, seconds=verdict.seconds)
+    return Diagnosis(True, [cause], answer["component"], evidence, verdict.seconds)
+
+
+def _words(trial: Trial) -> str:
+    named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
+    well = "are well" if trial.agent and trial.agent["repaired"] else "are not well"
+    return f"the users {well}, and it names {named or 'no fault'}"
+
+
+def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
+    """Print what each agent reached."""
+    term.say()
+    term.table(
+        ("agent", "repaired", "cause named", "false alarms", "left healthy", "commands", "s"),
+        [
+            [
+                row.tool,
+                *(share.text for share in (row.repaired, row.cause, row.false)),
+                _left_healthy(kept, row.tool).text,
+                number(row.commands or 0),
+                number(row.seconds or 0),
+            ]
+            for row in agents.rows(kept)
+            if row.tool in names
+        ],
+    )
+
+
+def _left_healthy(kept: Results, name: str) -> Share:
+    """Return how often an agent left a system as healthy as it was."""
+    others = [t for t in kept.trials.values() if t.tool == name and not figures.ill(t) and t.agent]
+    return Share(len(others), sum(bool(t.agent["repaired"]) for t in others if t.agent))
