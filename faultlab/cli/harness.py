@@ -1,0 +1,46 @@
+"""Harness: the verbs for programs that give labs to an agent."""
+
+import os
+
+from click import Choice, option
+
+from faultlab.cli.verb import LAB, verb
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
+
+
+@verb("mtu", "mtu --phase healthy")
+@LAB
+@option(
+    "--phase",
+    type=Choice(("healthy", "faulty", "fixed")),
+    default="faulty",
+    help="healthy, faulty or fixed (faulty)",
+)
+@option("--number", default=1, metavar="N", help="of the case, which is its only name (1)")
+def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
+    """Give a lab to an agent, blind, as tools: an MCP server on standard input and output."""
+    from faultlab.agents.cases import Case
+    from faultlab.lab import load
+    from faultlab.workshop import extra
+
+    try:
+        from faultlab.agents import mcp_server
+    except ModuleNotFoundError as error:
+        missing = f"The server needs {error.name}, which is not installed."
+        raise CannotRun(missing, extra.installer("mcp")) from error
+    case = Case(lab=load.load(lab).id, phase=phase, number=number)
+    _apart()
+    mcp_server.server(case).run()
+
+
+def _apart() -> None:
+    """Go on in a session of the kernel of its own, and wait for it here.
+
+    A client kills its server a few seconds after it has closed the input. The stack must be gone
+    in the end all the same.
+    """
+    if child := os.fork():
+        _, status = os.waitpid(child, 0)
+        raise SystemExit(os.waitstatus_to_exitcode(status) % 256)
+    os.setsid()
