@@ -11,7 +11,7 @@ import base64
 import binascii
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
@@ -31,10 +31,10 @@ from faultlab.agents.command import (
 from faultlab.core import lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import stack_name
-from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.contract import Engine
 from faultlab.lab import terms
 from faultlab.lab.check import Finding
-from faultlab.lab.model import NO_FAULT, Lab
+from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.learn import mystery
 from faultlab.run.background_load import traffic
 from faultlab.run.readings import FAULTY, sentences
@@ -42,6 +42,8 @@ from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
 _GRACE = 5.0  # seconds that a command can take to end after its time limit
+_RESTARTS = 15.0  # seconds: a visit of the users can restart a daemon
+_KEPT = 10_000  # characters of a command in the record
 _BETWEEN = 0.05  # seconds between two visits of the users, in which a check can begin
 
 
@@ -98,7 +100,7 @@ class Session:
 
     def __init__(self, run: Run, phase: str) -> None:
         self._run = run
-        self._ill = phase == FAULTY and not run.lab.control
+        self.ill = phase == FAULTY and not run.lab.control
         self._started = run.machines_started()
         self._began = time.monotonic()
         self._ended: float | None = None
@@ -134,7 +136,7 @@ class Session:
             output = self._in(machine, command, min(max(timeout, 1), LONGEST))
         size = len(output.out) + len(output.err)
         seconds = round(time.monotonic() - began, 3)
-        self._keep(Command(machine, command, output.code, seconds, size))
+        self._keep(Command(machine, command[:_KEPT], output.code, seconds, size))
         return output
 
     def read_file(self, machine: str, path: str) -> bytes:
@@ -189,23 +191,30 @@ class Session:
         """Measure the result. Raises Lost or CannotRun if that is impossible, which is no score."""
         if self._ended is None:
             self._ended = time.monotonic()
-        for machine in self._run.stack:
-            self._must_be_up(machine)
         found = self._measured("verdict")
         answer = self._answer or dict.fromkeys(self.terms, NO_FAULT)
-        if self._ill:
+        if self.ill:
             right = mystery.right(self._run.lab, answer)
         else:
             right = {part: word == NO_FAULT for part, word in answer.items()}
         verdict = Verdict(
             repaired=all(finding.holds for finding in found),
             **right,
-            false_alarm=not self._ill and answer["cause"] != NO_FAULT,
+            false_alarm=not self.ill and answer["cause"] != NO_FAULT,
             commands=len(self.commands),
             seconds=round(self._ended - self._began, 3),
         )
         self._run.record.event("verdict", **asdict(verdict))
         return verdict
+
+    def apply(self, what: str, steps: Sequence[Step]) -> None:
+        """Carry out steps of the lab, for a reference agent that knows it. Raises CannotRun."""
+        self._run.apply(what, steps)
+
+    @property
+    def lab(self) -> Lab:
+        """Return the lab, for a reference agent that knows it. No other agent must see it."""
+        return self._run.lab
 
     @property
     def answer(self) -> dict[str, str] | None:
@@ -230,6 +239,8 @@ class Session:
 
     def _measured(self, phase: str) -> list[Finding]:
         with self._users:
+            for name in self._run.stack:
+                self._must_be_up(name)
             self._run.measure(phase)
         return self._run.good(phase)
 
@@ -252,11 +263,14 @@ class Session:
         machine = self._run.stack[name]
         if not self._must_be_up(name):
             return Output(NOT_RUNNING, "", f"{name} is not running; the host can start it.")
+        began = time.monotonic()
         try:
             done = machine.run(limited(command, seconds), seconds + _GRACE)
         except CannotRun as problem:
             self._must_be_up(name)
-            return Output(TIMED_OUT, "", problem.message.partition(": ")[0])
+            in_time = time.monotonic() - began < seconds
+            code = NOT_RUNNING if in_time else TIMED_OUT  # a visit can restart a daemon
+            return Output(code, "", problem.message.partition(": ")[0])
         self._must_be_up(name)
         late = f"{done.err}It did not end within {seconds:g} s.\n"
         return Output(done.code, done.out, late if done.code == TIMED_OUT else done.err)
@@ -266,12 +280,15 @@ class Session:
 
         A machine that was started again has lost its settings, and the fault with them.
         """
-        machine: Machine = self._run.stack[name]
+        may_stop, until = name in self._run.check.may_stop, time.monotonic() + _RESTARTS
         try:
-            now = machine.state
+            while not (now := self._run.stack[name].state).running and not may_stop:
+                if name in self._started or time.monotonic() > until:
+                    break
+                time.sleep(_BETWEEN)
         except CannotRun as problem:
             raise Lost(f"{self.case}: {problem.message}", problem.hint) from problem
-        if not now.running and name not in self._run.check.may_stop:
+        if not now.running and not may_stop:
             raise Lost(f"{self.case}: {name} has ended (exit code {now.exit_code}).")
         if name in self._started and self._started[name] != now.started:
             raise Lost(f"{self.case}: {name} was restarted, so its settings are gone.")

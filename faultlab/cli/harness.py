@@ -2,7 +2,7 @@
 
 import os
 
-from click import Choice, option
+from click import Choice, argument, option
 
 from faultlab.cli.verb import LAB, verb
 from faultlab.core.errors import CannotRun
@@ -32,6 +32,27 @@ def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
     case = Case(lab=load.load(lab).id, phase=phase, number=number)
     _apart()
     mcp_server.server(case).run()
+
+
+@verb("tasks", "tasks --labs mtu,healthy --phases faulty")
+@argument("folder", help="a new folder")
+@option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
+@option("--phases", default="healthy,faulty,fixed", help="(healthy,faulty,fixed)")
+@option("--seed", default=0, metavar="S", help="seed of the random order (0)")
+def harbor(term: Terminal, folder: str, labs: str | None, phases: str, seed: int) -> object:
+    """Write a task for Harbor for each lab in each phase, under neutral names."""
+    from pathlib import Path
+
+    from faultlab.agents import harbor_tasks
+
+    chosen = labs.split(",") if labs else []
+    written = harbor_tasks.write(Path(folder), chosen, phases.split(","), seed)
+    term.say(f"{len(written.tasks)} tasks are in {folder}. Next:")
+    where = "faultlab.agents.harbor_lab"
+    term.command(
+        f"harbor run -p {folder} -a oracle -e {where}:Environment --verifier {where}:Verifier"
+    )
+    return written
 
 
 def _apart() -> None:

@@ -12,6 +12,7 @@ import click
 from faultlab import __version__
 from faultlab.cli import (
     admin,
+    agents,
     author,
     harness,
     learn,
@@ -27,7 +28,7 @@ from faultlab.core.terminal import Terminal
 
 VERBS = {
     verb.name: verb
-    for group in (learn, observe, workshop, verify, score, harness, report, admin, author)
+    for group in (learn, observe, workshop, verify, score, agents, harness, report, admin, author)
     for verb in vars(group).values()
     if isinstance(verb, Verb)
 }

@@ -37,6 +37,7 @@ class Trial:
     diagnosis: Diagnosis | None = None
     reason: str = ""
     run: str = ""
+    agent: dict[str, Any] | None = None
 
     @property
     def key(self) -> Key:

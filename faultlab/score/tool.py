@@ -8,6 +8,8 @@ in one line with the file, the key and the expected value.
 from __future__ import annotations
 
 import hashlib
+import tomllib
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,6 +28,7 @@ from faultlab.observe import use
 SERVERS = "servers"  # `at`: every machine but client, with an instance on each
 STACK = "stack"  # `at`: the whole stack, through the engine; only for faultlab's own tool
 FILE = "tool.toml"
+AGENT = "agent"  # `kind`: a program that works at a lab; `faultlab agent` examines it
 _MANUAL = "docs/verifying-a-tool.md"
 
 _LONGEST = 120  # seconds
@@ -135,9 +138,18 @@ def _built_in() -> str:
     return "".join(file.read_text() for file in sorted(found))
 
 
-def ids() -> list[str]:
-    """Return the names of the tools of this project."""
-    return sorted(file.parent.name for file in paths.tools().glob(f"*/{FILE}"))
+def ids(kind: str = "") -> list[str]:
+    """Return the names of the tools of this project, or those of another kind."""
+    return sorted(
+        file.parent.name for file in paths.tools().glob(f"*/{FILE}") if _kind(file) == kind
+    )
+
+
+def _kind(file: Path) -> str:
+    """Return the kind of a tool; empty for a usual one, and for a file that `load` will refuse."""
+    with suppress(tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return str(tomllib.loads(file.read_text()).get("kind", ""))
+    return ""
 
 
 @cache
@@ -155,6 +167,8 @@ def load(name: str) -> Tool:
         why = f"{name}: there is no {FILE}" if "/" in name else there
         raise BadInput(why, f"see {_MANUAL}")
     where = paths.show(file)
+    if _kind(file) == AGENT:
+        raise BadInput(f"{where}: this is an agent, and no tool.", f"faultlab agent {name}")
     tool = document.strict(Tool, file, where, _MANUAL, id=folder.name, folder=folder)
     named = [
         (f"alarm[{i}].causes", word, causes())

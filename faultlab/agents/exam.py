@@ -1,0 +1,208 @@
+"""Exam of agents: each agent at each lab, healthy, faulty and fixed, in a random order.
+
+Each trial has a fresh stack of its own with a neutral number. The results are trials in the file
+format of a score, so the same card shows them.
+"""
+
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faultlab.agents import adapter, session
+from faultlab.agents.agent import Agent, load
+from faultlab.agents.builtin import BUILT_IN, BuiltIn
+from faultlab.agents.session import Session, Verdict
+from faultlab.agents.wire import Usage
+from faultlab.core import paths
+from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.statistics import Share
+from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import Engine
+from faultlab.lab import load as labs
+from faultlab.lab.model import NO_FAULT, Lab
+from faultlab.run import digest
+from faultlab.run.placement import engines_of
+from faultlab.run.readings import FAULTY, PHASES
+from faultlab.score import results
+from faultlab.score.diagnosis import Diagnosis
+from faultlab.score.results import Results, Trial
+
+_FILE = "agents.json"  # in runs/
+
+
+@dataclass(frozen=True)
+class Case:
+    """One agent at one lab in one phase, for the n-th time."""
+
+    agent: Agent | BuiltIn
+    lab: Lab
+    phase: str
+    number: int
+
+    @property
+    def what(self) -> str:
+        """Return it as text for the person who examines."""
+        return f"{self.agent.id}, {self.lab.id} {self.phase} {self.number}"
+
+
+def examine(
+    term: Terminal,
+    names: Sequence[str],
+    lab_ids: Sequence[str],
+    *,
+    repeat: int,
+    seed: int,
+    json_file: str | None,
+) -> None:
+    """Examine agents, write their trials, and print what they reached. Raises CannotRun."""
+    if not names:
+        raise BadInput("Name some agents.", "faultlab agent --help")
+    if repeat < 1:
+        raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
+    agents = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
+    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    file = Path(json_file) if json_file else paths.runs() / _FILE
+    kept = results.read(file) if file.exists() else Results(file)
+    places, cannot = engines_of(term, chosen, "local")
+    for lab_id, why in cannot.items():
+        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
+    every = cases(agents, [lab for lab in chosen if lab.id in places], repeat, seed)
+    if not every:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    kept.tools |= {
+        each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
+        for each in agents
+    }
+    troubles = _all(term, places, every, kept)
+    show(term, kept, [each.id for each in agents])
+    if troubles:
+        raise CannotRun(
+            f"{len(troubles)} of {len(every)} trials could not be made: {troubles[-1]}",
+            "type the same command again: it makes only the missing ones",
+        )
+
+
+def cases(
+    agents: Sequence[Agent | BuiltIn], chosen: Sequence[Lab], repeat: int, seed: int
+) -> list[Case]:
+    """Return all trials in a random order, so that the number of a case tells nothing."""
+    found = []
+    for agent in agents:
+        for lab in chosen:
+            known = isinstance(agent, BuiltIn)
+            times = agent.times(lab, repeat) if known else repeat
+            phases = agent.phases if known else PHASES
+            found += [Case(agent, lab, phase, n + 1) for phase in phases for n in range(times)]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _all(
+    term: Terminal, places: dict[str, Engine], every: Sequence[Case], kept: Results
+) -> list[str]:
+    """Make the missing trials. One that fails is reported and left for the next time."""
+    troubles = []
+    for i, case in enumerate(every, 1):
+        made_of = case.agent.digest, digest.fault(case.lab)
+        key = case.agent.id, case.lab.id, case.phase, case.number
+        old = kept.trials.get(key)
+        if old and (old.tool_digest, old.lab_digest) == made_of:
+            continue
+        with term.step("case", case.what) as step:
+            try:
+                trial = _trial(places[case.lab.id], case, i, made_of)
+            except Exception as problem:  # the judge can break too
+                why = str(problem) if isinstance(problem, Problem) else repr(problem)
+                troubles.append(f"{case.what}: {why}")
+                step.done(f"{i} of {len(every)}: {case.what}: could not be made")
+                term.say(f"{'':<9} {why}")
+                continue
+            kept.add([trial])
+            step.done(f"{i} of {len(every)}: {case.what}: {_words(trial)}")
+    return troubles
+
+
+def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) -> Trial:
+    """Make one trial. Raises Lost, SaidNo or CannotRun, which are no results."""
+    with session.open(engine, case.lab, case.phase, number) as its:
+        usage, ended = Usage(), ""
+        if isinstance(case.agent, BuiltIn):
+            case.agent.work(its, case.phase, case.number)
+        else:
+            usage, ended = adapter.work(case.agent, its, paths.runs() / its.record / adapter.LOG)
+        verdict = its.finish()
+        return Trial(
+            *(case.agent.id, case.lab.id, case.phase, case.number, *made_of),
+            "diagnosis",
+            diagnosis(its, verdict, ended),
+            run=its.record,
+            agent={
+                "repaired": verdict.repaired,
+                "commands": verdict.commands,
+                "seconds": verdict.seconds,
+                "tokens": usage.tokens,
+                "cost": usage.cost,
+            },
+        )
+
+
+def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
+    """Return what an agent named in the form of a tool's diagnosis. `ended`: how it ended."""
+    answer = its.answer or {}
+    cause = answer.get("cause", NO_FAULT)
+    evidence = [f"resource: {answer['resource']}"] if answer else []
+    evidence += [ended] if ended else []
+    if cause == NO_FAULT:
+        return Diagnosis(False, evidence=evidence, seconds=verdict.seconds)
+    return Diagnosis(True, [cause], answer["component"], evidence, verdict.seconds)
+
+
+def _words(trial: Trial) -> str:
+    done = trial.agent or {}
+    named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
+    well = "users are well" if done["repaired"] else "users are not well"
+    return f"{well}, it names {named or 'no fault'}, {done['commands']} commands"
+
+
+def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
+    """Print what each agent reached."""
+    term.say()
+    term.table(
+        ("agent", "repaired", "cause named", "false alarms", "still healthy", "commands", "s"),
+        [
+            _row(name, [trial for trial in kept.trials.values() if trial.tool == name])
+            for name in names
+        ],
+    )
+
+
+def _row(name: str, trials: Sequence[Trial]) -> list[str]:
+    def ill(trial: Trial) -> bool:
+        return trial.phase == FAULTY and not labs.load(trial.lab).control
+
+    def well(trial: Trial) -> bool:
+        return bool((trial.agent or {})["repaired"])
+
+    faulty = [trial for trial in trials if ill(trial)]
+    others = [trial for trial in trials if not ill(trial)]
+    named = [trial for trial in faulty if trial.diagnosis and _names(trial)]
+    return [
+        name,
+        Share(len(faulty), sum(map(well, faulty))).text,
+        Share(len(faulty), len(named)).text,
+        Share(len(others), sum(trial.alarm for trial in others)).text,
+        Share(len(others), sum(map(well, others))).text,
+        _median([(trial.agent or {})["commands"] for trial in trials]),
+        _median([(trial.agent or {})["seconds"] for trial in trials]),
+    ]
+
+
+def _names(trial: Trial) -> bool:
+    right = {truth.cause for truth in labs.truths(labs.load(trial.lab))}
+    return trial.diagnosis is not None and not right.isdisjoint(trial.diagnosis.causes)
+
+
+def _median(numbers: Sequence[float]) -> str:
+    return f"{statistics.median(numbers):.0f}" if numbers else "-"

@@ -1,0 +1,33 @@
+"""Agents: the verb that examines agents."""
+
+from click import option
+
+from faultlab.cli.verb import many, verb
+from faultlab.core.terminal import Terminal
+
+
+@verb("oracle nop --labs mtu,healthy", "./my-agent --labs mtu --repeat 3 --json result.json")
+@many("agents", "oracle, cheater, a folder in tools/, or any other (./NAME)", required=True)
+@option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
+@option("--repeat", default=1, metavar="N", help="how often to examine each (1)")
+@option("--seed", default=0, metavar="S", help="seed of the random order (0)")
+@option(
+    "--json",
+    "json_file",
+    metavar="FILE",
+    help="the file of trials; an existing one is continued (runs/agents.json)",
+)
+def agent(
+    term: Terminal,
+    agents: tuple[str, ...],
+    *,
+    labs: str | None,
+    repeat: int,
+    seed: int,
+    json_file: str | None,
+) -> None:
+    """Examine agents: what they repair and name, and what they break. They run as you."""
+    from faultlab.agents import exam
+
+    wanted = [] if labs is None else labs.split(",")
+    exam.examine(term, agents, wanted, repeat=repeat, seed=seed, json_file=json_file)
