@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import PurePosixPath
 
-from faultlab.agents import files
+from faultlab.agents import remote
 from faultlab.agents.command import LONGEST, MOST, Output
 from faultlab.agents.session import Session
 from faultlab.core.errors import BadInput, Problem
@@ -66,7 +66,7 @@ class Requests:
     def _carry_out(self, request: str) -> None:
         folder = str(PurePosixPath(_FOLDER, PurePosixPath(request).name))
         try:
-            words = files.read(self._session, CLIENT, f"{folder}/words", MOST).decode()
+            words = remote.read(self._session, CLIENT, f"{folder}/words", MOST).decode()
             done = self._answer(words.removesuffix("\0").split("\0"))
             for name, text in (("out", done.out), ("err", done.err)):
                 self._session.write_file(CLIENT, f"{folder}/{name}", text.encode())

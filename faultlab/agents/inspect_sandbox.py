@@ -9,7 +9,6 @@ import os
 import shlex
 import time
 from contextlib import ExitStack
-from pathlib import PurePosixPath
 from typing import Any, Literal, overload
 from uuid import uuid4
 
@@ -23,12 +22,11 @@ from inspect_ai.util import (
 )
 from pydantic import BaseModel
 
-from faultlab.agents import cases, files, host
+from faultlab.agents import cases, host, remote
 from faultlab.agents.cases import Case
 from faultlab.agents.command import LONGEST, MOST, TIMED_OUT, Output
 from faultlab.agents.session import Session
 
-_HOME = "/root"  # where relative paths begin
 _INLINE = 20_000  # characters of a command that is not put into a file first
 _KILLED = 128 + 9
 
@@ -109,7 +107,7 @@ class Machine(SandboxEnvironment):
         if self.name == host.NAME:
             command = cmd[0] if len(cmd) == 1 else shlex.join(cmd)
         else:
-            command = _script(cmd, cwd, env or {}, user)
+            command = remote.script(cmd, cwd, env, user)
             if input is not None:
                 path = await self._put(input)
                 command = f"exec <{path} && rm {path} && {command}"
@@ -137,7 +135,9 @@ class Machine(SandboxEnvironment):
     async def write_file(self, file: str, contents: str | bytes) -> None:
         """Write a file, and create its folder."""
         content = contents.encode() if isinstance(contents, str) else contents
-        await to_thread.run_sync(files.write, self.session, self.name, _absolute(file), content)
+        await to_thread.run_sync(
+            remote.write, self.session, self.name, remote.absolute(file), content
+        )
 
     @overload
     async def read_file(self, file: str, text: Literal[True] = True) -> str: ...
@@ -150,24 +150,12 @@ class Machine(SandboxEnvironment):
         most = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE
         try:
             content = await to_thread.run_sync(
-                files.read, self.session, self.name, _absolute(file), most
+                remote.read, self.session, self.name, remote.absolute(file), most
             )
-        except files.TooLarge as error:
+        except remote.TooLarge as error:
             limit = SandboxEnvironmentLimits.MAX_READ_FILE_SIZE_STR
             raise OutputLimitExceededError(limit, None) from error
         return content.decode() if text else content
-
-
-def _script(cmd: list[str], cwd: str | None, env: dict[str, str], user: str | None) -> str:
-    """Return a command for a shell that runs these words in a folder, for a user."""
-    words = ["env", "--", *(f"{name}={value}" for name, value in env.items()), *cmd]
-    if user:
-        words = ["runuser", "-u", user, "--", *words]
-    return f"cd {shlex.quote(_absolute(cwd or ''))} && exec {shlex.join(words)}"
-
-
-def _absolute(path: str) -> str:
-    return str(PurePosixPath(_HOME, path))
 
 
 def _within_limits(done: Output) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.agents import cases, files, harbor_requests, harbor_tasks, host
+from faultlab.agents import cases, harbor_requests, harbor_tasks, host, remote
 from faultlab.agents.cases import Case
 from faultlab.agents.command import MOST, Output
 from faultlab.agents.session import Session, Verdict
@@ -107,22 +107,22 @@ def test_steps_are_typed_where_they_work() -> None:
 def test_whole_files_in_both_directions(here: Here, tmp_path: Path, size: int) -> None:
     content = bytes(index % 251 for index in range(size))
     path = str(tmp_path / "a folder" / "it's")
-    files.write(here, "client", path, content)
-    assert files.read(here, "client", path, size) == content
+    remote.write(here, "client", path, content)
+    assert remote.read(here, "client", path, size) == content
 
 
 def test_files_that_cannot_be_read(here: Here, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"12")
     with pytest.raises(FileNotFoundError, match="missing"):
-        files.read(here, "client", str(tmp_path / "missing"), 10)
+        remote.read(here, "client", str(tmp_path / "missing"), 10)
     with pytest.raises(IsADirectoryError):
-        files.read(here, "client", str(tmp_path), 10)
-    with pytest.raises(files.TooLarge):
-        files.read(here, "client", str(tmp_path / "large"), 1)
+        remote.read(here, "client", str(tmp_path), 10)
+    with pytest.raises(remote.TooLarge):
+        remote.read(here, "client", str(tmp_path / "large"), 1)
     with pytest.raises(FileNotFoundError):
-        files.read(here, host.NAME, "/etc/passwd", 10)
+        remote.read(here, host.NAME, "/etc/passwd", 10)
     with pytest.raises(IsADirectoryError):
-        files.write(here, "client", str(tmp_path), b"")
+        remote.write(here, "client", str(tmp_path), b"")
 
 
 # --- the programs on client ---

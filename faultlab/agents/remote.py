@@ -1,19 +1,44 @@
-"""Files: whole files of a machine for a harness, with the errors that Python has for them."""
+"""Remote: what a harness asks of a machine: words to run, and whole files.
+
+A file that cannot be read or written raises the error that Python has for it.
+"""
 
 import errno
 import os
 import shlex
 from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from faultlab.agents import host
 from faultlab.agents.command import MOST
 from faultlab.agents.session import Session
 
+_HOME = "/root"  # where relative paths begin
 _PIECE = MOST * 3 // 4  # bytes whose Base64 fits into the output of a command
 
 
 class TooLarge(OSError):
     """A file has more bytes than the caller allows."""
+
+
+def absolute(path: str) -> str:
+    """Return a path from the root; a relative one begins in root's home."""
+    return str(PurePosixPath(_HOME, path))
+
+
+def script(
+    words: Sequence[str],
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    user: str | int | None = None,
+) -> str:
+    """Return a command for a shell that runs these words in a folder, for a user."""
+    given = [f"{name}={value}" for name, value in (env or {}).items()]
+    whole = ["env", "--", *given, *words]
+    if user is not None:
+        whole = ["runuser", "-u", str(user), "--", *whole]
+    return f"cd {shlex.quote(absolute(cwd or ''))} && exec {shlex.join(whole)}"
 
 
 def read(session: Session, machine: str, path: str, most: int) -> bytes:
