@@ -19,7 +19,7 @@ from harbor.verifier.base import BaseVerifier
 
 from faultlab.agents import remote
 from faultlab.agents.cases import Case
-from faultlab.agents.command import LONGEST, MOST, Output
+from faultlab.agents.command import LONGEST, Output
 from faultlab.agents.harbor_requests import Requests
 from faultlab.agents.harbor_tasks import FACTS
 from faultlab.agents.session import Session
@@ -59,7 +59,7 @@ class Environment(BaseEnvironment):
 
     @property
     def session(self) -> Session:
-        """Return the session. Raises CannotRun before it has started, and after a trouble of ours."""
+        """Return the session. Raises CannotRun before its start and after a trouble of ours."""
         if self._session is None or self._requests is None:
             raise CannotRun(f"{self.case.name} is not up.")
         if self._requests.problem is not None:
@@ -123,11 +123,11 @@ class Environment(BaseEnvironment):
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         """Copy the files of a folder from client."""
         folder = remote.absolute(str(source_dir))
-        found = await self._run(f"cd {shlex.quote(folder)} && find . -type f -print")
+        found = await self._run(f"cd {shlex.quote(folder)} && find . -type f -print0")
         if found.code:
             raise FileNotFoundError(found.err.strip())
         Path(target_dir).mkdir(parents=True, exist_ok=True)
-        for name in found.out[:MOST].splitlines():
+        for name in found.out.split("\0")[:-1]:  # no other end is safe: the agent chooses names
             await self.download_file(f"{folder}/{name}", Path(target_dir, name))
 
 
