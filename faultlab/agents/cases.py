@@ -7,11 +7,12 @@ import random
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from faultlab.agents import host, session
 from faultlab.agents.session import Session, Verdict
 from faultlab.core import lock
+from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -36,7 +37,7 @@ no way out to the internet. On `{host}` only these commands work: `{usage}`
 """
 
 
-class Case(BaseModel, frozen=True, extra="forbid"):
+class Case(Strict):
     """A lab in a phase; `number` is all that the agent sees of it."""
 
     lab: str
