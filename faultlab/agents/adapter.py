@@ -39,8 +39,8 @@ def work(agent: Agent, session: Session, log: Path) -> tuple[Usage, str]:
     CannotRun if a trouble of ours ended the session.
     """
     wire = Wire(session, time.monotonic() + agent.seconds)
-    with tempfile.TemporaryDirectory(prefix="faultlab-agent-") as folder:  # its mode is 0700
-        socket = Path(folder, "socket")
+    with tempfile.TemporaryDirectory(prefix="fl-") as folder:  # its mode is 0700
+        socket = Path(folder, "s")
         with listening(socket, wire.answer), _running(agent, socket, log) as program:
             feeder = threading.Thread(
                 target=_tell, args=(program.stdin, session, agent.seconds), daemon=True

@@ -211,7 +211,7 @@ def plan(lab: Lab, at: str, schema: str, sql: str) -> Iterator[Suspect]:
     if log and log[0] == "1" and float(log[1]) > 1:  # it hides what keeps the database busy
         lower = [(at, "mysql -e 'SET GLOBAL long_query_time = 0'"), *clients]
         yield Suspect("mysql", "observability", "slow-log", lower)
-    name = max(rows, key=lambda row: int(row[8]) if row[8].isdigit() else 0)[2]
+    name = re.escape(max(rows, key=lambda row: int(row[8]) if row[8].isdigit() else 0)[2])
     table = re.search(rf"(?:FROM|JOIN)\s+(\S+)\s+(?:AS\s+)?{name}\b", sql, re.IGNORECASE)
     equal = re.findall(rf"\b{name}\.(\w+)\s*=\s*(?:'|\d)", sql)
     joined = re.findall(rf"\b{name}\.(\w+)\s*=\s*\w+\.\w+", sql)

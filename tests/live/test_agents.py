@@ -1,0 +1,199 @@
+"""Agents on real stacks: what they reach, what they do not reach, and how a session is lost."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from shlex import quote
+
+import pytest
+
+from faultlab.agents import exam, session
+from faultlab.agents.builtin import BuiltIn
+from faultlab.agents.session import Lost, Session
+from faultlab.core import naming
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.engine.local import LocalEngine
+from faultlab.lab import load as labs
+from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.score.results import Results
+from tests.live.commandline import finish, spawn
+from tests.live.stacks import container, engine_for
+from tests.live.sweep import SWEEP
+
+pytestmark = pytest.mark.rotates(minutes=0.5)
+
+# A tool looks from a container of its own; an agent is on the machine itself. So no process is left
+# out, and the word that is looked for is not in the command.
+_SKIPPED = '  [ "$(cat $p/cgroup 2>/dev/null)" = "$(cat /proc/self/cgroup)" ] && continue'
+
+
+def sweep(lab_id: str) -> str:
+    """Return the script that looks for the id of a lab in all that a shell can reach."""
+    lines = [line for line in SWEEP.splitlines() if not line.startswith(_SKIPPED)]
+    assert len(lines) == len(SWEEP.splitlines()) - 1
+    hidden = base64.b64encode(lab_id.encode()).decode()
+    script = "\n".join(lines).replace("@NAMESPACE@", naming.prefix())
+    return script.replace("id=@ID@", f"id=$(echo {hidden} | base64 -d)")
+
+
+@pytest.fixture(scope="module")
+def engine() -> LocalEngine:
+    """The local one, with every image."""
+    found = LocalEngine()
+    found.images.ensure(lambda _: None)
+    return found
+
+
+@pytest.fixture
+def its(engine: LocalEngine) -> Iterator[Session]:
+    """A session at mtu, faulty."""
+    with session.open(engine, labs.load("mtu"), FAULTY, 3) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("lab_id", ["mtu", "heap-oom", "repeat-queries", "tls-resumption"])
+def test_nothing_in_reach_names_the_lab(lab_id: str) -> None:
+    """Whatever an agent greps on the machines and in the daemons, while the users are there."""
+    lab = labs.load(lab_id)
+    with session.open(engine_for(lab), lab, FAULTY, 5) as its:
+        told = [its.case, *its.machines, its.run("host", "docker ps").out]
+        assert lab_id not in " ".join(told)
+        for name in its.machines:
+            if name == "host" or its.run(name, "true").code:  # heap-oom has ended its daemon
+                continue
+            done = its.run(name, sweep(lab_id), 300)
+            assert (done.code, done.out) == (0, ""), (name, done)
+
+
+def test_the_sweep_finds_what_is_there(its: Session) -> None:
+    """A file and a process; else the check above could not fail."""
+    its.run("web", "touch /srv/of-mtu; (exec -a mtu-process sleep 100) >/dev/null 2>&1 &")
+    said = its.run("web", sweep("mtu"), 300).out
+    assert "/srv/of-mtu" in said and "cmdline: mtu-process" in said, said
+
+
+def test_the_verifier_is_out_of_reach(its: Session) -> None:
+    """Its container cannot be named, entered or seen, nor can Docker, the host or our files."""
+    user = its._run.stack.user()
+    user.must("touch /tmp/of-the-verifier; (sleep 314159 >/dev/null 2>&1 &)")
+    for name in ("client-user", "faultlab", "127.0.0.1"):
+        with pytest.raises(BadInput):
+            its.run(name, "true")
+    for name in its.machines:
+        if name == "host":
+            continue
+        look = f"""
+find / /proc/[0-9]*/root/ -xdev \\( -name of-the-verifier -o -name docker.sock \\) 2>/dev/null
+grep -la 314159 /proc/[0-9]*/cmdline 2>/dev/null
+env | grep -i faultlab
+ip route show default
+[ -e {quote(str(Path(__file__)))} ] && echo our files
+mount -o remount,rw / 2>/dev/null && unshare -m true 2>/dev/null && echo new namespaces
+true"""
+        found = its.run(
+            name, f"echo {quote(base64.b64encode(look.encode()).decode())} | base64 -d | bash", 120
+        )
+        assert (found.code, found.out) == (0, ""), (name, found)
+    for command in ("docker exec nginx id", "docker restart client-user", "cat /etc/passwd", "sh"):
+        assert its.run("host", command).code == 127
+
+
+def test_commands_have_limits(its: Session) -> None:
+    """In time, in bytes; and a process in the background holds nothing up."""
+    began = time.monotonic()
+    late = its.run("web", "echo well; trap '' TERM; while :; do sleep 1; done", 1)
+    assert (late.code, late.out) == (124, "well\n") or late.code == 137, late
+    assert time.monotonic() - began < 8
+    many = its.run("web", "yes; true", 3)
+    assert len(many.out) == 1 << 20
+    assert its.run("web", "head -c 5000000 /dev/zero | tr '\\0' x; exit 5").code == 5
+    began = time.monotonic()
+    assert its.run("web", "sleep 100 & echo at once", 30).out == "at once\n"
+    assert time.monotonic() - began < 8
+    assert its.run("nginx", "echo $0; echo bad >&2; false") == session.Output(1, "bash\n", "bad\n")
+
+
+def test_files(its: Session) -> None:
+    """They are written and read as they are, also in a folder that the daemons share."""
+    content = bytes(range(256)) * 2000
+    for path in ("/etc/nginx/conf.d/some file.conf.off", "/srv/new/folder/x"):
+        its.write_file("web", path, content)
+        assert its.read_file("web", path) == content
+    assert its.read_file("nginx", "/etc/nginx/conf.d/some file.conf.off") == content
+    with pytest.raises(FileNotFoundError):
+        its.read_file("web", "/srv/nothing")
+    with pytest.raises(OSError, match="more than"):
+        its.run("web", "head -c 3000000 /dev/zero >/srv/large")
+        its.read_file("web", "/srv/large")
+    with pytest.raises(OSError, match="directory"):
+        its.write_file("web", "/etc/passwd/x", b"")
+
+
+@pytest.mark.parametrize("name", ["web", "nginx", "client", "client-user"])
+def test_a_killed_container_is_an_error(its: Session, name: str) -> None:
+    """Also in the middle of a command: neither its output nor the verdict is a result."""
+    stack = its._run.stack
+    machine = stack.user() if name == "client-user" else stack[name]
+    kill = threading.Timer(1, lambda: container(machine).kill())
+    kill.start()
+    if name == "client-user":
+        kill.join()
+    else:
+        with pytest.raises(Lost, match=f"{name} has ended"):
+            its.run(name, "sleep 5")
+    with pytest.raises(CannotRun):
+        its.finish()
+
+
+def test_a_killed_container_is_no_trial(engine: LocalEngine, tmp_path: Path) -> None:
+    """The exam says so, writes nothing down and goes on; nothing is left."""
+
+    def dies(its: Session, _phase: str, _number: int) -> None:
+        container(its._run.stack["web"]).kill()
+
+    def works(its: Session, _phase: str, _number: int) -> None:
+        assert its.run("web", "true").code == 0
+
+    mtu = labs.load("mtu")
+    both = [BuiltIn("dies", "x", dies), BuiltIn("works", "x", works)]
+    kept = Results(tmp_path / "agents.json")
+    every = [exam.Case(one, mtu, HEALTHY, 1) for one in both]
+    troubles = exam._all(Terminal(), {"mtu": engine}, every, kept)
+    assert len(troubles) == 1 and troubles[0].startswith("dies, mtu healthy 1: "), troubles
+    assert [key[0] for key in kept.trials] == ["works"]
+    assert [n for n in engine.stacks() if "case-" in n] == []
+
+
+def test_the_baselines(tmp_path: Path) -> None:
+    """By the command line: the oracle repairs, nop and each cheat do not; and it goes on."""
+    file = tmp_path / "agents.json"
+    words = ("agent", "oracle", "nop", "cheater", "--labs", "mtu", "--json", str(file))
+    code, said = finish(spawn(*words))
+    assert code == 0, said
+    trials = json.loads(file.read_text())["trials"]
+    repaired = {(t["tool"], t["phase"], t["number"]): t["agent"]["repaired"] for t in trials}
+    assert {key for key, well in repaired.items() if not well} == {
+        ("nop", FAULTY, 1),
+        *(("cheater", FAULTY, n + 1) for n in range(len(labs.load("mtu").cheat))),
+    }
+    named = {(t["tool"], t["phase"]): t["diagnosis"]["causes"] for t in trials}
+    assert named["oracle", FAULTY] == ["mtu"] and not named["oracle", HEALTHY]
+    began = time.monotonic()
+    code, said = finish(spawn(*words))
+    assert code == 0 and time.monotonic() - began < 30, said
+
+
+def test_the_checklist_repairs(tmp_path: Path) -> None:
+    """A program of the host, through its socket."""
+    file = tmp_path / "agents.json"
+    code, said = finish(spawn("agent", "checklist", "--labs", "mtu", "--json", str(file)))
+    assert code == 0, said
+    for trial in json.loads(file.read_text())["trials"]:
+        assert trial["agent"]["repaired"], trial
+        assert trial["diagnosis"]["causes"] == (["mtu"] if trial["phase"] == FAULTY else []), trial

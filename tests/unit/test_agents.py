@@ -1,0 +1,452 @@
+"""Agents: a session, its socket, and how a program ends; on a fake engine, without Docker."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab.agents import adapter, exam, session, wire
+from faultlab.agents.agent import Agent, load
+from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE
+from faultlab.agents.session import Lost, Session
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import State
+from faultlab.lab import load as labs
+from faultlab.run import run as runs
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.record import Record
+from faultlab.score import results
+from faultlab.score.results import Results
+from tests.unit.conftest import REPO, Project
+from tests.unit.conftest import Run as Verbs
+from tests.unit.fake import FakeEngine, FakeMachine
+
+FIX = "ip link set dev eth0 mtu 1500"
+BREAK = "ip link set dev eth0 mtu 100"
+TRUTH = {"component": "web", "resource": "network", "cause": "mtu"}
+Opened = Callable[..., Session]
+
+
+@pytest.fixture
+def opened(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[..., Session]]:
+    """Sessions at mtu on a fake engine, whose machines run commands as they are."""
+    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
+    monkeypatch.setattr(session, "limited", lambda command, _seconds: command)
+    monkeypatch.setattr(session, "_RESTARTS", 0.0)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert project.root
+    opened = []
+
+    def begin(phase: str = FAULTY, number: int = 7) -> Session:
+        opened.append(session.open(FakeEngine(), labs.load("mtu"), phase, number))
+        return opened[-1].__enter__()
+
+    yield begin
+    for one in opened:
+        one.__exit__(None, None, None)
+
+
+class TestSession:
+    """One agent at one lab."""
+
+    def test_a_repair_and_a_diagnosis(self, opened: Opened) -> None:
+        its = opened()
+        assert (its.run("web", FIX).code, its.run("web", "exit 3").code) == (0, 3)
+        its.diagnose(**TRUTH)
+        done = its.finish()
+        assert (done.repaired, done.cause, done.component, done.resource) == (True,) * 4
+        assert (done.false_alarm, done.commands) == (False, 2)
+        kept = [e for e in Record.read(its.record).facts["events"] if e["event"] == "command"]
+        assert [(e["machine"], e["command"], e["code"]) for e in kept] == [
+            ("web", FIX, 0),
+            ("web", "exit 3", 3),
+        ]
+
+    def test_nothing_done(self, opened: Opened) -> None:
+        done = opened().finish()
+        assert (done.repaired, done.cause, done.false_alarm) == (False, False, False)
+
+    @pytest.mark.parametrize("phase", [HEALTHY, FIXED])
+    def test_where_nothing_is_wrong(self, opened: Opened, phase: str) -> None:
+        """Silence is right, a name is a false alarm, and what is broken counts."""
+        silent = opened(phase, 1).finish()
+        assert (silent.repaired, silent.cause, silent.false_alarm) == (True, True, False)
+        loud = opened(phase, 2)
+        loud.diagnose(**TRUTH)
+        loud.run("web", BREAK)
+        done = loud.finish()
+        assert (done.repaired, done.cause, done.false_alarm) == (False, False, True)
+
+    def test_it_names_nothing(self, opened: Opened) -> None:
+        """Not its case, its machines or its ticket; and a healthy system has the same ticket."""
+        its = opened()
+        assert its.case == "case-07"
+        assert "mtu" not in " ".join([its.case, its.ticket, *its.machines]).lower()
+        assert opened(HEALTHY, 8).ticket == its.ticket
+
+    @pytest.mark.parametrize(
+        "machine", ["client-user", "kernel", "a helper container", "", "x" * 99]
+    )
+    def test_there_is_no_other_machine(self, opened: Opened, machine: str) -> None:
+        """Not the container from which the check looks, and no helper."""
+        its = opened()
+        with pytest.raises(BadInput, match="There is no machine"):
+            its.run(machine, "true")
+        assert not its.commands
+
+    def test_other_words_are_refused(self, opened: Opened) -> None:
+        its = opened()
+        with pytest.raises(BadInput):
+            its.diagnose("web", "network", "gremlins")
+        its.diagnose("none", "none", "none")
+        assert its.answer == dict.fromkeys(TRUTH, "none")
+
+    def test_a_check_comes_after_the_diagnosis_and_makes_it_final(self, opened: Opened) -> None:
+        its = opened()
+        with pytest.raises(BadInput, match="Say what is wrong first"):
+            its.check()
+        its.diagnose(**TRUTH)
+        assert not its.check().fixed
+        its.run("web", FIX)
+        assert its.check().fixed
+        with pytest.raises(BadInput, match="final"):
+            its.diagnose("none", "none", "none")
+
+    def test_a_restarted_machine_is_lost(self, opened: Opened) -> None:
+        its = opened()
+        machine = its._run.stack["web"]
+        machine.restart()
+        with pytest.raises(Lost, match="web was restarted"):
+            its.run("web", "echo well")
+        with pytest.raises(Lost):
+            its.finish()
+
+    @pytest.mark.parametrize("name", ["web", "nginx"])
+    def test_a_dead_container_is_no_result(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        its = opened()
+        alive = State(True, 0, False, 0, "2026-01-01T00:00:00")
+
+        def now(machine: FakeMachine) -> State:
+            return State(False, 137, False, 0) if machine.name == name else alive
+
+        monkeypatch.setattr(FakeMachine, "state", property(now))
+        with pytest.raises(Lost, match=f"{name} has ended"):
+            its.run(name, "echo well")
+        with pytest.raises(Lost):
+            its.finish()
+
+    def test_a_dead_engine_is_no_result(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def gone(_machine: FakeMachine) -> State:
+            raise CannotRun("Docker does not respond.")
+
+        its = opened()
+        monkeypatch.setattr(FakeMachine, "state", property(gone))
+        with pytest.raises(Lost, match="Docker does not respond"):
+            its.finish()
+
+
+class TestHost:
+    """The `docker` commands of an engineer."""
+
+    def test_what_it_does(self, opened: Opened) -> None:
+        its = opened()
+        assert its.run("host", "docker ps").out.splitlines()[0].startswith("NAMES")
+        assert its.run("host", "docker restart nginx").code == 0
+        assert its.run("host", "docker update --cpus 0.5 -m 512M nginx php-fpm").code == 0
+        nginx = its._run.stack["nginx"]
+        assert isinstance(nginx, FakeMachine)
+        assert (nginx.restarts, nginx.limits) == (1, (0.5, "512m"))
+
+    @pytest.mark.parametrize(
+        "command",
+        [
+            *("", "ls", "docker", "docker run -v /:/host x", "docker exec nginx sh", "docker 'ps"),
+            *("docker restart", "docker restart web", "docker restart client-user"),
+            *("docker update nginx", "docker update --cpus x nginx", "docker update --cpus 1"),
+            *("docker update --privileged nginx", "docker restart nginx; id", "docker ps | sh"),
+        ],
+    )
+    def test_what_it_refuses(self, opened: Opened, command: str) -> None:
+        """Nothing else, and never a machine: it would lose the fault."""
+        its = opened()
+        done = its.run("host", command)
+        if command != "docker ps | sh":  # no shell reads it, so these are words that ps ignores
+            assert (done.code, done.out) == (127, "")
+        assert all(m.restarts == 0 for m in its._run.stack.values() if isinstance(m, FakeMachine))
+
+
+MALFORMED = [
+    *(b"nonsense\n", b"{}\n", b"[]\n", b"null\n", b'"run"\n', b"\xff\xfe\n", b"\n"),
+    *(b'{"run": 1}\n', b'{"run": {"machine": "web"}}\n', b'{"run": null}\n'),
+    b'{"run": {"machine": "web", "command": "x"}, "check": {}}\n',
+    b'{"run": {"machine": "web", "command": "x", "user": "root"}}\n',
+    b'{"run": {"machine": "web", "command": "x", "timeout": -1}}\n',
+    b'{"run": {"machine": "nowhere", "command": "x"}}\n',
+    b'{"diagnose": {"component": "web", "resource": "network", "cause": "gremlins"}}\n',
+    *(b'{"usage": {"tokens": -1}}\n', b'{"usage": {"cost": NaN}}\n', b'{"exec": {}}\n'),
+    b"[" * 100_000 + b"\n",
+]
+
+
+class TestWire:
+    """The lines of an agent."""
+
+    @pytest.mark.parametrize("line", MALFORMED, ids=lambda line: repr(line[:30]))
+    def test_a_malformed_line_is_answered(self, opened: Opened, line: bytes) -> None:
+        """With an error and no traceback; and the next line is answered as ever."""
+        its = wire.Wire(opened(), time.monotonic() + 60)
+        assert its.answer(line).keys() == {"error"}
+        assert its.trouble is None
+        asked = b'{"run": {"machine": "web", "command": "echo well"}}\n'
+        assert its.answer(asked) == {"code": 0, "out": "well\n", "err": ""}
+
+    def test_a_line_without_an_end(self, opened: Opened, tmp_path: Path) -> None:
+        its = wire.Wire(opened(), time.monotonic() + 60)
+        with wire.listening(tmp_path / "s", its.answer), socket.socket(socket.AF_UNIX) as agent:
+            agent.connect(str(tmp_path / "s"))
+            agent.sendall(b"x" * (1 << 20))
+            assert b"at most" in agent.makefile("rb").readline()
+
+    def test_a_trouble_of_ours_is_no_answer(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The agent learns that it is over; the error is ours."""
+        its = opened()
+
+        def broken(*_: Any) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(its, "run", broken)
+        line = wire.Wire(its, time.monotonic() + 60)
+        asked = b'{"run": {"machine": "web", "command": "x"}}\n'
+        for _ in range(2):
+            assert line.answer(asked) == {"error": "the session is over"}
+        assert line.over.is_set() and "ZeroDivisionError" in str(line.trouble)
+
+    def test_usage_is_kept(self, opened: Opened) -> None:
+        its = wire.Wire(opened(), time.monotonic() + 60)
+        for tokens in (100, 250):
+            assert its.answer(b'{"usage": {"tokens": %d, "cost": 0.5}}\n' % tokens) == {}
+        assert (its.usage.tokens, its.usage.cost) == (250, 0.5)
+
+
+PROGRAM = """
+import json, os, socket, sys
+told = json.loads(sys.stdin.readline())
+lines = socket.socket(socket.AF_UNIX)
+lines.connect(os.environ["FAULTLAB_SOCKET"])
+lines = lines.makefile("rwb")
+def ask(**request):
+    lines.write(json.dumps(request).encode() + b"\\n")
+    lines.flush()
+    return json.loads(lines.readline())
+"""
+MENDS = """
+assert set(told) == {"case", "ticket", "machines", "daemons", "host", "terms", "seconds"}, told
+assert ask(run={"machine": "web", "command": "ip link set dev eth0 mtu 1500"})["code"] == 0
+assert ask(diagnose={"component": "web", "resource": "network", "cause": "mtu"})["diagnosis"]
+assert ask(check={})["fixed"]
+ask(usage={"tokens": 12, "cost": 0.1})
+"""
+
+
+def agent(folder: Path, code: str = "", command: str = "", seconds: float = 20) -> Agent:
+    """An agent in a folder, as somebody outside would write it."""
+    (folder / "mine").mkdir()
+    (folder / "mine/agent.py").write_text(PROGRAM + code)
+    command = command or f"exec {sys.executable} agent.py"
+    text = f"kind = \"agent\"\ntitle = \"x\"\nseconds = {seconds}\ncommand = '''{command}'''\n"
+    (folder / "mine/tool.toml").write_text(text)
+    return load(str(folder / "mine"))
+
+
+class TestAdapter:
+    """A program on this machine."""
+
+    def test_a_program_that_repairs(self, opened: Opened, tmp_path: Path) -> None:
+        its, log = opened(), tmp_path / "log"
+        usage, ended = adapter.work(agent(tmp_path, MENDS + "print('well')"), its, log)
+        assert (ended, log.read_text()) == ("", "well\n")
+        assert (usage.tokens, usage.cost) == (12, 0.1)
+        done = its.finish()
+        assert done.repaired and done.cause and done.commands == 1
+
+    @pytest.mark.parametrize(
+        ("command", "why"),
+        [
+            ("exit 3", "it ended with exit code 3"),
+            ("true", ""),
+            ("no-such-program", "it ended with exit code 127"),
+            ("yes | head -c 9000000; exit 0", ""),
+            ("trap '' TERM; while :; do sleep 0.2; done", "its time was up"),
+            ("exec sleep 100 <&-", "its time was up"),
+        ],
+    )
+    def test_however_it_ends_it_is_scored(
+        self, opened: Opened, tmp_path: Path, command: str, why: str
+    ) -> None:
+        its, began = opened(), time.monotonic()
+        _, ended = adapter.work(agent(tmp_path, "", command, 1), its, tmp_path / "log")
+        assert (ended, its.finish().repaired) == (why, False)
+        assert time.monotonic() - began < 10
+        assert (tmp_path / "log").stat().st_size <= 1 << 20
+
+    def test_its_children_end_with_it(self, opened: Opened, tmp_path: Path) -> None:
+        """With its time, whatever they ignore."""
+        command = "trap '' TERM HUP; sleep 300 & echo $! >child; sleep 300 & echo $! >>child; wait"
+        adapter.work(agent(tmp_path, "", command, 1), opened(), tmp_path / "log")
+        assert not alive((tmp_path / "mine/child").read_text().split())
+
+    def test_it_ends_when_we_are_killed(self, tmp_path: Path) -> None:
+        """By `kill -9`: nothing of its group is left."""
+        child = tmp_path / "mine/child"
+        mine = agent(tmp_path, "", f"sleep 300 & echo $! $$ >{child}; wait")
+        code = (
+            "from pathlib import Path; import time; from faultlab.agents import adapter, agent\n"
+            f"mine = agent.load({str(mine.folder)!r})\n"
+            f"with adapter._running(mine, Path('none'), Path({str(tmp_path / 'log')!r})):\n"
+            "    time.sleep(60)\n"
+        )
+        ours = subprocess.Popen([sys.executable, "-c", code], cwd=REPO)
+        waited(lambda: child.is_file() and len(child.read_text().split()) == 2)
+        ours.send_signal(signal.SIGKILL)
+        ours.wait()
+        waited(lambda: not alive(child.read_text().split()))
+
+    def test_a_lost_session_is_no_result(
+        self, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The program is ended at once, and our error is raised."""
+        its = opened()
+        its._run.stack["web"].restart()
+        asks = "ask(run={'machine': 'web', 'command': 'echo'})\nimport time; time.sleep(60)"
+        with pytest.raises(Lost):
+            adapter.work(agent(tmp_path, asks), its, tmp_path / "log")
+
+    def test_others_cannot_open_the_socket(self, opened: Opened, tmp_path: Path) -> None:
+        look = 'stat -c %a "$(dirname "$FAULTLAB_SOCKET")"'
+        adapter.work(agent(tmp_path, "", look), opened(), tmp_path / "log")
+        assert (tmp_path / "log").read_text() == "700\n"
+
+
+def alive(pids: list[str]) -> list[str]:
+    """Return which of these processes still run."""
+    found = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        found += [pid] if state not in "ZX" else []
+    return found
+
+
+def waited(holds: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait until something holds."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+class TestExam:
+    """All trials of some agents."""
+
+    def test_the_cases(self) -> None:
+        """In an order that tells nothing; each cheat is a trial."""
+        chosen = [labs.load("mtu"), labs.load("healthy")]
+        nop = load("nop")
+        every = exam.cases([nop, CHEATER], chosen, 2, 0)
+        assert every == exam.cases([nop, CHEATER], chosen, 2, 0)
+        assert every != exam.cases([nop, CHEATER], chosen, 2, 1)
+        told = {(c.agent.id, c.lab.id, c.phase, c.number) for c in every}
+        assert len(told) == len(every)
+        assert {t for t in told if t[:2] == ("nop", "mtu")} == {
+            ("nop", "mtu", phase, n) for phase in PHASES for n in (1, 2)
+        }
+        assert {t[2:] for t in told if t[:2] == ("cheater", "mtu")} == {
+            (FAULTY, n + 1) for n in range(len(labs.load("mtu").cheat))
+        }
+
+    @pytest.mark.parametrize(
+        ("who", "repaired", "causes"),
+        [
+            (("oracle", FAULTY), True, ["mtu"]),
+            (("oracle", HEALTHY), True, []),
+            (("oracle", FIXED), True, []),
+            (("cheater", FAULTY), False, []),
+            (("nop", FAULTY), False, []),
+            (("nop", HEALTHY), True, []),
+        ],
+    )
+    def test_a_trial(
+        self, opened: Opened, tmp_path: Path, who: tuple[str, str], repaired: bool, causes: Any
+    ) -> None:
+        """It is written and read as a trial of a score."""
+        name, phase = who
+        one = BUILT_IN.get(name) or load(str(REPO / "tools" / name))
+        case = exam.Case(one, labs.load("mtu"), phase, 1)
+        made = exam._trial(FakeEngine(), case, 3, ("a", "b"))
+        assert made.agent is not None and made.diagnosis is not None
+        assert (made.agent["repaired"], made.diagnosis.causes) == (repaired, causes)
+        assert made.agent.keys() == {"repaired", "commands", "seconds", "tokens", "cost"}
+        Results(tmp_path / "r.json", tools={name: {"title": "x"}}).add([made])
+        assert results.read(tmp_path / "r.json").trials[made.key] == made
+        exam.show(Terminal(), results.read(tmp_path / "r.json"), [name])
+
+    def test_a_lost_trial_is_made_again(self, opened: Opened, tmp_path: Path) -> None:
+        """It is reported, and nothing about it is in the file."""
+
+        def loses(its: Session, _phase: str, _number: int) -> None:
+            its._run.stack["web"].restart()
+
+        broken = exam.BuiltIn("broken", "x", loses)
+        kept = Results(tmp_path / "r.json")
+        lab = labs.load("mtu")
+        every = [exam.Case(broken, lab, HEALTHY, 1), exam.Case(ORACLE, lab, HEALTHY, 1)]
+        troubles = exam._all(Terminal(), {"mtu": FakeEngine()}, every, kept)
+        assert len(troubles) == 1 and "web was restarted" in troubles[0]
+        assert [key[0] for key in kept.trials] == ["oracle"]
+
+
+class TestFolder:
+    """What a tool.toml of an agent can say."""
+
+    def test_an_agent_is_no_tool(self, faultlab: Verbs) -> None:
+        done = faultlab("score", "nop", "--labs", "mtu")
+        assert done.code == 2
+        assert done.err.startswith("faultlab: tools/nop/tool.toml: this is an agent, and no tool.")
+
+    @pytest.mark.parametrize("words", [["nobody"], ["./nobody"], ["mtr"]])
+    def test_no_such_agent(self, faultlab: Verbs, words: list[str]) -> None:
+        done = faultlab("agent", *words, "--labs", "mtu")
+        assert done.code == 2 and "Traceback" not in done.err
+        assert len(done.err.splitlines()) == 2
+
+    def test_the_digest_follows_the_program(self, tmp_path: Path) -> None:
+        mine = agent(tmp_path)
+        before = mine.digest
+        (mine.folder / "agent.py").write_text("pass")
+        assert mine.digest != before
+
+
+def test_the_checklist_knows_no_lab() -> None:
+    """It names causes, which are terms, and no path, value or file that only a fault has."""
+    text = (REPO / "tools/checklist/checklist.py").read_text()
+    steps = [step.run for lab in map(labs.load, labs.ids()) for step in lab.inject if step.run]
+    assert not [step for step in steps if step in text]
