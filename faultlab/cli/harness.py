@@ -24,12 +24,12 @@ def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
     from faultlab.lab import load
     from faultlab.workshop import extra
 
+    case = Case(lab=load.load(lab).id, phase=phase, number=number)
     try:
         from faultlab.agents import mcp_server
     except ModuleNotFoundError as error:
         missing = f"The server needs {error.name}, which is not installed."
         raise CannotRun(missing, extra.installer("mcp")) from error
-    case = Case(lab=load.load(lab).id, phase=phase, number=number)
     _apart()
     mcp_server.server(case).run()
 
