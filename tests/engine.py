@@ -102,6 +102,20 @@ class EngineContract:
         assert facts.version and facts.kernel and facts.cpus > 0 and facts.memory > 0
         assert engine.unfit() == "" and engine.images.missing() == []
 
+    def test_a_stack_on_one_processor(
+        self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engine, "cpus", "0")
+        name = stack_name("pinned")
+        try:
+            engine.launch(labs.load("mtu").called("pinned"), name, "r", tmp_path)
+            for machine in ("web", "nginx"):
+                assert Stack(engine, name)[machine].must("nproc") == "1\n"
+            with engine.process("machine", ["echo", "said"], name, cpus="0") as process:
+                assert process.wait(10) == 0
+        finally:
+            engine.down(name)
+
     def test_another_stack_is_not_there(self, engine: Engine) -> None:
         name = stack_name("nothing")
         assert not Stack(engine, name) and engine.leftovers(name) == []

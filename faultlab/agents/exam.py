@@ -5,7 +5,6 @@ format of a score, so the same card shows them.
 """
 
 import random
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,16 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
+from faultlab.core.text import number
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import NO_FAULT, Lab
 from faultlab.run import digest
 from faultlab.run.placement import engines_of
-from faultlab.run.readings import FAULTY, PHASES
-from faultlab.score import results
+from faultlab.run.readings import PHASES
+from faultlab.score import agents, figures, results
 from faultlab.score.diagnosis import Diagnosis
-from faultlab.score.results import Results, Trial
+from faultlab.score.results import ALONE, Results, Trial
 
 _FILE = "agents.json"  # in runs/
 
@@ -61,22 +61,22 @@ def examine(
         raise BadInput("Name some agents.", "faultlab agent --help")
     if repeat < 1:
         raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
-    agents = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
+    examined = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     file = Path(json_file) if json_file else paths.runs() / _FILE
     kept = results.read(file) if file.exists() else Results(file)
     places, cannot = engines_of(term, chosen, "local")
     for lab_id, why in cannot.items():
         term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
-    every = cases(agents, [lab for lab in chosen if lab.id in places], repeat, seed)
+    every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
     if not every:
         raise CannotRun("None of these labs runs here.", "faultlab doctor")
     kept.tools |= {
         each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
-        for each in agents
+        for each in examined
     }
     troubles = _all(term, places, every, kept)
-    show(term, kept, [each.id for each in agents])
+    show(term, kept, [each.id for each in examined])
     if troubles:
         raise CannotRun(
             f"{len(troubles)} of {len(every)} trials could not be made: {troubles[-1]}",
@@ -85,15 +85,15 @@ def examine(
 
 
 def cases(
-    agents: Sequence[Agent | BuiltIn], chosen: Sequence[Lab], repeat: int, seed: int
+    examined: Sequence[Agent | BuiltIn], chosen: Sequence[Lab], repeat: int, seed: int
 ) -> list[Case]:
     """Return all trials in a random order, so that the number of a case tells nothing."""
     found = []
-    for agent in agents:
+    for agent in examined:
+        known = isinstance(agent, BuiltIn)
+        phases = agent.phases if known else PHASES
         for lab in chosen:
-            known = isinstance(agent, BuiltIn)
             times = agent.times(lab, repeat) if known else repeat
-            phases = agent.phases if known else PHASES
             found += [Case(agent, lab, phase, n + 1) for phase in phases for n in range(times)]
     random.Random(seed).shuffle(found)
     return found
@@ -106,9 +106,7 @@ def _all(
     troubles = []
     for i, case in enumerate(every, 1):
         made_of = case.agent.digest, digest.fault(case.lab)
-        key = case.agent.id, case.lab.id, case.phase, case.number
-        old = kept.trials.get(key)
-        if old and (old.tool_digest, old.lab_digest) == made_of:
+        if kept.has((case.agent.id, case.lab.id, case.phase, case.number, ALONE), made_of):
             continue
         with term.step("case", case.what) as step:
             try:
@@ -138,6 +136,7 @@ def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) ->
             "diagnosis",
             diagnosis(its, verdict, ended),
             run=its.record,
+            way=ALONE,
             agent={
                 "repaired": verdict.repaired,
                 "commands": verdict.commands,
@@ -160,49 +159,31 @@ def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
 
 
 def _words(trial: Trial) -> str:
-    done = trial.agent or {}
     named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
-    well = "users are well" if done["repaired"] else "users are not well"
-    return f"{well}, it names {named or 'no fault'}, {done['commands']} commands"
+    well = "are well" if trial.agent and trial.agent["repaired"] else "are not well"
+    return f"the users {well}, and it names {named or 'no fault'}"
 
 
 def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
     """Print what each agent reached."""
     term.say()
     term.table(
-        ("agent", "repaired", "cause named", "false alarms", "still healthy", "commands", "s"),
+        ("agent", "repaired", "cause named", "false alarms", "left healthy", "commands", "s"),
         [
-            _row(name, [trial for trial in kept.trials.values() if trial.tool == name])
-            for name in names
+            [
+                row.tool,
+                *(share.text for share in (row.repaired, row.cause, row.false)),
+                _left_healthy(kept, row.tool).text,
+                number(row.commands or 0),
+                number(row.seconds or 0),
+            ]
+            for row in agents.rows(kept)
+            if row.tool in names
         ],
     )
 
 
-def _row(name: str, trials: Sequence[Trial]) -> list[str]:
-    def ill(trial: Trial) -> bool:
-        return trial.phase == FAULTY and not labs.load(trial.lab).control
-
-    def well(trial: Trial) -> bool:
-        return bool((trial.agent or {})["repaired"])
-
-    faulty = [trial for trial in trials if ill(trial)]
-    others = [trial for trial in trials if not ill(trial)]
-    named = [trial for trial in faulty if trial.diagnosis and _names(trial)]
-    return [
-        name,
-        Share(len(faulty), sum(map(well, faulty))).text,
-        Share(len(faulty), len(named)).text,
-        Share(len(others), sum(trial.alarm for trial in others)).text,
-        Share(len(others), sum(map(well, others))).text,
-        _median([(trial.agent or {})["commands"] for trial in trials]),
-        _median([(trial.agent or {})["seconds"] for trial in trials]),
-    ]
-
-
-def _names(trial: Trial) -> bool:
-    right = {truth.cause for truth in labs.truths(labs.load(trial.lab))}
-    return trial.diagnosis is not None and not right.isdisjoint(trial.diagnosis.causes)
-
-
-def _median(numbers: Sequence[float]) -> str:
-    return f"{statistics.median(numbers):.0f}" if numbers else "-"
+def _left_healthy(kept: Results, name: str) -> Share:
+    """Return how often an agent left a system as healthy as it was."""
+    others = [t for t in kept.trials.values() if t.tool == name and not figures.ill(t) and t.agent]
+    return Share(len(others), sum(bool(t.agent["repaired"]) for t in others if t.agent))

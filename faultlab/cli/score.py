@@ -11,6 +11,7 @@ from faultlab.core.terminal import Terminal
 @verb(
     "ss-rules tshark --labs mtu,healthy",
     "--all --repeat 3 --json result.json",
+    "--all --hours 2",
     "./my-tool --labs mtu,iptables-drop",
     "tshark --from mtu.bundle.tar.gz",
 )
@@ -19,6 +20,8 @@ from faultlab.core.terminal import Terminal
 @option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
 @option("--repeat", default=1, metavar="N", help="how often to examine each (1)")
 @option("--seed", default=0, metavar="S", help="seed of the random order (0)")
+@option("--crowd", is_flag=True, help="let all tools look at the same time")
+@option("--hours", type=float, metavar="H", help="stop in time; the widest intervals come first")
 @option("--network", is_flag=True, help="let the builds of other people's tools use a network")
 @option("--from", "bundle", metavar="BUNDLE", help="use a recorded lab instead of live ones")
 @option(

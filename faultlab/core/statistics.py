@@ -18,6 +18,15 @@ def wilson(happened: int, of: int, sure: float = _SURE) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def mcnemar(won: int, lost: int) -> float:
+    """Return the p-value of McNemar's exact test, two-sided, for pairs that differ.
+
+    `won`, `lost`: how often only the one was right, and only the other.
+    """
+    pairs, fewer = won + lost, min(won, lost)
+    return min(1.0, 2 * sum(math.comb(pairs, k) for k in range(fewer + 1)) / 2**pairs)
+
+
 @dataclass(frozen=True)
 class Share:
     """A count out of a total, with its interval of 95% (Wilson)."""

@@ -159,6 +159,7 @@ class Engine(ABC):
     owns_kernel: ClassVar[bool]  # we can change the kernel below, because it is a disposable VM's
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
+    cpus: str = ""  # that the stacks which it launches can use, as in "0" or "0-2"; empty: all
 
     @classmethod
     @abstractmethod
@@ -277,12 +278,14 @@ class Engine(ABC):
         rights: Sequence[str] = (),
         memory: str = "",
         processes: int = 0,
+        cpus: str = "",
         files: bytes | None = None,
         folder: str = "/",
     ) -> AbstractContextManager[Process]:
         """Run a foreign program in a container of its own while the body runs.
 
         `inside`: the machine whose network, processes and volumes (read-only) it sees; without one
-        it has no network. `memory` as in "512m", `processes`: the limits. `files`: a tar archive
-        that is unpacked in `/` before it starts in `folder`.
+        it has no network. `memory` as in "512m", `processes`: the limits. `cpus`: those that it
+        can use; empty for all. `files`: a tar archive that is unpacked in `/` before it starts in
+        `folder`.
         """

@@ -129,6 +129,7 @@ class WithHelpers(DockerEngine):
         rights: Sequence[str] = (),
         memory: str = "",
         processes: int = 0,
+        cpus: str = "",
         files: bytes | None = None,
         folder: str = "/",
     ) -> Iterator[DockerProcess]:
@@ -140,6 +141,7 @@ class WithHelpers(DockerEngine):
             options = {"network_mode": home, "pid_mode": home, "volumes_from": files_of}
         options |= {"cap_add": list(rights), "security_opt": _UNCONFINED, "entrypoint": []}
         options |= {"mem_limit": memory or None, "pids_limit": processes or None}
+        options |= {"cpuset_cpus": cpus or None}
         silent = docker.types.LogConfig(type="none")
         made = self._made(image, command, stack, log_config=silent, **options)
         with ExitStack() as after, made as container:

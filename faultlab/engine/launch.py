@@ -56,12 +56,12 @@ done'
 
 
 def launch(
-    on: Docker, lab: Lab, stack: str, run_id: str, folder: Path, *, parent: str = ""
+    on: Docker, lab: Lab, stack: str, run_id: str, folder: Path, *, parent: str = "", cpus: str = ""
 ) -> None:
     """Start the containers of the lab's stack, without waiting until they are ready.
 
     The compose files are stored in `folder`. `parent`: the cgroup of all containers; empty for
-    Docker's own. Raises CannotRun.
+    Docker's own. `cpus`: those that they can use; empty for all. Raises CannotRun.
     """
     labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
     labels[OWNER_LABEL] = naming.owner()
@@ -69,7 +69,9 @@ def launch(
         taken = subnet.of_networks(on.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):
         files = []
-        documents = lab.services.documents(stack, lab.daemons, str(candidate), labels, parent)
+        documents = lab.services.documents(
+            stack, lab.daemons, str(candidate), labels, parent=parent, cpus=cpus
+        )
         for i, document in enumerate(documents):
             file = folder / ("compose.yaml" if i == 0 else "overlay.yaml")
             file.write_text(yaml.safe_dump(document, sort_keys=False))

@@ -106,7 +106,7 @@ class LocalEngine(Bounded, Removable):
         """Start the containers with Compose; the compose files are stored in `folder`."""
         most = services.limits(os.environ.get(services.LIMITS_IN_ALL, ""))
         parent = self.parent(stack) if most else ""
-        launch.launch(self, lab, stack, run_id, folder, parent=parent)
+        launch.launch(self, lab, stack, run_id, folder, parent=parent, cpus=self.cpus)
         if most:
             self.bind(stack, parent, most)
 

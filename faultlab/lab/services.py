@@ -87,11 +87,14 @@ class Plan:
         daemons: Iterable[str],
         subnet: str,
         labels: dict[str, str],
+        *,
         parent: str = "",
+        cpus: str = "",
     ) -> list[dict[str, Any]]:
         """Return the compose files of the needed services, with names, tags, labels, subnet.
 
-        `parent`: the cgroup of all containers; empty for Docker's own.
+        `parent`: the cgroup of all containers; empty for Docker's own. `cpus`: those that they can
+        use; empty for all.
         """
         needed = self.needed(daemons)
         needed += [name + USER for name in needed]
@@ -106,8 +109,8 @@ class Plan:
                 service["container_name"] = f"{stack}-{name}"
                 # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
-                if parent:
-                    service["cgroup_parent"] = parent
+                service.update({"cgroup_parent": parent} if parent else {})
+                service.update({"cpuset": cpus} if cpus else {})
                 if "image" in service:
                     service["image"] = images.tag(service["image"])
                 own = {*self.services[name]}

@@ -22,6 +22,12 @@ _V2 = (
 # -s hides files that this kernel lacks; their values are None.
 COMMAND = f"cd /sys/fs/cgroup && {{ grep -sH . {_V1} {_V2}; nproc; }}"
 
+# What a container has used when it ends. Kernels before 5.19 have no memory.peak.
+SPENT = (
+    "cd /sys/fs/cgroup &&"
+    " grep -sH . cpuacct/cpuacct.usage memory/memory.max_usage_in_bytes cpu.stat memory.peak"
+)
+
 _UNLIMITED = 1 << 60  # version 1 means "no limit" by the largest number of whole pages
 
 
@@ -70,6 +76,33 @@ class Cgroup:
         """Return the percent of the 100 ms periods since then in which the quota was used up."""
         periods = (self.periods or 0) - (before.periods or 0)
         return 100 * ((self.throttled or 0) - (before.throttled or 0)) / periods if periods else 0.0
+
+
+@dataclass(frozen=True)
+class Spent:
+    """All that a container used: seconds of CPU time, and its largest memory in bytes.
+
+    The memory includes cached files. None if this kernel does not have the number.
+    """
+
+    cpu: float | None = None
+    memory: int | None = None
+
+
+def spent(out: str) -> Spent:
+    """Parse the lines `file:words` of SPENT."""
+    pairs = (line.strip().partition(":")[::2] for line in out.splitlines())
+    facts = {
+        f"{file} {words.split()[0]}" if " " in words else file: words.split()[-1]
+        for file, words in pairs
+        if words
+    }
+    old, new = facts.get("cpuacct/cpuacct.usage"), facts.get("cpu.stat usage_usec")
+    memory = facts.get("memory/memory.max_usage_in_bytes", facts.get("memory.peak"))
+    return Spent(
+        int(old) / 1e9 if old else int(new) / 1e6 if new else None,
+        int(memory) if memory else None,
+    )
 
 
 def read(machine: Shell) -> Cgroup:

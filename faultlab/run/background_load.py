@@ -10,10 +10,13 @@ from faultlab.core.errors import CannotRun
 
 
 @contextmanager
-def traffic(look: Callable[[], object], until: float = math.inf) -> Iterator[None]:
+def traffic(
+    look: Callable[[], object], until: float = math.inf, *, wait: bool = False
+) -> Iterator[None]:
     """Repeat a look until the body ends or `until` (of time.monotonic) has passed.
 
     The last look can still be running then. It ends by itself, or when its stack is removed.
+    `wait`: wait for its end.
     """
     over = threading.Event()
 
@@ -30,3 +33,5 @@ def traffic(look: Callable[[], object], until: float = math.inf) -> Iterator[Non
         yield
     finally:
         over.set()
+    if wait:
+        thread.join()

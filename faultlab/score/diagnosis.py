@@ -10,12 +10,15 @@ from dataclasses import dataclass, field
 import regex
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from faultlab.probes.cgroup import Spent
 from faultlab.score.tool import Tool
 
 _CONVENTION = (0, 1, 2)  # of the monitoring plugins: OK, warning, critical; 3 is unknown
 _SEARCH = 1.0  # seconds for a pattern in one line
 _KEPT = 5  # lines of evidence
 _LINE = 200  # characters of one line
+_SIGNALS = 40  # different lines that tell an alarm from another
+_CHANGING = regex.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(?:[.,:/]\d+)*")
 
 
 class Broken(Exception):
@@ -40,17 +43,23 @@ class Ended:
     code: int | None
     lines: list[Said]
     complaint: str = ""  # the last line on standard error
+    spent: Spent = field(default_factory=Spent)
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A tool's diagnosis. `seconds`: from its start to its first alarm, or to its end."""
+    """A tool's diagnosis. `seconds`: from its start to its first alarm, or to its end.
+
+    `signals`: the lines of its alarm, each with its machine and without the numbers in it. They
+    tell an alarm from those of the same tool in another look. Old trials have none.
+    """
 
     alarm: bool
     causes: list[str] = field(default_factory=list)
     component: str = ""
     evidence: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    signals: list[str] = field(default_factory=list, compare=False)
 
 
 class _Told(BaseModel):
@@ -76,6 +85,7 @@ def of(tool: Tool, ended: Sequence[Ended]) -> Diagnosis:
         most.component,
         _once(line for v in loud for line in v.evidence)[:_KEPT],
         loud[0].seconds,
+        _once(signal for v in loud for signal in v.signals)[:_SIGNALS],
     )
 
 
@@ -109,7 +119,13 @@ def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
         next((place for place in places if place), one.machine),
         _once(said.line[:_LINE] for said, _, _ in found)[:_KEPT],
         min(said.seconds for said, _, _ in found),
+        _once(_signal(said.machine, said.line) for said, _, _ in found)[:_SIGNALS],
     )
+
+
+def _signal(machine: str, line: str) -> str:
+    """Return a line as it is in every look: with its machine, and without its numbers."""
+    return f"{machine}: {_CHANGING.sub('#', line)}"[:_LINE]
 
 
 def _search(pattern: str, line: str) -> regex.Match[str] | None:
@@ -128,7 +144,9 @@ def _by_exit(tool: Tool, one: Ended) -> Diagnosis:
         return Diagnosis(False, seconds=one.seconds)
     told = _by_lines(tool, one)
     lines = told.evidence or [said.line[:_LINE] for said in one.lines if said.line.strip()][:1]
-    return Diagnosis(True, told.causes, told.component or one.machine, lines, one.seconds)
+    signals = told.signals or [_signal(one.machine, line) for line in lines or ["alarm"]]
+    where = told.component or one.machine
+    return Diagnosis(True, told.causes, where, lines, one.seconds, signals)
 
 
 def _by_json(one: Ended) -> Diagnosis:
@@ -144,7 +162,9 @@ def _by_json(one: Ended) -> Diagnosis:
     if not told.alarm:
         return Diagnosis(False, seconds=one.seconds)
     kept = [line[:_LINE] for line in lines if line][:_KEPT]
-    return Diagnosis(True, told.causes, told.component or one.machine, kept, one.seconds)
+    signals = _once(_signal(one.machine, line) for line in [*told.causes, *lines] or ["alarm"])
+    where = told.component or one.machine
+    return Diagnosis(True, told.causes, where, kept, one.seconds, signals[:_SIGNALS])
 
 
 def _how(one: Ended) -> str:

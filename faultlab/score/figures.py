@@ -10,15 +10,15 @@ from typing import Literal, TypeVar
 from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run.readings import FAULTY
+from faultlab.run.readings import FAULTY, PHASES
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Diagnosis
-from faultlab.score.results import Results, Trial
+from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
 from faultlab.score.tool import Detects
 
 ALWAYS, NEVER = "always-alarm", "never-alarm"
 BASELINES = (ALWAYS, NEVER)
-_GUESSES = 3  # a tool that names more causes has named none
+GUESSES = 3  # a tool that names more causes has named none
 
 T = TypeVar("T")
 Caught = Literal["named", "caught", "part", "missed", "unknown", "absent", "quiet", "cried"]
@@ -97,9 +97,19 @@ class Disagreement:
         return f"{self.tool} on {self.lab}: {self.expected}, alarm {self.found.text}"
 
 
+def of_way(results: Results, way: Way) -> Results:
+    """Return the trials of tools that were made in one way, without floors and agents."""
+    return results.only(lambda t: t.way == way and t.phase in PHASES and t.agent is None)
+
+
+def headline(results: Results) -> Way:
+    """Return the way that the figures are about: alone, if any trial was made so."""
+    return ALONE if of_way(results, ALONE).trials else CROWD
+
+
 def rows(results: Results) -> list[Row]:
     """Return a row for each tool, the best informed first and the baselines last."""
-    by_tool = _grouped(results.trials.values(), lambda trial: trial.tool)
+    by_tool = grouped(results.trials.values(), lambda trial: trial.tool)
     found = [_row(tool_id, trials) for tool_id, trials in by_tool.items()]
     return sorted(found, key=lambda row: (row.tool in BASELINES, -(row.informed or 0), row.tool))
 
@@ -112,8 +122,8 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
     return Row(
         tool=tool_id,
         detects=detected,
-        cause=Share(len(caught), sum(names_cause(_lab(t.lab), v) for t, v in caught)),
-        component=Share(len(caught), sum(names_component(_lab(t.lab), v) for t, v in caught)),
+        cause=Share(len(caught), sum(names_cause(lab_of(t.lab), v) for t, v in caught)),
+        component=Share(len(caught), sum(names_component(lab_of(t.lab), v) for t, v in caught)),
         false=false,
         seconds=statistics.median(v.seconds for _, v in caught) if caught else None,
         unknown=sum(trial.kind == "unknown" for trial in trials),
@@ -124,7 +134,7 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
 def names_cause(lab: Lab, diagnosis: Diagnosis) -> bool:
     """Return whether it names the lab's cause among its few; of several faults any one counts."""
     right = {truth.cause for truth in labs.truths(lab)}
-    return len(diagnosis.causes) <= _GUESSES and not right.isdisjoint(diagnosis.causes)
+    return len(diagnosis.causes) <= GUESSES and not right.isdisjoint(diagnosis.causes)
 
 
 def names_component(lab: Lab, diagnosis: Diagnosis) -> bool:
@@ -136,11 +146,11 @@ def names_component(lab: Lab, diagnosis: Diagnosis) -> bool:
 
 def cells(results: Results) -> dict[str, dict[str, Cell]]:
     """Return the cells by lab and tool."""
-    by_lab = _grouped(results.trials.values(), lambda trial: trial.lab)
+    by_lab = grouped(results.trials.values(), lambda trial: trial.lab)
     return {
         lab_id: {
             tool_id: _cell(tool_id, lab_id, trials)
-            for tool_id, trials in _grouped(each, lambda trial: trial.tool).items()
+            for tool_id, trials in grouped(each, lambda trial: trial.tool).items()
         }
         for lab_id, each in sorted(by_lab.items())
     }
@@ -151,7 +161,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
     caught: Caught
     if not told:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
-    elif _lab(lab_id).control:
+    elif lab_of(lab_id).control:
         caught = "cried" if false.happened else "quiet"
     elif not faulty:  # no faulty trial yet, or none with a diagnosis
         caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
@@ -160,7 +170,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
     elif detected.happened < detected.of:
         caught = "part"
     else:
-        named = sum(names_cause(_lab(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
+        named = sum(names_cause(lab_of(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
         caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
     return Cell(tool_id, lab_id, caught, detected, false, runs)
@@ -173,7 +183,7 @@ def disagreements(results: Results) -> list[Disagreement]:
     for lab_id, each in cells(results).items():
         for tool_id, cell in each.items():
             entry = tools.load(tool_id).expected(lab_id) if tool_id in known else None
-            share = cell.false if _lab(lab_id).control else cell.detected
+            share = cell.false if lab_of(lab_id).control else cell.detected
             if entry is None or not share.of:
                 continue
             must_fail = entry.detects == "must" and share.happened < share.of
@@ -202,21 +212,23 @@ def _alarms(trials: Iterable[Trial]) -> Share:
 
 def ill(trial: Trial) -> bool:
     """Return whether something was wrong while the tool looked."""
-    return trial.phase == FAULTY and not _lab(trial.lab).control
+    return trial.phase == FAULTY and not lab_of(trial.lab).control
 
 
 @cache
-def _lab(lab_id: str) -> Lab:
+def lab_of(lab_id: str) -> Lab:
+    """Return a lab of a trial."""
     return labs.load(lab_id)
 
 
 def by_tool(results: Results) -> Mapping[str, list[Cell]]:
     """Return the cells of each tool."""
     every = [cell for each in cells(results).values() for cell in each.values()]
-    return _grouped(every, lambda cell: cell.tool)
+    return grouped(every, lambda cell: cell.tool)
 
 
-def _grouped(things: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+def grouped(things: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    """Return lists of things by their key, in the order in which the keys come."""
     found: dict[str, list[T]] = {}
     for thing in things:
         found.setdefault(key(thing), []).append(thing)

@@ -12,10 +12,9 @@ from faultlab.core import paths
 from faultlab.core.terminal import Terminal
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import render
-from faultlab.score import figures
+from faultlab.score import figures, tables
 from faultlab.score.figures import Cell
 from faultlab.score.results import Results, Trial
-from faultlab.score.scorecard import HEADINGS
 
 _GROUPS = (
     ("Caught", "caught"),
@@ -54,19 +53,19 @@ def write(term: Terminal, kept: Results, name: str) -> Written:
 
 def html(kept: Results, folder: Path) -> str:
     """Return the page, with links relative to a folder."""
-    cells = figures.cells(kept)
-    rows = figures.rows(kept)
+    shown = figures.of_way(kept, figures.headline(kept))
+    rows = figures.rows(shown)
     return render(
         "score.html",
         rows=rows,
-        cells=cells,
-        wrong={(each.tool, each.lab) for each in figures.disagreements(kept)},
+        cells=figures.cells(shown),
+        wrong={(each.tool, each.lab) for each in figures.disagreements(shown)},
         legend=figures.LEGEND,
         cry=figures.LETTERS["cried"],
-        headings=HEADINGS,
+        tables=tables.tables(kept),
         tools=kept.tools,
         groups=_GROUPS,
-        told={row.tool: _told(kept, row.tool, folder) for row in rows},
+        told={row.tool: _told(shown, row.tool, folder) for row in rows},
         machine=kept.facts.get("machine", {}),
         seed=kept.facts.get("seed"),
     )

@@ -119,11 +119,11 @@ def _phases(run: Run, step: Step) -> dict[str, dict[str, bytes]]:
     for phase in PHASES:
         step.note(phase)
         run.enter(phase)
-        files[phase] = _span(run, partial(run.prove, phase))
+        files[phase] = span(run, partial(run.prove, phase))
     return files
 
 
-def _span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
+def span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
     """Return the files of all machines, read before, during and after a look."""
     machines, facts = run.stack.machines, run.lab.services.facts
     daemons = {daemon: facts(daemon.name) for daemon in run.stack.values() if daemon.joins}

@@ -4,28 +4,74 @@ A trial in the file is not repeated unless its tool or its lab has changed since
 score continues where it was, and two halves make a whole.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+from typing_extensions import TypedDict
 
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
-from faultlab.lab.model import Lab
-from faultlab.run import digest
 from faultlab.score.diagnosis import Diagnosis
-from faultlab.score.tool import Tool
 from faultlab.score.trial import Kind
 
 SCHEMA = 2
 
-Key = tuple[str, str, str, int]  # tool, lab, phase, number
+# alone: one tool a look; crowd: all tools at the same time, with all processors for everything.
+Way = Literal["alone", "crowd"]
+ALONE: Way = "alone"
+CROWD: Way = "crowd"
+Key = tuple[str, str, str, int, Way]  # tool, lab, phase, number, way
+
+# Left out of the file if a trial does not have them.
+_OPTIONAL = ("replayed", "took", "cpu", "memory", "effect", "agent")
+
+
+class Agent(TypedDict):
+    """What an agent did beside its diagnosis. None: not tried, or its harness does not know.
+
+    `repaired`: the lab's check says yes after it. `cost` in US dollars. Other keys are kept.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    repaired: bool | None
+    commands: int
+    seconds: float
+    tokens: int | None
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The first measure of the lab's check without the tool, and while the tool looked."""
+
+    measure: str
+    unit: str
+    without: float
+    beside: float
+
+    @property
+    def slowdown(self) -> float | None:
+        """Return how many times as slow the lab was beside the tool; None for zero."""
+        pair = self.without, self.beside
+        slow, fast = pair if self.unit == "/s" else pair[::-1]
+        return slow / fast if fast else None
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One tool, once, on one lab in one phase. All trials of one `run` looked at the same time."""
+    """One tool, once, on one lab in one phase. All of a crowd with one `run` look together.
+
+    `way`: what looked at the same time; trials of older versions are of a crowd. `replayed`: it
+    read a recording of the look. `took`: the seconds of the trial. `cpu`: the CPU seconds of the
+    tool's containers; `memory`: the largest one's peak in bytes. None if unknown.
+    """
 
     tool: str
     lab: str
@@ -37,12 +83,18 @@ class Trial:
     diagnosis: Diagnosis | None = None
     reason: str = ""
     run: str = ""
-    agent: dict[str, Any] | None = None
+    way: Way = CROWD
+    replayed: bool = False
+    took: float | None = None
+    cpu: float | None = None
+    memory: int | None = None
+    effect: Effect | None = None
+    agent: Agent | None = None
 
     @property
     def key(self) -> Key:
-        """Return the tool, the lab, the phase and the number of this trial."""
-        return self.tool, self.lab, self.phase, self.number
+        """Return the tool, the lab, the phase, the number and the way of this trial."""
+        return self.tool, self.lab, self.phase, self.number, self.way
 
     @property
     def alarm(self) -> bool:
@@ -76,25 +128,32 @@ class Results:
             self.trials[trial.key] = trial
         self.save()
 
-    def has(self, tool: Tool, lab: Lab, phase: str, number: int) -> bool:
-        """Return whether this trial was made with the present state of the tool and the lab."""
-        made = self.trials.get((tool.id, lab.id, phase, number))
-        return made is not None and (made.tool_digest, made.lab_digest) == (
-            tool.digest,
-            digest.fault(lab),
-        )
+    def only(self, wanted: Callable[[Trial], bool]) -> Results:
+        """Return the results of some trials."""
+        return replace(self, trials={k: each for k, each in self.trials.items() if wanted(each)})
+
+    def has(self, key: Key, made_of: tuple[str, str]) -> bool:
+        """Return whether this trial was made with these digests of its tool and its lab."""
+        made = self.trials.get(key)
+        return made is not None and (made.tool_digest, made.lab_digest) == made_of
 
     def save(self) -> None:
         """Write the whole file, or keep the old one. Raises CannotRun."""
         head = {"schema": SCHEMA, **self.facts, "tools": dict(sorted(self.tools.items()))}
         lines = [
-            json.dumps(asdict(self.trials[key]), separators=(",", ":"), ensure_ascii=False)
+            json.dumps(_written(self.trials[key]), separators=(",", ":"), ensure_ascii=False)
             for key in sorted(self.trials)
         ]
         trials = ",\n".join(lines)  # a line each, for readable diffs
         text = json.dumps(head, indent=1).removesuffix("\n}") + f',\n "trials": [\n{trials}\n]}}\n'
         self.file.parent.mkdir(parents=True, exist_ok=True)
         paths.write_whole(self.file, text)
+
+
+def _written(trial: Trial) -> dict[str, Any]:
+    facts = asdict(trial)
+    lacking = {key for key in _OPTIONAL if facts[key] is None or facts[key] is False}
+    return {key: value for key, value in facts.items() if key not in lacking}
 
 
 def _rename(found: dict[str, Any]) -> None:

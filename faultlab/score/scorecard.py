@@ -1,5 +1,6 @@
 """Scorecard: the figures of a score, for a person, as Markdown, for a program."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,14 +10,12 @@ from faultlab.core import text
 from faultlab.core.events import MAY_LACK
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
-from faultlab.score import figures, results
+from faultlab.score import agents, baselines, figures, floors, results, tables
+from faultlab.score.agents import AgentRow
+from faultlab.score.compare import Better
 from faultlab.score.figures import Cell, Disagreement, Row
-from faultlab.score.results import Results
-
-HEADINGS = (
-    *("tool", "catches", "false alarms", "less false", "cause named", "component named"),
-    *("seconds", "no diagnosis"),
-)
+from faultlab.score.floors import Cost, Floor
+from faultlab.score.results import CROWD, Results, Way
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,26 @@ class RowFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorecard:
-    """The figures of a score. `seed`, `machine`: how and where it was made."""
+    """The figures of a score. `seed`, `machine`: how and where it was made.
+
+    `way`: how the tools of `rows` and `cells` looked. `crowd`: the rows of the same tools in a
+    crowd, if they also looked alone. `guesses`: rows of the computed baselines. `groups`: those of
+    tools that cannot be ranked; `better` says who is better than whom.
+    """
 
     file: str
     seed: int | None = field(default=None, metadata=MAY_LACK)
     machine: dict[str, Any] | None = field(default=None, metadata=MAY_LACK)
     tools: dict[str, dict[str, str]]
+    way: Way
     rows: list[RowFacts]
+    crowd: list[RowFacts]
+    guesses: list[RowFacts]
+    groups: dict[str, int]
+    better: list[Better]
+    floors: list[Floor]
+    costs: list[Cost]
+    agents: list[AgentRow]
     cells: list[Cell]
     disagreements: list[Disagreement]
 
@@ -79,7 +91,8 @@ def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> Scorecard
 
 def show(term: Terminal, kept: Results) -> None:
     """Print the figures of each tool, the matrix, and what is not as expected."""
-    rows = figures.rows(kept)
+    shown = figures.of_way(kept, figures.headline(kept))
+    rows = figures.rows(shown)
     term.say()
     term.table(
         ("", "tool", "catches", "false alarms", "cause", "where", "s"),
@@ -91,19 +104,33 @@ def show(term: Terminal, kept: Results) -> None:
                 _brief(row.false),
                 _part(row.cause),
                 _part(row.component),
-                "-" if row.seconds is None else f"{row.seconds:.1f}",
+                tables.number(row.seconds),
             ]
             for number, row in enumerate(rows, 1)
         ],
     )
     term.say("Beside the counts: the interval of their share (95%, Wilson).")
+    _more(term, kept)
     term.say()
-    for line in grid([row.tool for row in rows], figures.cells(kept)):
+    for line in grid([row.tool for row in rows], figures.cells(shown)):
         term.say(line)
     term.say()
     for line in figures.LEGEND:
         term.say(line)
-    _amiss(term, kept)
+    _amiss(term, shown)
+
+
+def _more(term: Terminal, kept: Results) -> None:
+    """Print which tools cannot be ranked, and the other tables for tools that looked alone."""
+    _, _, groups = tables.ranked(kept)
+    for group in sorted({*groups.values()}):
+        named = ", ".join(tool for tool, its in groups.items() if its == group)
+        term.say(f"Group {group}, which cannot be ranked: {named}.")
+    for table in tables.tables(kept):
+        if table.title in (tables.COSTS, tables.AGENTS):
+            term.say()
+            cells = [[_brief(c) if isinstance(c, Share) else c for c in row] for row in table.rows]
+            term.table(table.headings, cells)
 
 
 def _amiss(term: Terminal, kept: Results) -> None:
@@ -141,41 +168,44 @@ def _part(share: Share) -> str:
 
 def as_markdown(kept: Results) -> str:
     """Return the Markdown of docs/scorecard.md."""
-    rows = figures.rows(kept)
-    lines = text.markdown(HEADINGS, map(_cells, rows))
+    lines = []
+    for table in tables.tables(kept):
+        cells = [[c.text if isinstance(c, Share) else c for c in row] for row in table.rows]
+        body = text.markdown(table.headings, cells)
+        lines += [f"### {table.title}", "", *textwrap.wrap(table.text, 100), "", *body, ""]
+    shown = figures.of_way(kept, figures.headline(kept))
+    rows = figures.rows(shown)
     labs = [
         [f"`{lab_id}`", *(each[r.tool].letters.strip() if r.tool in each else "" for r in rows)]
-        for lab_id, each in figures.cells(kept).items()
+        for lab_id, each in figures.cells(shown).items()
     ]
-    lines += ["", *text.markdown(["", *(row.tool for row in rows)], labs)]
+    lines += ["### See each lab", "", *text.markdown(["", *(row.tool for row in rows)], labs)]
     lines += ["", *(f"- {line}" for line in figures.LEGEND)]
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: Row) -> list[str]:
-    informed = "-" if row.informed is None else f"{row.informed:+.0f}"
-    return [
-        row.tool,
-        row.detects.text,
-        row.false.text,
-        informed,
-        row.cause.text,
-        row.component.text,
-        "-" if row.seconds is None else f"{row.seconds:.1f}",
-        str(row.unknown),
-    ]
-
-
 def facts(kept: Results) -> Scorecard:
     """Return shares with their intervals, cells and disagreements, but not the trials."""
+    way = figures.headline(kept)
+    shown = figures.of_way(kept, way)
+    crowd = figures.rows(figures.of_way(kept, CROWD)) if way != CROWD else []
+    _, better, groups = tables.ranked(kept)
     return Scorecard(
         file=str(kept.file),
         seed=kept.facts.get("seed"),
         machine=kept.facts.get("machine"),
         tools=kept.tools,
-        rows=[_row_facts(row) for row in figures.rows(kept)],
-        cells=[cell for each in figures.cells(kept).values() for cell in each.values()],
-        disagreements=figures.disagreements(kept),
+        way=way,
+        rows=[_row_facts(row) for row in figures.rows(shown)],
+        crowd=[_row_facts(row) for row in crowd],
+        guesses=[_row_facts(row) for row in figures.rows(baselines.guesses(shown))],
+        groups=groups,
+        better=better,
+        floors=floors.floors(kept),
+        costs=floors.costs(kept),
+        agents=agents.rows(kept),
+        cells=[cell for each in figures.cells(shown).values() for cell in each.values()],
+        disagreements=figures.disagreements(shown),
     )
 
 

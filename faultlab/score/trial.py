@@ -2,11 +2,12 @@
 
 A tool runs in its own image, in the namespaces of the machine that it looks from. It sees that
 machine's files and nothing of ours: no Docker socket, no folder of the host. Its output, memory,
-processes and time are limited.
+processes and time are limited. What it used is read from its cgroup when it has ended.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
 from faultlab.observe.use.limits import crossed
+from faultlab.probes import cgroup
 from faultlab.score import diagnosis
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
@@ -37,15 +39,22 @@ _PROCESSES = 512
 _BUNDLE = "/bundle"  # where a bundle is unpacked for a tool, which reads its current folder
 _KILLED = 128 + 9
 _STOPPED = (124, _KILLED)  # by `timeout`
+# Runs a command, then prints $0 and what the container has used on standard error.
+_METERED = f'"$@"; code=$?; printf "\\n%s\\n" "$0" >&2; {{ {cgroup.SPENT}; }} >&2; exit $code'
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a trial: a diagnosis, or the reason for none, or no machine to look from."""
+    """The outcome of a trial: a diagnosis, or the reason for none, or no machine to look from.
+
+    `cpu`: the CPU seconds of all instances; `memory`: the bytes of the largest. None if unknown.
+    """
 
     kind: Kind
     diagnosis: Diagnosis | None = None
     reason: str = ""
+    cpu: float | None = None
+    memory: int | None = None
 
 
 def seen_from(tool: Tool, stack: Stack) -> list[str]:
@@ -57,17 +66,20 @@ def seen_from(tool: Tool, stack: Stack) -> list[str]:
     return [name for name in machines if name in tool.at or name in servers]
 
 
-def examine(stack: Stack, lab: Lab, tools: Sequence[Tool]) -> dict[str, Outcome]:
-    """Let tools look at a stack, side by side, and return what each of them said."""
+def examine(stack: Stack, lab: Lab, tools: Sequence[Tool], cpus: str = "") -> dict[str, Outcome]:
+    """Let tools look at a stack, side by side, and return what each of them said.
+
+    `cpus`: those that the tools can use; empty for all.
+    """
     pool = ThreadPoolExecutor(max_workers=max(1, len(tools)))
     try:
-        waiting = {tool.id: pool.submit(_examine, stack, lab, tool) for tool in tools}
+        waiting = {tool.id: pool.submit(_examine, stack, lab, tool, cpus) for tool in tools}
         return {tool_id: future.result() for tool_id, future in waiting.items()}
     finally:  # if we are stopped, do not wait for a window: remove the containers at once
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _examine(stack: Stack, lab: Lab, tool: Tool) -> Outcome:
+def _examine(stack: Stack, lab: Lab, tool: Tool, cpus: str) -> Outcome:
     machines = seen_from(tool, stack)
     if not machines:
         return Outcome("absent", reason=f"no machine called {' or '.join(tool.at)} is there")
@@ -75,12 +87,24 @@ def _examine(stack: Stack, lab: Lab, tool: Tool) -> Outcome:
         if STACK in tool.at:
             return Outcome("diagnosis", _use(stack, lab, tool, machines))
         with ThreadPoolExecutor(max_workers=len(machines)) as pool:
-            ended = list(pool.map(lambda name: _instance(tool, stack, stack[name]), machines))
-        return Outcome("diagnosis", diagnosis.of(tool, ended))
+            ended = list(pool.map(lambda name: _instance(tool, stack, stack[name], cpus), machines))
+        return _told(tool, ended)
     except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
     except Exception as error:  # if one tool breaks, the others still have their diagnoses
         return Outcome("unknown", reason=repr(error))
+
+
+def _told(tool: Tool, ended: Sequence[Ended]) -> Outcome:
+    """Return the diagnosis of all instances, and what they used. Raises Broken."""
+    cpu = [one.spent.cpu for one in ended if one.spent.cpu is not None]
+    memory = [one.spent.memory for one in ended if one.spent.memory is not None]
+    return Outcome(
+        "diagnosis",
+        diagnosis.of(tool, ended),
+        cpu=round(sum(cpu), 3) if len(cpu) == len(ended) else None,
+        memory=max(memory, default=None),
+    )
 
 
 def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
@@ -97,9 +121,10 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
     return diagnosis.of(tool, [Ended("host", seconds, 0, lines)])
 
 
-def _instance(tool: Tool, stack: Stack, machine: Machine) -> Ended:
+def _instance(tool: Tool, stack: Stack, machine: Machine, cpus: str) -> Ended:
     """Run the tool once beside a machine until it or its window ends. Raises Broken, CannotRun."""
-    with _running(stack.engine, tool, tool.command, stack=stack.name, inside=machine) as instance:
+    engine, command = stack.engine, tool.command
+    with _running(engine, tool, command, stack=stack.name, inside=machine, cpus=cpus) as instance:
         if tool.alerts is not None:
             instance.poll(machine, tool.alerts)
         return instance.end()
@@ -114,13 +139,13 @@ def version(engine: Engine, tool: Tool, stack: str) -> str:
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
 
-def replay(engine: Engine, tool: Tool, archive: bytes, stack: str) -> Outcome:
+def replay(engine: Engine, tool: Tool, archive: bytes, stack: str, cpus: str = "") -> Outcome:
     """Let a tool read a bundle (a tar file) in its current folder, without a network."""
     if not tool.replay:
         return Outcome("absent", reason="it reads no bundles")
     try:
-        with _running(engine, tool, tool.replay, stack=stack, files=archive) as instance:
-            return Outcome("diagnosis", diagnosis.of(tool, [instance.end()]))
+        with _running(engine, tool, tool.replay, stack=stack, files=archive, cpus=cpus) as instance:
+            return _told(tool, [instance.end()])
     except (Broken, CannotRun) as problem:
         return Outcome("unknown", reason=str(problem))
 
@@ -134,32 +159,40 @@ def _running(
     stack: str,
     inside: Machine | None = None,
     files: bytes | None = None,
+    cpus: str = "",
 ) -> Iterator[_Instance]:
     """Run the tool in a container while the body runs."""
+    mark = secrets.token_hex(8)
     with engine.process(
         tool.image,
-        ["timeout", "-k", "1", str(tool.window), "sh", "-c", command],
+        ["sh", "-c", _METERED, mark, "timeout", "-k", "1", str(tool.window), "sh", "-c", command],
         stack,
         inside=inside,
         rights=tool.capabilities,
         memory=_MEMORY,
         processes=_PROCESSES,
+        cpus=cpus,
         files=files,
         folder=_BUNDLE if files else "/",
     ) as process:
-        yield _Instance(tool, process, inside.name if inside else "")
+        yield _Instance(tool, process, inside.name if inside else "", mark)
 
 
 class _Instance:
-    """One container of a tool, and its output until it ends or has printed too much."""
+    """One container of a tool, and its output until it ends or has printed too much.
 
-    def __init__(self, tool: Tool, process: Process, machine: str) -> None:
+    `mark`: the line on standard error after which it says what it used.
+    """
+
+    def __init__(self, tool: Tool, process: Process, machine: str, mark: str) -> None:
         self._window = tool.window
         self._settle = tool.settle
         self._process = process
         self._machine = machine
         self._began = process.began
         self._lines: list[Said] = []
+        self._mark = mark
+        self._spent: list[str] | None = None
         self._complaint = ""
         self._over = threading.Event()  # it has ended, or printed too much
         self._flooded = False
@@ -207,7 +240,8 @@ class _Instance:
             code = None
         if code == _KILLED:
             raise Broken("it was killed")
-        return Ended(self._machine, self._seconds, code, list(self._lines), self._complaint)
+        spent = cgroup.spent("\n".join(self._spent or []))
+        return Ended(self._machine, self._seconds, code, [*self._lines], self._complaint, spent)
 
     def _read(self, output: Iterator[Part]) -> None:
         """Read to the end, even what is dropped: Docker cannot end a stream that is not read."""
@@ -231,5 +265,11 @@ class _Instance:
         texts = [text for text in texts if text]
         if stream == 0:
             self._lines += [Said(self._seconds, self._machine, text) for text in texts]
-        elif texts:
-            self._complaint = texts[-1]
+            return
+        for text in texts:
+            if self._spent is not None:
+                self._spent.append(text)
+            elif text == self._mark:
+                self._spent = []
+            else:
+                self._complaint = text

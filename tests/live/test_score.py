@@ -18,7 +18,7 @@ from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
-from faultlab.score import exam, recording, trial
+from faultlab.score import alone, looks, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container, engine_for
@@ -84,7 +84,7 @@ def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> N
 @pytest.fixture(scope="class")
 def standing(engine: LocalEngine) -> Iterator[Run]:
     """A stack of mtu, faulty."""
-    with exam.on_show(engine, labs.load("mtu"), FAULTY) as run:
+    with looks.on_show(engine, labs.load("mtu"), FAULTY) as run:
         yield run
 
 
@@ -177,10 +177,14 @@ true
         assert outcome.diagnosis is not None and outcome.diagnosis.evidence == [], outcome
 
 
-def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
-    """After Ctrl-C the same command makes what is missing, and only that; nothing is left."""
+@pytest.mark.parametrize(("way", "trials", "of"), [("--crowd", 6, 3), ("--seed=0", 10, 5)])
+def test_an_exam_that_was_cut_off_goes_on(way: str, trials: int, of: int, tmp_path: Path) -> None:
+    """After Ctrl-C the same command makes what is missing, and only that; nothing is left.
+
+    Alone there are two floors beside the three phases.
+    """
     file = tmp_path / "score.json"
-    words = ("score", "always-alarm", "--labs", "mtu", "--json", str(file))
+    words = ("score", "always-alarm", "--labs", "mtu", "--json", str(file), way)
     first = spawn(*words)
     deadline = time.monotonic() + 120
     while not file.exists() and time.monotonic() < deadline:
@@ -189,18 +193,56 @@ def test_an_exam_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     code, said = finish(first)
     assert code == 3, said
     kept = {(t["tool"], t["phase"]): t["run"] for t in json.loads(file.read_text())["trials"]}
-    assert 0 < len(kept) < 6, said
+    assert 0 < len(kept) < trials, said
     assert LocalEngine().leftovers(stack_name("exam")) == []
     code, said = finish(spawn(*words))
     assert code == 0, said
     document = json.loads(file.read_text())
     now = {(t["tool"], t["phase"]): t["run"] for t in document["trials"]}
-    assert len(now) == 6
+    assert len(now) == trials
     assert {key: now[key] for key in kept} == kept
-    assert f"{1 + len(kept) // 2} of 3" in said and "1 of 3" not in said, said
+    assert f"{of} of {of}" in said and "1 of " not in said, said
     alarms = {(t["tool"], t["phase"]): t["diagnosis"]["alarm"] for t in document["trials"]}
-    for phase in PHASES:
+    for phase in {phase for _, phase in alarms}:
         assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
+
+
+def test_a_tool_alone_has_another_processor_than_the_stack(tmp_path: Path) -> None:
+    """And what it used is known: two seconds of CPU time, and some memory."""
+    engine = LocalEngine()
+    engine.cpus, cpus = alone.processors(engine.facts().cpus)
+    if not cpus:
+        pytest.skip("this machine has one processor")
+    burns = make(
+        tmp_path,
+        "burns",
+        """at = ["web"]\nwindow = 8\noutput = "lines"\ncommand = '''
+grep Cpus_allowed_list /proc/self/status
+timeout 2 sh -c "while :; do :; done"
+true
+'''\n[[alarm]]\nmatch = "Cpus"\n""",
+    )
+    with looks.on_show(engine, labs.load("mtu"), HEALTHY) as run:
+        outcome = trial.examine(run.stack, run.lab, [burns], cpus)["burns"]
+        on = {
+            name: m.must("grep Cpus_allowed_list /proc/self/status")
+            for name, m in run.stack.items()
+        }
+    assert {its.split()[-1] for its in on.values()} == {engine.cpus}, on
+    assert outcome.diagnosis is not None, outcome.reason
+    assert outcome.diagnosis.evidence[0].split()[-1] == cpus
+    assert outcome.cpu is not None and 1.5 < outcome.cpu < 3
+    assert outcome.memory is not None and outcome.memory > 100_000
+
+
+def test_the_floors(engine: LocalEngine) -> None:
+    """The empty host has machines without daemons, the idle stack has both."""
+    whole = next(look.lab for look in looks.order([], 1, 0, floors=True))
+    with looks.on_show(engine, whole, looks.IDLE) as run:
+        assert run.stack.stopped() == []
+    with looks.on_show(engine, whole, looks.EMPTY) as run:
+        assert {each.split()[0] for each in run.stack.stopped()} == {*whole.daemons}
+        assert run.stack["web"].must("pgrep -c nginx || true").strip() == "0"
 
 
 def test_a_recorded_lab_is_examined_like_a_live_one(engine: LocalEngine, tmp_path: Path) -> None:

@@ -115,6 +115,7 @@ class FakeMachine(Machine):
         self.files: dict[str, bytes] = {}
         self.furnished = False
         self.stack = stack
+        self.cpus = ""
 
     def run(self, command: str, timeout: float = 30) -> Done:
         """Answer as the stack's network is now. Raises CannotRun when the stack is gone."""
@@ -123,6 +124,8 @@ class FakeMachine(Machine):
             raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
         if command == "exit 3":
             return Done(command, 3, "", "", 0.0)
+        if command == "nproc":
+            return Done(command, 0, "1\n" if self.cpus else "2\n", "", 0.0)
         out = stack.network.answer(command, self.name)
         if out is None:
             return Done(command, 127, "", f"sh: {command.split(maxsplit=1)[0]}: not found", 0.0)
@@ -269,6 +272,7 @@ class FakeEngine(Engine):
         made.machines["client-user"] = FakeMachine(self, stack, "client-user", "client", run_id)
         for machine in made.machines.values():
             machine.lab_id = lab.alias
+            machine.cpus = self.cpus
         (folder / "compose.yaml").write_text("services: {}\n")
         self.stacks_up[stack] = made
 

@@ -15,7 +15,7 @@ import pytest
 
 from faultlab.agents import adapter, exam, session, wire
 from faultlab.agents.agent import Agent, load
-from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE
+from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.session import Lost, Session
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
@@ -415,7 +415,7 @@ class TestExam:
         def loses(its: Session, _phase: str, _number: int) -> None:
             its._run.stack["web"].restart()
 
-        broken = exam.BuiltIn("broken", "x", loses)
+        broken = BuiltIn("broken", "x", loses)
         kept = Results(tmp_path / "r.json")
         lab = labs.load("mtu")
         every = [exam.Case(broken, lab, HEALTHY, 1), exam.Case(ORACLE, lab, HEALTHY, 1)]

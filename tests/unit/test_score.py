@@ -14,12 +14,13 @@ import pytest
 
 from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.readings import PHASES
-from faultlab.score import diagnosis, exam, figures, page, recording, results, scorecard
+from faultlab.score import diagnosis, figures, looks, page, recording, results, scorecard
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
-from faultlab.score.results import Results, Trial
+from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 
@@ -86,6 +87,7 @@ def test_a_mistake_in_a_tool(name: str, folder: Path, faultlab: Run) -> None:
         (["score", "none-such"], "There is no tool called 'none-such'; there are mine."),
         (["score", "./none-such"], "./none-such: there is no tool.toml"),
         (["score", "mine", "--repeat", "0"], "--repeat takes a number from 1 up."),
+        (["score", "mine", "--hours", "0"], "--hours takes a number above 0, such as 0.5."),
         (["score", "mine", "--labs", "mut"], "There is no lab called 'mut'; did you mean mtu?"),
         (["score", "mine", "--from", "none.tar.gz"], "There is no file none.tar.gz."),
         (["scorecard", "none.json"], "There is no file none.json."),
@@ -314,12 +316,12 @@ def test_what_is_not_as_expected(folder: Path) -> None:
 def test_the_order_is_random_and_repeats() -> None:
     """Whole repeats, one after the other; another seed, another order."""
     chosen = [labs.load(lab_id) for lab_id in ("mtu", "gzip", "healthy")]
-    looks = exam.order(chosen, 2, 7)
-    names = [(look.lab.id, look.phase, look.number) for look in looks]
+    found = looks.order(chosen, 2, 7)
+    names = [(look.lab.id, look.phase, look.number) for look in found]
     assert len(set(names)) == len(names) == 18
     assert [number for _, _, number in names] == [1] * 9 + [2] * 9
-    assert looks == exam.order(chosen, 2, 7)
-    assert looks != exam.order(chosen, 2, 8)
+    assert found == looks.order(chosen, 2, 7)
+    assert found != looks.order(chosen, 2, 8)
     assert [n[:2] for n in names[:9]] != [n[:2] for n in names[9:]]
 
 
@@ -332,13 +334,17 @@ def test_results_are_kept_and_go_on(tmp_path: Path) -> None:
     kept.add([Trial(**{**vars(one), **digests})])
     again = results.read(kept.file)
     assert again == kept
-    assert again.has(mine, lab, "faulty", 1)
-    assert not again.has(mine, lab, "faulty", 2)
-    assert not again.has(mine, lab, "fixed", 1)
-    assert not again.has(mine.model_copy(update={"command": "other"}), lab, "faulty", 1)
-    assert again.has(mine.model_copy(update={"title": "Another title"}), lab, "faulty", 1)
-    harder = lab.model_copy(update={"inject": lab.fix})
-    assert not again.has(mine, harder, "faulty", 1)
+
+    def has(of: Tool, at: Lab, phase: str = "faulty", number: int = 1, way: Way = CROWD) -> bool:
+        return again.has((of.id, at.id, phase, number, way), (of.digest, digest.fault(at)))
+
+    assert has(mine, lab)
+    assert not has(mine, lab, number=2)
+    assert not has(mine, lab, "fixed")
+    assert not has(mine, lab, way=ALONE)
+    assert not has(mine.model_copy(update={"command": "other"}), lab)
+    assert has(mine.model_copy(update={"title": "Another title"}), lab)
+    assert not has(mine, lab.model_copy(update={"inject": lab.fix}))
 
 
 def test_two_halves_are_one(tmp_path: Path) -> None:

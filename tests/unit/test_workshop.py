@@ -336,7 +336,7 @@ def test_one_cgroup_around_a_stack() -> None:
     """What the first process of a container prints stays within bounds in any case."""
     parts = ({"services": {"client": {"image": "machine"}}, "networks": {"default": {}}},)
     for parent in ("/faultlab/seat", ""):
-        documents = services.Plan(parts).documents("x", [], "198.18.7.0/24", {}, parent)
+        documents = services.Plan(parts).documents("x", [], "198.18.7.0/24", {}, parent=parent)
         client = documents[0]["services"]["client"]
         assert client.get("cgroup_parent", "") == parent
         assert client["logging"]["options"] == {"max-size": "5m", "max-file": "2"}

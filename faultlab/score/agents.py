@@ -1,0 +1,66 @@
+"""Agents: what they repaired, what they named, and what that took, from their trials."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from faultlab.core.statistics import Share
+from faultlab.score import baselines, figures
+from faultlab.score.results import Agent, Results, Trial
+
+Counted = Literal["commands", "seconds", "tokens", "cost"]
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    """One agent. Shares are of its looks at a fault, `false` of the other ones.
+
+    `repaired`: the lab's check said yes. `cause`, `component`: it named them. `commands`,
+    `seconds`, `tokens`, `cost`: medians of a look; None if its harness does not know them.
+    `errors`: looks that ended with an error of ours.
+    """
+
+    tool: str
+    repaired: Share
+    cause: Share
+    component: Share
+    false: Share
+    commands: float | None
+    seconds: float | None
+    tokens: float | None
+    cost: float | None
+    errors: int
+
+
+def rows(results: Results) -> list[AgentRow]:
+    """Return a row for each agent, and then for the guesses in the same looks."""
+    agents = results.only(lambda trial: trial.agent is not None)
+    found = []
+    for some in (agents, baselines.guesses(agents)):
+        by_tool = figures.grouped(some.trials.values(), lambda trial: trial.tool)
+        found += [_row(tool, trials) for tool, trials in sorted(by_tool.items())]
+    return found
+
+
+def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
+    told = [t for t in trials if t.kind == "diagnosis"]
+    ill = [(figures.lab_of(t.lab), t.diagnosis) for t in told if t.diagnosis and figures.ill(t)]
+    well = [t.alarm for t in told if not figures.ill(t)]
+    facts = [t.agent for t in told if t.agent]
+    tried = [t.agent["repaired"] for t in told if t.agent and figures.ill(t)]
+    known = [bool(each) for each in tried if each is not None]
+    return AgentRow(
+        tool,
+        Share(len(known), sum(known)),
+        Share(len(ill), sum(figures.names_cause(lab, said) for lab, said in ill)),
+        Share(len(ill), sum(figures.names_component(lab, said) for lab, said in ill)),
+        Share(len(well), sum(well)),
+        *(_median(facts, key) for key in ("commands", "seconds", "tokens", "cost")),
+        sum(t.kind == "unknown" for t in trials),
+    )
+
+
+def _median(facts: Sequence[Agent], key: Counted) -> float | None:
+    known = [value for each in facts if (value := each.get(key)) is not None]
+    return statistics.median(known) if known else None

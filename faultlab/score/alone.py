@@ -1,0 +1,137 @@
+"""Alone: the tools look at a proven stack one after the other, each without the others.
+
+Before each tool the lab's check proves again that the phase still shows; if it does not, the next
+tool gets a fresh stack. The stack and its load are on one processor and the tool on another. The
+tools that read files all get the same recording.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from faultlab.core import lock
+from faultlab.core.errors import Problem
+from faultlab.engine.contract import Engine, Say
+from faultlab.lab.check import Check, Reading
+from faultlab.run.background_load import traffic
+from faultlab.run.readings import HEALTHY, STILL
+from faultlab.run.run import Run
+from faultlab.score import looks, recording, trial
+from faultlab.score.looks import FLOORS, Look, made_in
+from faultlab.score.plan import STACK_SECONDS, TRIAL_SECONDS
+from faultlab.score.results import ALONE, Effect, Trial
+from faultlab.score.tool import Tool
+from faultlab.score.trial import Outcome
+
+_QUIET = 10.0  # seconds of a recording without users
+_TIMED = ("s", "ms", "/s")
+
+
+@dataclass(frozen=True)
+class Alone:
+    """How looks are made: the processor of the tools, and whether so many seconds are left."""
+
+    engine: Engine
+    cpus: str
+    allows: Callable[[float], bool]
+    note: Say
+
+    def trials(self, look: Look, wanted: Sequence[Tool]) -> Generator[Trial, None, None]:
+        """Yield the trials of these tools, each when it is made. Raises SaidNo, CannotRun."""
+        waiting = list(wanted)
+        while waiting and self.allows(STACK_SECONDS + waiting[0].window + TRIAL_SECONDS):
+            self.note(f"{look.text}: a stack")
+            with looks.on_show(self.engine, look.lab, look.phase) as run:
+                yield from self._on(run, look, waiting)
+
+    def _on(self, run: Run, look: Look, waiting: list[Tool]) -> Iterator[Trial]:
+        """Yield trials on one stack while its phase shows, and take their tools off the list."""
+        for tool in [each for each in waiting if not trial.seen_from(each, run.stack)]:
+            waiting.remove(tool)
+            why = f"no machine called {' or '.join(tool.at)} is there"
+            yield made_in(look, tool, Outcome("absent", reason=why), run=run.record.id, way=ALONE)
+        readers = [tool for tool in waiting if self._reads(tool)]
+        waiting[:] = [tool for tool in waiting if tool not in readers]
+        if readers:
+            yield from self._replayed(run, look, readers)
+        used = bool(readers)
+        while waiting and self.allows(waiting[0].window + TRIAL_SECONDS):
+            began = time.monotonic()
+            self.note(f"{look.text}: {waiting[0].id}")
+            if used and not _shows(run, look.phase):
+                return
+            tool, used = waiting.pop(0), True
+            outcome, own = self._live(run, look, tool)
+            facts = {"run": run.record.id, "took": _since(began), "effect": own}
+            yield made_in(look, tool, outcome, way=ALONE, **facts)
+
+    def _reads(self, tool: Tool) -> bool:
+        """Return whether a recording has what the tool reads; this kernel's log is in none."""
+        return bool(tool.replay) and (self.engine.owns_kernel or "SYSLOG" not in tool.capabilities)
+
+    def _live(self, run: Run, look: Look, tool: Tool) -> tuple[Outcome, Effect | None]:
+        """Let one tool look, beside the lab's users unless it is a floor."""
+        found: list[Any] = []
+        load = partial(traffic, lambda: found.append(run.check.look(run.stack)), wait=True)
+        idle = look.phase in FLOORS
+        with lock.turn(alone=True), nullcontext() if idle else load():
+            outcome = trial.examine(run.stack, look.lab, [tool], self.cpus)[tool.id]
+        if idle:
+            return outcome, None
+        before = STILL if STILL in run.phases else look.phase
+        return outcome, effect(run.check, run.reading(before), found)
+
+    def _replayed(self, run: Run, look: Look, readers: Sequence[Tool]) -> Iterator[Trial]:
+        """Record one look of the lab's check, and let each of these tools read that."""
+        self.note(f"{look.text}: recording")
+        idle = look.phase in FLOORS
+        act = partial(time.sleep, _QUIET) if idle else partial(run.check.look, run.stack)
+        with lock.turn(alone=True):
+            files = recording.span(run, act)
+        archive = recording.Bundle({}, {look.phase: files}).phase(look.phase)
+        for tool in readers:
+            if not self.allows(tool.window + TRIAL_SECONDS):
+                return
+            self.note(f"{look.text}: {tool.id}, from the recording")
+            began = time.monotonic()
+            outcome = trial.replay(self.engine, tool, archive, run.stack.name, self.cpus)
+            facts = {"run": run.record.id, "took": _since(began), "replayed": True}
+            yield made_in(look, tool, outcome, way=ALONE, **facts)
+
+
+def processors(cpus: int) -> tuple[str, str]:
+    """Return the processor of the stack and that of the tools; empty if there is only one."""
+    return ("0", str(cpus - 1)) if cpus > 1 else ("", "")
+
+
+def _shows(run: Run, phase: str) -> bool:
+    """Return whether the phase of a stack still shows, by another look of the lab's check."""
+    try:
+        if phase == HEALTHY:
+            run.measure(STILL)
+            return all(finding.holds for finding in run.good(STILL))
+        if phase not in FLOORS:
+            run.prove(phase)
+    except Problem:
+        return False
+    return True
+
+
+def effect(
+    check: Check[Any, Any], without: Reading[Any, Any], found: Sequence[Any]
+) -> Effect | None:
+    """Return the first measure of a time or a rate, without the tool and in looks beside it."""
+    measure = next((each for each in check.symptom if each.unit in _TIMED), None)
+    if measure is None or not found:
+        return None
+    values = measure.value(without.look), statistics.median(map(measure.value, found))
+    return Effect(measure.name, measure.unit, *values) if all(map(math.isfinite, values)) else None
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 1)

@@ -1,0 +1,170 @@
+"""Tables: the figures of a score beside its matrix, for a person, Markdown and the page alike."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from faultlab.core.statistics import Share
+from faultlab.score import agents, baselines, compare, figures, floors
+from faultlab.score.compare import Better
+from faultlab.score.figures import Row
+from faultlab.score.floors import ABOUT
+from faultlab.score.results import ALONE, CROWD, Results
+
+COSTS, AGENTS = "See what a look costs", "Compare the agents"
+
+Cell = Share | str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its title, the sentences that explain it, and its rows."""
+
+    title: str
+    text: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+def tables(kept: Results) -> list[Table]:
+    """Return the tables that these trials have figures for; the first is the headline."""
+    every = _headline(kept), _ranks(kept), _floors(kept), _costs(kept), _agents(kept)
+    return [table for table in every if table.rows]
+
+
+def ranked(kept: Results) -> tuple[list[Row], list[Better], dict[str, int]]:
+    """Return the rows of the headline and of the guesses, who is better, and the groups."""
+    shown = figures.of_way(kept, figures.headline(kept))
+    guesses = baselines.guesses(shown)
+    rows = figures.rows(shown)
+    rows += sorted(figures.rows(guesses), key=lambda row: row.tool)
+    known = [row for row in rows if row.informed is not None]
+    order = [row.tool for row in sorted(known, key=lambda row: -(row.informed or 0))]
+    both = Results(kept.file, trials=shown.trials | guesses.trials)
+    found = compare.better(both, order)
+    return rows, found, compare.groups(order, found)
+
+
+def number(value: float | None, form: str = ".1f") -> str:
+    """Return a number as text, and `-` for an unknown one."""
+    return "-" if value is None else format(value, form)
+
+
+def _headline(kept: Results) -> Table:
+    rows, _, groups = ranked(kept)
+    way = figures.headline(kept)
+    crowd = {row.tool: row for row in figures.rows(figures.of_way(kept, CROWD))}
+    beside = way == ALONE and bool(crowd)
+    headings = ["tool", "group", "catches", "false alarms", "less false"]
+    headings += ["catches in a crowd", "false alarms in a crowd"] if beside else []
+    headings += ["cause named", "component named", "seconds", "no diagnosis"]
+
+    def cells(row: Row) -> Iterator[Cell]:
+        yield from (row.tool, str(groups.get(row.tool, "-")), row.detects, row.false)
+        yield number(row.informed, "+.0f")
+        if beside:
+            other = crowd.get(row.tool)
+            yield from (other.detects, other.false) if other else ("-", "-")
+        yield from (row.cause, row.component, number(row.seconds), str(row.unknown))
+
+    looked = "Each tool looked alone" if way == ALONE else "All tools looked at the same time"
+    text = (
+        f"{looked}. Tools of one group cannot be ranked. “Less false” is catches minus false"
+        " alarms, so a guess has about 0."
+    )
+    return Table("Compare the tools", text, headings, [[*cells(row)] for row in rows])
+
+
+def _ranks(kept: Results) -> Table:
+    """Return for each tool below the first group the best tool that is better."""
+    _, found, groups = ranked(kept)
+    best: dict[str, Better] = {}
+    for each in found:  # the best informed comes first
+        if groups[each.better] == groups[each.worse] - 1:
+            best.setdefault(each.worse, each)
+    lines = [
+        (str(groups[tool]), tool, each.better, each.on, str(each.won), str(each.lost), _p(each.p))
+        for tool, each in sorted(best.items(), key=lambda pair: groups[pair[0]])
+    ]
+    text = (
+        "A tool is in a lower group if a tool above is right more often, in faulty looks or in the"
+        " others, and on no side worse. Only looks that both had count. McNemar's exact test (5%)"
+        " and the intervals (95%) must both say so."
+    )
+    headings = ("group", "tool", "worse than", "in looks at", "only that was right")
+    return Table(
+        "See why a tool is in a lower group", text, (*headings, "only this was right", "p"), lines
+    )
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _floors(kept: Results) -> Table:
+    found = sorted(floors.floors(kept), key=lambda floor: _place(kept, floor.tool))
+    rows: list[list[Cell]] = [
+        [
+            *(each.tool, each.empty, each.idle, each.load),
+            *(str(each.false[kind]) for kind in ABOUT),
+            *(str(each.caught[kind]) for kind in ABOUT),
+            *(each.new, each.new_false),
+        ]
+        for each in found
+    ]
+    text = (
+        "Alarms where nothing can be wrong: on machines without daemons, on an idle stack, on a"
+        " healthy stack under load. Then what the alarms in labs are about, by their lines without"
+        " numbers: the machine (also on the empty host), the stack (also on the idle one), the"
+        " load, or the lab (new against the healthy look at the same lab)."
+    )
+    headings = ["tool", "empty host", "healthy, idle", "healthy, load"]
+    headings += [f"false: {kind}" for kind in ABOUT] + [f"caught: {kind}" for kind in ABOUT]
+    return Table(
+        "Tell alarms about the machine from alarms about the lab",
+        text,
+        [*headings, "new with the fault", "new without"],
+        rows,
+    )
+
+
+def _costs(kept: Results) -> Table:
+    found = sorted(floors.costs(kept), key=lambda cost: _place(kept, cost.tool))
+    rows = [
+        [
+            *(each.tool, number(each.seconds), number(each.cpu, ".2f")),
+            "-" if each.memory is None else f"{each.memory / 1e6:.0f}",
+            number(each.slowdown, ".2f"),
+            str(each.looks),
+        ]
+        for each in found
+    ]
+    text = (
+        "For one look: the seconds of the trial, and the CPU seconds of the tool's containers"
+        " (medians); the peak memory of a container, with cached files; how many times as slow the"
+        " lab was meanwhile (median of the looks in which its check measures a time or a rate)."
+    )
+    headings = ("tool", "seconds", "CPU seconds", "memory, MB", "slowdown", "looks")
+    return Table(COSTS, text, headings, rows)
+
+
+def _place(kept: Results, tool: str) -> int:
+    order = [row.tool for row in figures.rows(figures.of_way(kept, ALONE))]
+    return order.index(tool) if tool in order else len(order)
+
+
+def _agents(kept: Results) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            *(each.tool, each.repaired, each.cause, each.component, each.false),
+            *(number(each.commands, ".0f"), number(each.seconds), number(each.tokens, ".0f")),
+            *(number(each.cost, ".2f"), str(each.errors)),
+        ]
+        for each in agents.rows(kept)
+    ]
+    text = (
+        "Shares of the looks at a fault; false alarms are of the other looks. Commands, seconds,"
+        " tokens and cost are medians. The guesses see no stack."
+    )
+    headings = ("agent", "repaired", "cause named", "component named", "false alarms")
+    headings += ("commands", "seconds", "tokens", "cost", "errors")
+    return Table(AGENTS, text, headings, rows)

@@ -1,0 +1,444 @@
+"""Tools that look alone: the plan, the stack beneath them, floors, guesses, comparisons, agents."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultlab.core.errors import BadInput
+from faultlab.core.statistics import Share, mcnemar
+from faultlab.engine.contract import Process
+from faultlab.lab import load as labs
+from faultlab.probes import cgroup
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.score import (
+    agents,
+    alone,
+    baselines,
+    compare,
+    diagnosis,
+    figures,
+    floors,
+    looks,
+    results,
+    scorecard,
+    tables,
+)
+from faultlab.score import plan as plans
+from faultlab.score.alone import Alone
+from faultlab.score.diagnosis import Diagnosis, Ended, Said
+from faultlab.score.looks import EMPTY, IDLE, Look
+from faultlab.score.plan import Plan
+from faultlab.score.results import ALONE, CROWD, Effect, Results, Trial
+from faultlab.score.tool import Alarm, Tool
+from tests.unit.conftest import REPO, Project, Run
+from tests.unit.fake import FakeEngine, FakeProcess
+
+LABS = ("mtu", "gzip", "healthy")
+
+
+def tool(name: str, **facts: Any) -> Tool:
+    """A tool that has no image of its own and alarms when its output has the word `drops`."""
+    usual = {"title": name, "at": ["client"], "window": 5, "output": "lines", "command": name}
+    return Tool(id=name, folder=REPO, alarm=[Alarm(match="drops")], **{**usual, **facts})
+
+
+def trial(name: str, lab: str, phase: str, number: int = 1, *, alarm: bool, **more: Any) -> Trial:
+    """A trial alone that ended with a diagnosis; `signals` are those of its alarm."""
+    said = Diagnosis(alarm, more.pop("causes", []), signals=more.pop("signals", []))
+    return Trial(name, lab, phase, number, "t", "l", "diagnosis", said, **{"way": ALONE, **more})
+
+
+def scored(*trials: Trial, **facts: Any) -> Results:
+    return Results(Path("x.json"), facts, {}, {each.key: each for each in trials})
+
+
+def every(name: str, alarms: dict[bool, bool], number: int = 1) -> list[Trial]:
+    """Trials in each phase of three labs; `alarms`: by whether something is wrong."""
+    blank = [trial(name, lab, phase, number, alarm=False) for lab in LABS for phase in PHASES]
+    return [
+        replace(each, diagnosis=Diagnosis(alarms[figures.ill(each)], signals=["web: x"]))
+        for each in blank
+    ]
+
+
+class TestPlan:
+    """What is missing, and what comes next."""
+
+    def plan(self, kept: Results, **facts: Any) -> Plan:
+        wanted = looks.order([labs.load(lab_id) for lab_id in LABS], 1, 7, floors=True)
+        return Plan(wanted, [tool("a"), tool("b")], kept, **facts)
+
+    def test_each_repeat_has_its_floors(self) -> None:
+        found = looks.order([labs.load("mtu")], 2, 7, floors=True)
+        assert sorted(look.text for look in found if look.phase in looks.FLOORS) == [
+            *("healthy empty 1", "healthy empty 2", "healthy idle 1", "healthy idle 2")
+        ]
+        whole = next(look.lab for look in found if look.phase == EMPTY)
+        assert {"nginx", "php-fpm", "tomcat", "mysql", "memcached"} == {*whole.daemons}
+        assert labs.load("healthy").daemons == ["nginx", "php-fpm"]
+
+    def test_without_a_budget_the_first_missing_look_is_next(self) -> None:
+        kept = scored()
+        plan = self.plan(kept)
+        assert plan.left() == 2 * len(plan.looks) and plan.complete() == 0
+        assert plan.next(set()) == 0 and plan.next({0, 1}) == 2
+        first = plan.looks[0]
+        for each in plan.tools:
+            one = trial(each.id, first.lab.id, first.phase, alarm=False)
+            digests = {"tool_digest": each.digest, "lab_digest": looks.digest.fault(first.lab)}
+            kept.trials[one.key] = replace(one, **digests)
+        assert plan.next(set()) == 1 and plan.complete() == 1
+
+    def test_a_crowd_is_another_trial(self) -> None:
+        kept = scored(trial("a", "mtu", FAULTY, alarm=True, way=CROWD))
+        assert self.plan(kept).left() == self.plan(scored()).left()
+
+    def test_with_a_budget_the_widest_interval_is_next(self) -> None:
+        """Much is known of healthy looks and nothing of floors; then the fault is next."""
+        known = [t for n in range(2, 9) for t in every("a", {True: True, False: False}, n)]
+        known += [replace(t, tool="b") for t in known]
+        well = [t for t in known if not figures.ill(t)]
+        floor = [trial(n, "healthy", p, 9, alarm=False) for n in "ab" for p in looks.FLOORS]
+        plan = self.plan(scored(*well, *floor), until=math.inf)
+        limited = replace(plan, until=1e12)
+        chosen = limited.next(set())
+        assert chosen is not None and plan.looks[chosen].phase == FAULTY
+        assert plan.looks[chosen].lab.id != "healthy"
+        nothing_of_floors = replace(limited, kept=scored(*known))
+        chosen = nothing_of_floors.next(set())
+        assert chosen is not None and plan.looks[chosen].phase in looks.FLOORS
+
+    def test_the_tool_with_the_widest_interval_is_first(self) -> None:
+        known = [t for n in range(2, 9) for t in every("a", {True: True, False: False}, n)]
+        plan = self.plan(scored(*known), until=1e12)
+        for look in plan.looks:
+            if look.phase not in looks.FLOORS:
+                assert [each.id for each in plan.missing(look)] == ["b", "a"]
+
+    def test_it_stops_in_time(self) -> None:
+        plan = self.plan(scored(), until=plans.deadline(0.001))
+        assert plan.next(set()) is None and plan.left() == 2 * len(plan.looks)
+        assert plans.deadline(None) == math.inf
+
+    @pytest.mark.parametrize("hours", [0.0, -1.0, math.nan, math.inf])
+    def test_hours_that_are_none(self, hours: float) -> None:
+        with pytest.raises(BadInput, match="--hours takes a number above 0"):
+            plans.deadline(hours)
+
+
+class Repairing(FakeEngine):
+    """An engine on which the tool `repairs` does what its name says."""
+
+    @contextmanager
+    def process(
+        self, image: str, command: Sequence[str], stack: str, **facts: Any
+    ) -> Iterator[Process]:
+        """Run an `echo`, and see which processors the program has."""
+        self.given = facts["cpus"]
+        if command[-1] == "repairs":
+            self.stacks_up[stack].network.mtu = 1500
+        yield FakeProcess(f"{command[-1]}\n".encode())
+
+
+class TestStack:
+    """One stack for tools that look one after the other."""
+
+    def examined(self, wanted: Sequence[Tool], phase: str, **how: Any) -> list[Trial]:
+        engine = Repairing()
+        look = Look(labs.load("mtu"), phase, 1)
+        usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
+        made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
+        assert not engine.stacks_up
+        assert not made or engine.given == "3"
+        return made
+
+    @pytest.fixture(autouse=True)
+    def at_once(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(looks, "_SETTLES", 0.0)
+
+    def test_the_tools_share_a_proven_stack(self) -> None:
+        made = self.examined([tool("quiet"), tool("drops"), tool("last")], FAULTY)
+        assert [(t.tool, t.alarm, t.way) for t in made] == [
+            *(("quiet", False, ALONE), ("drops", True, ALONE), ("last", False, ALONE))
+        ]
+        assert len({t.run for t in made}) == 1
+        assert all(t.took is not None and not t.replayed and t.effect is None for t in made)
+
+    @pytest.mark.parametrize("phase", PHASES)
+    def test_every_phase_is_proven_again(self, phase: str) -> None:
+        assert len({t.run for t in self.examined([tool("one"), tool("two")], phase)}) == 1
+
+    def test_a_stack_that_lost_its_phase_is_replaced(self) -> None:
+        made = self.examined([tool("repairs"), tool("next"), tool("last")], FAULTY)
+        assert [t.tool for t in made] == ["repairs", "next", "last"]
+        assert made[0].run != made[1].run == made[2].run
+
+    def test_it_stops_in_time(self) -> None:
+        left = [True, True, False]
+        made = self.examined(
+            [tool("one"), tool("two")], FAULTY, allows=lambda _: left.pop(0) if left else False
+        )
+        assert [t.tool for t in made] == ["one"]
+
+    def test_a_tool_without_a_place_is_absent(self) -> None:
+        (made,) = self.examined([tool("nowhere", at=["db"])], HEALTHY)
+        assert (made.kind, made.reason) == ("absent", "no machine called db is there")
+
+    @pytest.mark.parametrize("floor", looks.FLOORS)
+    def test_a_floor_is_not_proven(self, floor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        ended: list[bool] = []
+        monkeypatch.setattr(looks, "_end_daemons", lambda _: ended.append(True))
+        made = self.examined([tool("drops"), tool("two")], floor)
+        assert [(t.phase, t.alarm) for t in made] == [(floor, True), (floor, False)]
+        assert ended == [True] * (floor == EMPTY)
+
+
+def test_processors_of_their_own() -> None:
+    assert [alone.processors(n) for n in (1, 2, 8)] == [("", ""), ("0", "1"), ("0", "7")]
+
+
+def test_the_labs_own_measure_with_and_without() -> None:
+    """Of a time the second over the first, of a rate the first over the second."""
+    assert Effect("delay", "ms", 10.0, 15.0).slowdown == 1.5
+    assert Effect("rate", "/s", 300.0, 200.0).slowdown == 1.5
+    assert Effect("rate", "/s", 300.0, 0.0).slowdown is None
+
+
+@pytest.mark.parametrize(
+    ("said", "cpu", "memory"),
+    [
+        ("cpuacct/cpuacct.usage:1500000000\nmemory/memory.max_usage_in_bytes:4096\n", 1.5, 4096),
+        ("cpu.stat:usage_usec 250000\ncpu.stat:user_usec 9\nmemory.peak:8192\n", 0.25, 8192),
+        ("cpu.stat:usage_usec 250000\n", 0.25, None),
+        ("", None, None),
+    ],
+)
+def test_what_a_container_used(said: str, cpu: float | None, memory: int | None) -> None:
+    assert cgroup.spent(said) == cgroup.Spent(cpu, memory)
+
+
+def test_an_alarm_is_known_by_its_lines_without_numbers() -> None:
+    said = [Said(1.0, "web", line) for line in ("7 drops on 10.0.0.2:80", "9 drops on 10.0.0.3:80")]
+    told = diagnosis.of(tool("a"), [Ended("web", 9.0, 0, said)])
+    assert told.signals == ["web: # drops on #"]
+    mute = diagnosis.of(tool("a", output="exit"), [Ended("web", 9.0, 2, [])])
+    assert mute.alarm and mute.signals == ["web: alarm"]
+    text = '{"alarm": true, "causes": ["gzip"], "evidence": ["12 kB"]}'
+    json_ = diagnosis.of(tool("a", output="json"), [Ended("web", 9.0, 0, [Said(1, "web", text)])])
+    assert json_.signals == ["web: gzip", "web: # kB"]
+
+
+class TestFloors:
+    """What an alarm is about."""
+
+    def test_machine_stack_load_and_lab(self) -> None:
+        found = scored(
+            trial("t", "healthy", EMPTY, alarm=True, signals=["m"]),
+            trial("t", "healthy", IDLE, alarm=True, signals=["m", "s"]),
+            trial("t", "mtu", HEALTHY, 1, alarm=True, signals=["m"]),
+            trial("t", "mtu", FIXED, 1, alarm=True, signals=["m", "left"]),
+            trial("t", "mtu", FAULTY, 1, alarm=True, signals=["m", "new"]),
+            trial("t", "mtu", HEALTHY, 2, alarm=True, signals=["s", "l"]),
+            trial("t", "mtu", FAULTY, 2, alarm=True, signals=["l"]),
+            trial("t", "gzip", HEALTHY, 1, alarm=True, signals=["m", "s"]),
+            trial("t", "gzip", FAULTY, 1, alarm=True, signals=["m"]),
+            trial("t", "gzip", FIXED, 1, alarm=False),
+        )
+        (floor,) = floors.floors(found)
+        assert (floor.empty, floor.idle, floor.load) == (Share(1, 1), Share(1, 1), Share(3, 3))
+        assert floor.false == {"machine": 1, "stack": 1, "load": 1, "lab": 1}
+        assert floor.caught == {"machine": 1, "stack": 0, "load": 1, "lab": 1}
+        assert (floor.new, floor.new_false) == (Share(3, 1), Share(2, 1))
+
+    def test_a_crowd_has_none(self) -> None:
+        found = scored(trial("t", "mtu", FAULTY, alarm=True, way=CROWD))
+        assert floors.floors(found) == [] and floors.costs(found) == []
+
+    def test_floors_are_no_false_alarms(self) -> None:
+        found = scored(*every("t", {True: True, False: False}))
+        more = scored(*found.trials.values(), trial("t", "healthy", EMPTY, alarm=True))
+        shown = figures.of_way(more, ALONE)
+        assert figures.rows(shown) == figures.rows(found) and figures.headline(more) == ALONE
+
+    def test_costs(self) -> None:
+        facts = {"took": 20.0, "cpu": 1.5, "memory": 5, "effect": Effect("d", "s", 1.0, 2.0)}
+        (cost,) = floors.costs(
+            scored(
+                trial("t", "mtu", HEALTHY, alarm=False, **facts),
+                trial("t", "mtu", FAULTY, alarm=False, **{**facts, "cpu": 0.5, "memory": 9}),
+            )
+        )
+        assert cost == floors.Cost("t", 1.0, 9, 20.0, 2.0, 1)
+
+
+def test_mcnemars_exact_test() -> None:
+    """R: binom.test(1, 13)$p.value, binom.test(2, 10)$p.value."""
+    assert mcnemar(12, 1) == pytest.approx(0.003418, abs=1e-6)
+    assert mcnemar(2, 8) == pytest.approx(0.109375)
+    assert mcnemar(5, 5) == mcnemar(0, 0) == 1.0
+
+
+class TestBetter:
+    """Which tool is better than which."""
+
+    def of(self, **tools: tuple[bool, bool]) -> list[compare.Better]:
+        """Compare tools by whether they alarm on faults, and without; ten numbers of each look."""
+        trials = [
+            each
+            for name, (ill, well) in tools.items()
+            for number in range(10)
+            for each in every(name, {True: ill, False: well}, number)
+        ]
+        return compare.better(scored(*trials), [*tools])
+
+    def test_who_sees_faults_is_better_than_who_is_silent(self) -> None:
+        (found,) = self.of(sees=(True, False), never=(False, False))
+        assert (found.better, found.worse, found.on) == ("sees", "never", "faults")
+        assert (found.of, found.won, found.lost) == (20, 20, 0) and found.p < 0.001
+
+    def test_a_trade_is_no_rank(self) -> None:
+        """Always an alarm and never one: each is better on one side and worse on the other."""
+        assert self.of(always=(True, True), never=(False, False)) == []
+
+    def test_groups(self) -> None:
+        found = self.of(sees=(True, False), always=(True, True), never=(False, False))
+        order = ["sees", "always", "never"]
+        assert compare.groups(order, found) == {"sees": 1, "always": 2, "never": 2}
+        assert compare.groups(order, []) == dict.fromkeys(order, 1)
+
+    def test_few_looks_are_no_rank(self) -> None:
+        found = [*every("sees", {True: True, False: False}), *every("no", {True: 0, False: 0})]
+        assert compare.better(scored(*found), ["sees", "no"]) == []
+
+    def test_only_looks_of_both_count(self) -> None:
+        one = [t for n in range(10) for t in every("one", {True: True, False: False}, n)]
+        two = [t for n in range(10, 20) for t in every("two", {True: False, False: False}, n)]
+        assert compare.better(scored(*one, *two), ["one", "two"]) == []
+
+
+def test_guesses_know_the_labs_and_no_stack() -> None:
+    """The constant names the most frequent, the other draws; the same seed draws the same."""
+    shown = scored(
+        *(t for n in range(9) for t in every("t", {True: True, False: False}, n)), seed=3
+    )
+    found = {row.tool: row for row in figures.rows(baselines.guesses(shown))}
+    constant, drawn = found[baselines.FREQUENT], found[baselines.CHANCE]
+    assert constant.detects == Share(18, 18) and constant.false == Share(63, 63)
+    assert constant.cause == Share(18, 18)  # of two causes it names both
+    assert constant.component.happened == 18  # nginx is on web
+    assert 0 < drawn.detects.happened + drawn.false.happened < 81
+    assert baselines.guesses(shown).trials == baselines.guesses(shown).trials
+    other = replace(shown, facts={"seed": 4})
+    assert baselines.guesses(other).trials != baselines.guesses(shown).trials
+    assert baselines.guesses(scored()).trials == {}
+
+
+class TestAgents:
+    """Trials of agents have figures of their own."""
+
+    def trials(self) -> list[Trial]:
+        told = {"commands": 4, "seconds": 9.5, "tokens": None, "cost": 0.25}
+        yes, no = {"repaired": True, **told}, {"repaired": False, **told, "commands": 8}
+        none = {"repaired": None, **told, "transcript": ["ls"]}
+        return [
+            trial("nop", "mtu", FAULTY, alarm=True, causes=["mtu"], agent=yes),
+            trial("nop", "gzip", FAULTY, alarm=True, causes=["mtu"], agent=no),
+            trial("nop", "mtu", HEALTHY, alarm=True, agent=none),
+        ]
+
+    def test_a_row(self) -> None:
+        row, *guesses = agents.rows(scored(*self.trials()))
+        assert (row.tool, row.repaired, row.cause) == ("nop", Share(2, 1), Share(2, 1))
+        assert (row.false, row.commands, row.seconds) == (Share(1, 1), 4, 9.5)
+        assert (row.tokens, row.cost, row.errors) == (None, 0.25, 0)
+        assert [guess.tool for guess in guesses] == [baselines.FREQUENT, baselines.CHANCE]
+        assert guesses[0].repaired == Share(0, 0)
+
+    def test_they_are_no_tools(self) -> None:
+        assert figures.of_way(scored(*self.trials()), ALONE).trials == {}
+        assert floors.floors(scored(*self.trials())) == []
+
+    def test_a_file_keeps_all_that_they_say(self, tmp_path: Path) -> None:
+        kept = Results(tmp_path / "score.json")
+        kept.add(self.trials())
+        again = results.read(kept.file)
+        assert again.trials == kept.trials
+        (free,) = (t.agent for t in again.trials.values() if t.agent and "transcript" in t.agent)
+        assert free["transcript"] == ["ls"]  # type: ignore[typeddict-item]
+
+    def test_a_file_with_half_an_agent_is_damaged(self, tmp_path: Path, faultlab: Run) -> None:
+        kept = Results(tmp_path / "score.json")
+        kept.add([replace(self.trials()[0], agent={"repaired": True})])  # type: ignore[typeddict-item]
+        done = faultlab("scorecard", str(kept.file))
+        assert (done.code, "commands: Field required" in done.err) == (2, True)
+
+
+class TestCard:
+    """The card of trials alone and in a crowd."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        right, blind = {True: True, False: False}, {True: True, False: True}
+        facts = {"took": 20.0, "cpu": 1.5, "memory": 5_000_000, "effect": Effect("d", "s", 1, 2)}
+        both = [replace(t, **facts) for n in range(9) for t in every("mine", right, n)]
+        both += [replace(t, way=CROWD) for t in every("mine", blind)]
+        both += [trial("mine", "healthy", EMPTY, alarm=True, signals=["web: x"])]
+        kept = Results(tmp_path / "score.json", {"seed": 1, "machine": {"cpus": 2}})
+        kept.add([*both, *TestAgents().trials()])
+        return kept.file
+
+    def test_both_ways_are_beside_each_other(self, file: Path, faultlab: Run) -> None:
+        told = json.loads(faultlab("scorecard", str(file), "--json").out)
+        (row,), (crowd,) = told["rows"], told["crowd"]
+        assert told["way"] == ALONE
+        assert (row["false"]["happened"], crowd["false"]["happened"]) == (0, 7)
+        assert [each["tool"] for each in told["guesses"]] == ["most-frequent-cause", "random"]
+        assert {each["worse"] for each in told["better"]} >= {"most-frequent-cause"}
+        assert told["groups"]["mine"] == 1
+        assert told["floors"][0]["empty"] == {"of": 1, "happened": 1}
+        assert told["agents"][0]["tool"] == "nop"
+
+    def test_in_markdown_and_as_a_page(self, file: Path, faultlab: Run, tmp_path: Path) -> None:
+        text = faultlab("scorecard", str(file), "--markdown").out
+        titles = [each.title for each in tables.tables(results.read(file))]
+        assert len(titles) == 5 and all(f"### {title}\n" in text for title in titles)
+        assert (
+            "| mine | 1 | 18 of 18, 100% (82 to 100) | 0 of 63, 0% (0 to 6) | +100 | 2 of 2" in text
+        )
+        assert "| mine | 20.0 | 1.50 | 5 | 2.00 | 63 |" in text
+        page = tmp_path / "card.html"
+        assert faultlab("scorecard", str(file), "--page", str(page)).code == 0
+        assert all(f"<h2>{title}</h2>" in page.read_text() for title in titles)
+
+    def test_for_a_person(self, file: Path, faultlab: Run) -> None:
+        said = faultlab("scorecard", str(file)).out
+        assert all(len(line) <= 80 for line in said.splitlines())
+        assert "Group 1, which cannot be ranked: mine." in said and "CPU seconds" in said
+
+    def test_two_files_with_both_ways(self, file: Path) -> None:
+        kept = results.read(file)
+        crowd = kept.only(lambda t: t.way == CROWD)
+        parts = []
+        for i, some in enumerate((crowd, kept.only(lambda t: t.way == ALONE))):
+            parts.append(str(file.parent / f"{i}.json"))
+            replace(some, file=Path(parts[-1])).save()
+        assert scorecard.together(parts).trials == kept.trials
+
+
+def test_old_trials_were_made_in_a_crowd() -> None:
+    """The file of the first card: all trials are of a crowd, with the figures of that day."""
+    crowd = figures.of_way(results.read(REPO / "docs/score.json"), CROWD)
+    assert len(crowd.trials) == 3960
+    assert all(not t.replayed and t.agent is None for t in crowd.trials.values())
+    found = {row.tool: row for row in figures.rows(crowd)}
+    assert (found["use"].detects, found["use"].false) == (Share(57, 46), Share(141, 58))
+    assert (found["tshark"].detects, found["tshark"].false) == (Share(57, 54), Share(141, 127))
+    assert found["ss-rules"].cause == Share(24, 21) and found["mtr"].unknown == 3
