@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from faultlab.agents.cases import Case
 from faultlab.agents.command import LONGEST, Output
 from faultlab.agents.harbor_requests import Requests
 from faultlab.agents.harbor_tasks import FACTS
-from faultlab.agents.session import Session
+from faultlab.agents.session import Session, Verdict
 from faultlab.core.errors import CannotRun
 from faultlab.lab.services import CLIENT
 
@@ -91,7 +92,8 @@ class Environment(BaseEnvironment):
         user: str | int | None = None,
     ) -> ExecResult:
         """Run a command on client."""
-        script = remote.script(["bash", "-c", command], cwd, env, user)
+        words = ["bash", "-c", command]
+        script = remote.script(words, cwd, self._merge_env(env), self._resolve_user(user))
         done = await self._run(script, timeout_sec or LONGEST)
         return ExecResult(stdout=done.out, stderr=done.err, return_code=done.code)
 
@@ -140,4 +142,23 @@ class Verifier(BaseVerifier):
         if not isinstance(environment, Environment):
             raise CannotRun("This verifier needs the environment of faultlab.")
         found = await to_thread.run_sync(environment.session.finish)
-        return VerifierResult(rewards=environment.case.scores(found))
+        (self.trial_paths.verifier_dir / "verdict.json").write_text(json.dumps(asdict(found)))
+        return VerifierResult(rewards=_rewards(environment.case.faulty, found))
+
+
+def _rewards(faulty: bool, found: Verdict) -> dict[str, float]:
+    """Return the parts of a verdict that apply, 1 or 0; 1 is always good.
+
+    Harbor shows the name that sorts first as the result, so all others begin with it.
+    """
+    if faulty:
+        parts = {
+            "": found.repaired,
+            "_cause": found.cause,
+            "_component": found.component,
+            "_repaired": found.repaired,
+        }
+    else:
+        calm = not found.false_alarm
+        parts = {"": calm and found.repaired, "_no_false_alarm": calm, "_unharmed": found.repaired}
+    return {f"reward{part}": float(good) for part, good in parts.items()}

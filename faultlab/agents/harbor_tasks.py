@@ -33,7 +33,7 @@ timeout_sec = {slow}
 
 [environment]
 build_timeout_sec = {slow}
-allow_internet = false
+network_mode = "no-network"
 """
 _REACH = """
 You have a root shell on `client`. `on MACHINE COMMAND` runs a command on any other machine or

@@ -62,6 +62,9 @@ def _apart() -> None:
     in the end all the same.
     """
     if child := os.fork():
-        _, status = os.waitpid(child, 0)
+        try:
+            _, status = os.waitpid(child, 0)
+        except KeyboardInterrupt:  # the client has no more patience
+            raise SystemExit(CannotRun.exit_code) from None
         raise SystemExit(os.waitstatus_to_exitcode(status) % 256)
     os.setsid()
