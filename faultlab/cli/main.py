@@ -10,14 +10,25 @@ from typing import NoReturn
 import click
 
 from faultlab import __version__
-from faultlab.cli import admin, agents, author, learn, observe, report, score, verify, workshop
+from faultlab.cli import (
+    admin,
+    agents,
+    author,
+    harness,
+    learn,
+    observe,
+    report,
+    score,
+    verify,
+    workshop,
+)
 from faultlab.cli.verb import SETTINGS, Verb, ending
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.terminal import Terminal
 
 VERBS = {
     verb.name: verb
-    for group in (learn, observe, workshop, verify, score, agents, report, admin, author)
+    for group in (learn, observe, workshop, verify, score, agents, harness, report, admin, author)
     for verb in vars(group).values()
     if isinstance(verb, Verb)
 }

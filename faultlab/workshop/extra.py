@@ -20,12 +20,13 @@ def needed(target: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise CannotRun(
             f"The pages need {error.name}, which is not installed.",
-            f"{_installer()} 'faultlab[web]'" if paths.installed() else f"make {target}",
+            installer("web") if paths.installed() else f"make {target}",
         ) from error
 
 
-def _installer() -> str:
-    """Return the command that adds to this installation; one of pipx can lack pip."""
+def installer(extra: str) -> str:
+    """Return the command that adds an extra to this installation; one of pipx can lack pip."""
     if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return "pipx inject faultlab"
-    return f"{sys.executable} -m pip install"
+        return f"pipx inject faultlab 'faultlab[{extra}]'"
+    what = f"'faultlab[{extra}]'" if paths.installed() else f"-e '.[{extra}]'"
+    return f"{sys.executable} -m pip install {what}"

@@ -1,0 +1,70 @@
+"""Harness: the verbs for programs that give labs to an agent."""
+
+import os
+
+from click import Choice, argument, option
+
+from faultlab.cli.verb import LAB, verb
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
+
+
+@verb("mtu", "mtu --phase healthy")
+@LAB
+@option(
+    "--phase",
+    type=Choice(("healthy", "faulty", "fixed")),
+    default="faulty",
+    help="healthy, faulty or fixed (faulty)",
+)
+@option("--number", default=1, metavar="N", help="of the case, which is its only name (1)")
+def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
+    """Give a lab to an agent, blind, as tools: an MCP server on standard input and output."""
+    from faultlab.agents.cases import Case
+    from faultlab.lab import load
+    from faultlab.workshop import extra
+
+    case = Case(lab=load.load(lab).id, phase=phase, number=number)
+    try:
+        from faultlab.agents import mcp_server
+    except ModuleNotFoundError as error:
+        missing = f"The server needs {error.name}, which is not installed."
+        raise CannotRun(missing, extra.installer("mcp")) from error
+    _apart()
+    mcp_server.server(case).run()
+
+
+@verb("tasks", "tasks --labs mtu,healthy --phases faulty")
+@argument("folder", help="a new folder")
+@option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
+@option("--phases", default="healthy,faulty,fixed", help="(healthy,faulty,fixed)")
+@option("--seed", default=0, metavar="S", help="seed of the random order (0)")
+def harbor(term: Terminal, folder: str, labs: str | None, phases: str, seed: int) -> object:
+    """Write a task for Harbor for each lab in each phase, under neutral names."""
+    from pathlib import Path
+
+    from faultlab.agents import harbor_tasks
+
+    chosen = labs.split(",") if labs else []
+    written = harbor_tasks.write(Path(folder), chosen, phases.split(","), seed)
+    term.say(f"{len(written.tasks)} tasks are in {folder}. Next:")
+    where = "faultlab.agents.harbor_lab"
+    term.command(
+        f"harbor run -p {folder} -a oracle -e {where}:Environment --verifier {where}:Verifier"
+    )
+    return written
+
+
+def _apart() -> None:
+    """Go on in a session of the kernel of its own, and wait for it here.
+
+    A client kills its server a few seconds after it has closed the input. The stack must be gone
+    in the end all the same.
+    """
+    if child := os.fork():
+        try:
+            _, status = os.waitpid(child, 0)
+        except KeyboardInterrupt:  # the client has no more patience
+            raise SystemExit(CannotRun.exit_code) from None
+        raise SystemExit(os.waitstatus_to_exitcode(status) % 256)
+    os.setsid()
