@@ -298,8 +298,8 @@ def test_fpm() -> None:
     assert (got.active, got.idle, got.listen_queue) == (1, 23, 0)
 
 
-def pool(before: fpm.Status, after: fpm.Status) -> Row:
-    return rows.pool("php-fpm", "web", Pair(before, after, 2.0))
+def pool(before: fpm.Status, after: fpm.Status, served: int = 0) -> Row:
+    return rows.pool("php-fpm", "web", Pair(before, after, 2.0), Pair(0, served, 2.0))
 
 
 def test_a_pool_without_a_free_worker() -> None:
@@ -309,15 +309,18 @@ def test_a_pool_without_a_free_worker() -> None:
     row = pool(full, full)
     assert (row.utilisation.text, row.saturation.text) == ("5 of 5 busy", "194 waiting")
     assert [why for _, why in limits.crossed(row)] == [
-        "all workers are busy and as many again wait: 194 waiting"
+        "all workers are busy, and a request waits too long: 194 waiting"
     ]
     assert len(limits.crossed(pool(idle, full))) == 2  # it could not grow any more
+    slow, quick = pool(full, full, served=190), pool(full, full, served=400)  # in two seconds
+    assert (slow.saturation.text, limits.crossed(slow) != []) == ("194 waiting 2.0 s", True)
+    assert (quick.saturation.text, limits.crossed(quick) != []) == ("194 waiting 0.97 s", False)
     late = replace(full, active=3, idle=2)  # workers are free: somebody else lets it wait
     assert limits.crossed(pool(late, late)) == []
 
 
 def test_a_pool_that_does_not_answer() -> None:
-    silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER))
+    silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER), Unread(NO_ANSWER))
     assert [why for _, why in limits.crossed(silent)] == [
         "no worker could be had: no answer in 5 s"
     ]
