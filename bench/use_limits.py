@@ -1,11 +1,10 @@
-"""The limits of `faultlab use`: what it reads on live labs, judged by the limits of this checkout.
+"""The limits of `faultlab use`: live labs recorded, and judged by the limits of this checkout.
 
-Half of the labs chose the limits, the other half judges them (docs/use.md). A recording has what the
-commands printed, so another checkout can judge the same looks.
+Half of the labs chose the limits, the other half judges them (docs/use.md). A recording has the
+output of the commands, so another checkout can judge the same looks.
 
-Usage: .venv/bin/python bench/use_limits.py record FILE.jsonl [LAB ...]    (all that run here; 1 to 3
-                                                                           minutes a lab)
-       .venv/bin/python bench/use_limits.py judge FILE.jsonl [SECONDS]     (2, or the whole: 8)
+Usage: .venv/bin/python bench/use_limits.py record FILE.jsonl [LAB ...]   (1 to 3 minutes a lab)
+       .venv/bin/python bench/use_limits.py judge FILE.jsonl [SECONDS]    (2; more: a whole phase)
 """
 
 from __future__ import annotations

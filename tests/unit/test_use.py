@@ -349,6 +349,56 @@ def test_mysql() -> None:
 MYSQL = [("idle", 1.0), ("busy", 3.0)]
 
 
+def counted(**more: int) -> dict[str, Row]:
+    """Return the rows of an idle MySQL where these counters have grown in two seconds."""
+    before = recorded("mysql/idle")
+    lines = [line.split("\t", 1) for line in before.splitlines() if "\t" in line]
+    assert set(more) <= {name for name, _ in lines}
+    own = more | {"Rows_sent": more.get("Rows_sent", 0) + len(lines)}  # our first reading's lines
+    after = "\n".join(
+        f"{name}\t{int(value) + own[name] if name in own else value}" for name, value in lines
+    )
+    sections_of = {"database": Section(before, 0, 1.0)}, {"database": Section(after, 0, 3.0)}
+    return {row.resource: row for row in rows.database("mysql", Looks(*sections_of))}
+
+
+def test_a_program_that_only_tries_the_port_is_not_refused() -> None:
+    """A SYN of mtr, or a check of the port: MariaDB counts it as aborted before its login."""
+    assert marked(counted(Aborted_connects=3, Aborted_connects_preauth=3)) == set()
+    assert marked(counted(Aborted_connects=3, Aborted_connects_preauth=2)) == {"mysql sessions"}
+
+
+@pytest.mark.parametrize(
+    ("grown", "wrong"),
+    [
+        ({"Rows_read": 520_000, "Rows_sent": 200, "Questions": 50}, False),
+        ({"Rows_read": 520_000, "Rows_sent": 100, "Questions": 50}, True),
+        ({"Rows_read": 520_000, "Questions": 600}, False),  # statements that send no rows
+        ({"Created_tmp_tables": 80, "Created_tmp_disk_tables": 40}, True),
+        ({"Created_tmp_tables": 80, "Created_tmp_disk_tables": 4}, False),
+        ({"Select_range_check": 4}, True),
+    ],
+)
+def test_statements_that_cost_too_much(grown: dict[str, int], wrong: bool) -> None:
+    assert marked(counted(**grown)) == ({"mysql statements"} if wrong else set())
+
+
+def test_a_filter_is_marked_only_where_something_listens() -> None:
+    """syn-flood's crowd drops what it does not want to hear: no user of web is concerned."""
+    chain = recorded("iptables/chains")
+    text = recorded("use/healthy-web")
+    serving = sections.split(text).after["sockets"]
+    client = "\n".join(line for line in serving.out.splitlines() if "0.0.0.0:80 " not in line)
+    for out, wrong in ((serving.out, True), (client, False)):
+        more = chain.replace("      15      636 DROP", "      25     1636 DROP")
+        before = {"filter": Section(chain, 0, 1.0), "sockets": Section(out, 0, 1.0)}
+        after = {"filter": Section(more, 0, 3.0), "sockets": Section(out, 0, 3.0)}
+        found = namespace.rows("web", Looks(before, after))
+        row = next(row for row in found if row.resource == "packet filter")
+        assert row.errors.text == "10 dropped"
+        assert bool(limits.crossed(row)) == wrong
+
+
 # --- limits and cells ------------------------------------------------------------------------
 
 

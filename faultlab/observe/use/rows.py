@@ -93,9 +93,7 @@ def served(out: str) -> int:
     return int(json_of(out[max(0, out.find("{")) :], "PHP-FPM")["accepted conn"])
 
 
-def pool(
-    name: str, at: str, pair: Pair[fpm.Status] | Unread, taken: Pair[int] | Unread
-) -> Row:
+def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread, taken: Pair[int] | Unread) -> Row:
     """Return the workers of PHP-FPM on the machine `at`, without the one that answers us.
 
     A queue is judged by the time that a request spends in it: its length, divided by the requests
