@@ -39,7 +39,7 @@ _CHANCE = "vmstat's si: now and then a page comes back by chance"
 _REQUESTS = f"{_MIXIN}, NodeDiskIOSaturation: 10 requests"
 _SPACE = f"{_MIXIN}, NodeFilesystemAlmostOutOfSpace: 5% left"
 _BUSY = "all workers are busy, and a request waits too long: {}"
-_MANUAL = "MySQL manual: if this is not 0, check the indexes"
+_SCANS = "check_mysql_health, index-usage: critical below 80%"
 
 LIMITS = (
     Limit("daemon", "errors", 1, "it is not running: {}"),
@@ -66,7 +66,7 @@ LIMITS = (
     Limit("row locks", "saturation", 1, "a session always waits for a row: {}"),
     Limit("statements", "utilisation", 5000, "statements read far more than they send: {}"),
     Limit("statements", "saturation", 25, "temporary tables go to disk: {}", "MySQLTuner: 25%"),
-    Limit("statements", "errors", 1, "joins find no index: {}", _MANUAL),
+    Limit("statements", "errors", 20, "tables are read without an index: {}", _SCANS),
     Limit("host memory", "utilisation", 90, "hardly any memory is left: {}", _MEMORY),
     Limit("host memory", "errors", 1, "the OOM killer was here: {}"),
     Limit("swap", "saturation", 10, "programs wait for their own memory: {}", _CHANCE),
