@@ -498,7 +498,7 @@ def test_json(up: Up, faultlab: Run) -> None:
     assert [table["name"] for table in told["tables"]] == ["web", "host"]
     by_name = {row["resource"]: row for row in told["tables"][0]["rows"]}
     wrong = by_name["local ports"]["wrong"]
-    assert wrong[0]["part"] == "utilisation" and wrong[0]["from"] == 90
+    assert wrong[0]["part"] == "utilisation" and wrong[0]["from"] == 50
     silent = by_name["php-fpm"]["saturation"]
     assert silent["value"] is None and silent["text"] == "-"
     assert silent["reason"] == "Could not connect to 127.0.0.1:9000"

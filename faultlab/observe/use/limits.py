@@ -39,6 +39,8 @@ _CHANCE = "vmstat's si: now and then a page comes back by chance"
 _REQUESTS = f"{_MIXIN}, NodeDiskIOSaturation: 10 requests"
 _SPACE = f"{_MIXIN}, NodeFilesystemAlmostOutOfSpace: 5% left"
 _BUSY = "all workers are busy, and a request waits too long: {}"
+_RESENT = "twice what a healthy lab shows: it sends SYN-ACKs again that are of no use to its peer"
+_READ = "above what a healthy report shows, which sums up 3,000 rows for each that it sends"
 _SCANS = "check_mysql_health, index-usage: critical below 80%"
 
 LIMITS = (
@@ -49,7 +51,7 @@ LIMITS = (
     Limit("link", "utilisation", 90, "the link is full: {}"),
     Limit("link", "saturation", 1, "its queue drops packets: {}"),
     Limit("link", "errors", 1, "the interface drops packets: {}"),
-    Limit("tcp", "saturation", 1, "segments get lost: {}"),
+    Limit("tcp", "saturation", 10, "segments get lost: {}", _RESENT),
     Limit("listen", "utilisation", 90, "the accept queue is full: {}"),
     Limit("listen", "saturation", 1, "connections found no place in the accept queue: {}"),
     Limit("half open", "saturation", 1, "SYNs found no place: {}"),
@@ -64,7 +66,7 @@ LIMITS = (
     Limit("sessions", "errors", 1, "logins fail: {}"),
     Limit("buffer pool", "saturation", 1, "no page was free: {}", _PAGES),
     Limit("row locks", "saturation", 1, "a session always waits for a row: {}"),
-    Limit("statements", "utilisation", 5000, "statements read far more than they send: {}"),
+    Limit("statements", "utilisation", 5000, "statements read far more than they send: {}", _READ),
     Limit("statements", "saturation", 25, "temporary tables go to disk: {}", "MySQLTuner: 25%"),
     Limit("statements", "errors", 20, "tables are read without an index: {}", _SCANS),
     Limit("host memory", "utilisation", 90, "hardly any memory is left: {}", _MEMORY),
