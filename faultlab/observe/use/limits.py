@@ -72,7 +72,7 @@ LIMITS = (
     Limit("host memory", "utilisation", 90, "hardly any memory is left: {}", _MEMORY),
     Limit("host memory", "errors", 1, "the OOM killer was here: {}"),
     Limit("swap", "saturation", 10, "programs wait for their own memory: {}", _CHANCE),
-    Limit("disk", "saturation", 10, "requests queue: {}", _REQUESTS),
+    Limit("disk", "saturation", 10, "requests queue: {}", _REQUESTS, used=90),
     Limit("space", "utilisation", 95, "the file system is nearly full: {}", _SPACE),
 )
 
