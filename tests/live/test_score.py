@@ -202,7 +202,8 @@ def test_an_exam_that_was_cut_off_goes_on(way: str, trials: int, of: int, tmp_pa
     now = {(t["tool"], t["phase"]): t["run"] for t in document["trials"]}
     assert len(now) == trials
     assert {key: now[key] for key in kept} == kept
-    assert f"{of} of {of}" in said and "1 of " not in said, said
+    assert f"{of} of {of}" in said, said
+    assert way != "--crowd" or "1 of 3" not in said, said  # alone a look itself can be continued
     alarms = {(t["tool"], t["phase"]): t["diagnosis"]["alarm"] for t in document["trials"]}
     for phase in {phase for _, phase in alarms}:
         assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
