@@ -90,10 +90,9 @@ def cases(
     """Return all trials in a random order, so that the number of a case tells nothing."""
     found = []
     for agent in examined:
-        known = isinstance(agent, BuiltIn)
-        phases = agent.phases if known else PHASES
+        phases = agent.phases if isinstance(agent, BuiltIn) else PHASES
         for lab in chosen:
-            times = agent.times(lab, repeat) if known else repeat
+            times = agent.times(lab, repeat) if isinstance(agent, BuiltIn) else repeat
             found += [Case(agent, lab, phase, n + 1) for phase in phases for n in range(times)]
     random.Random(seed).shuffle(found)
     return found
@@ -137,13 +136,13 @@ def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) ->
             diagnosis(its, verdict, ended),
             run=its.record,
             way=ALONE,
-            agent={
-                "repaired": verdict.repaired,
-                "commands": verdict.commands,
-                "seconds": verdict.seconds,
-                "tokens": usage.tokens,
-                "cost": usage.cost,
-            },
+            agent=results.Agent(
+                repaired=verdict.repaired,
+                commands=verdict.commands,
+                seconds=verdict.seconds,
+                tokens=usage.tokens,
+                cost=usage.cost,
+            ),
         )
 
 

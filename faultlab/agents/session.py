@@ -141,7 +141,7 @@ class Session:
 
     def read_file(self, machine: str, path: str) -> bytes:
         """Return the content of a file. Raises FileNotFoundError, or OSError with the reason."""
-        most = MOST * 3 // 4  # what fits in the output in Base64
+        most = MOST * 3 // 4 - 3  # one byte more still fits in the output, in Base64
         done = self.run(machine, f"head -c {most + 1} -- {quote(path)} | base64 -w 0")
         if done.err:
             missing = "No such file" in done.err
@@ -238,9 +238,9 @@ class Session:
         time.sleep(_BETWEEN)
 
     def _measured(self, phase: str) -> list[Finding]:
+        for name in self._run.stack:
+            self._must_be_up(name)
         with self._users:
-            for name in self._run.stack:
-                self._must_be_up(name)
             self._run.measure(phase)
         return self._run.good(phase)
 

@@ -14,6 +14,7 @@ import pytest
 
 from faultlab.agents import exam, session
 from faultlab.agents.builtin import BuiltIn
+from faultlab.agents.command import Output
 from faultlab.agents.session import Lost, Session
 from faultlab.core import naming
 from faultlab.core.errors import BadInput, CannotRun
@@ -50,6 +51,13 @@ def engine() -> LocalEngine:
     return found
 
 
+@pytest.fixture(scope="module")
+def kept(engine: LocalEngine) -> Iterator[Session]:
+    """A session at mtu, faulty, for tests that break nothing."""
+    with session.open(engine, labs.load("mtu"), FAULTY, 99) as opened:
+        yield opened
+
+
 @pytest.fixture
 def its(engine: LocalEngine) -> Iterator[Session]:
     """A session at mtu, faulty."""
@@ -71,21 +79,21 @@ def test_nothing_in_reach_names_the_lab(lab_id: str) -> None:
             assert (done.code, done.out) == (0, ""), (name, done)
 
 
-def test_the_sweep_finds_what_is_there(its: Session) -> None:
+def test_the_sweep_finds_what_is_there(kept: Session) -> None:
     """A file and a process; else the check above could not fail."""
-    its.run("web", "touch /srv/of-mtu; (exec -a mtu-process sleep 100) >/dev/null 2>&1 &")
-    said = its.run("web", sweep("mtu"), 300).out
+    kept.run("web", "touch /srv/of-mtu; (exec -a mtu-process sleep 100) >/dev/null 2>&1 &")
+    said = kept.run("web", sweep("mtu"), 300).out
     assert "/srv/of-mtu" in said and "cmdline: mtu-process" in said, said
 
 
-def test_the_verifier_is_out_of_reach(its: Session) -> None:
+def test_the_verifier_is_out_of_reach(kept: Session) -> None:
     """Its container cannot be named, entered or seen, nor can Docker, the host or our files."""
-    user = its._run.stack.user()
+    user = kept._run.stack.user()
     user.must("touch /tmp/of-the-verifier; (sleep 314159 >/dev/null 2>&1 &)")
     for name in ("client-user", "faultlab", "127.0.0.1"):
         with pytest.raises(BadInput):
-            its.run(name, "true")
-    for name in its.machines:
+            kept.run(name, "true")
+    for name in kept.machines:
         if name == "host":
             continue
         look = f"""
@@ -96,43 +104,43 @@ ip route show default
 [ -e {quote(str(Path(__file__)))} ] && echo our files
 mount -o remount,rw / 2>/dev/null && unshare -m true 2>/dev/null && echo new namespaces
 true"""
-        found = its.run(
+        found = kept.run(
             name, f"echo {quote(base64.b64encode(look.encode()).decode())} | base64 -d | bash", 120
         )
         assert (found.code, found.out) == (0, ""), (name, found)
     for command in ("docker exec nginx id", "docker restart client-user", "cat /etc/passwd", "sh"):
-        assert its.run("host", command).code == 127
+        assert kept.run("host", command).code == 127
 
 
-def test_commands_have_limits(its: Session) -> None:
+def test_commands_have_limkept(kept: Session) -> None:
     """In time, in bytes; and a process in the background holds nothing up."""
     began = time.monotonic()
-    late = its.run("web", "echo well; trap '' TERM; while :; do sleep 1; done", 1)
+    late = kept.run("web", "echo well; trap '' TERM; while :; do sleep 1; done", 1)
     assert (late.code, late.out) == (124, "well\n") or late.code == 137, late
     assert time.monotonic() - began < 8
-    many = its.run("web", "yes; true", 3)
+    many = kept.run("web", "yes; true", 3)
     assert len(many.out) == 1 << 20
-    assert its.run("web", "head -c 5000000 /dev/zero | tr '\\0' x; exit 5").code == 5
+    assert kept.run("web", "head -c 5000000 /dev/zero | tr '\\0' x; exit 5").code == 5
     began = time.monotonic()
-    assert its.run("web", "sleep 100 & echo at once", 30).out == "at once\n"
+    assert kept.run("web", "sleep 100 & echo at once", 30).out == "at once\n"
     assert time.monotonic() - began < 8
-    assert its.run("nginx", "echo $0; echo bad >&2; false") == session.Output(1, "bash\n", "bad\n")
+    assert kept.run("nginx", "echo $0; echo bad >&2; false") == Output(1, "bash\n", "bad\n")
 
 
-def test_files(its: Session) -> None:
+def test_files(kept: Session) -> None:
     """They are written and read as they are, also in a folder that the daemons share."""
     content = bytes(range(256)) * 2000
     for path in ("/etc/nginx/conf.d/some file.conf.off", "/srv/new/folder/x"):
-        its.write_file("web", path, content)
-        assert its.read_file("web", path) == content
-    assert its.read_file("nginx", "/etc/nginx/conf.d/some file.conf.off") == content
+        kept.write_file("web", path, content)
+        assert kept.read_file("web", path) == content
+    assert kept.read_file("nginx", "/etc/nginx/conf.d/some file.conf.off") == content
     with pytest.raises(FileNotFoundError):
-        its.read_file("web", "/srv/nothing")
+        kept.read_file("web", "/srv/nothing")
     with pytest.raises(OSError, match="more than"):
-        its.run("web", "head -c 3000000 /dev/zero >/srv/large")
-        its.read_file("web", "/srv/large")
+        kept.run("web", "head -c 3000000 /dev/zero >/srv/large")
+        kept.read_file("web", "/srv/large")
     with pytest.raises(OSError, match="directory"):
-        its.write_file("web", "/etc/passwd/x", b"")
+        kept.write_file("web", "/etc/passwd/x", b"")
 
 
 @pytest.mark.parametrize("name", ["web", "nginx", "client", "client-user"])
