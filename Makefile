@@ -102,7 +102,7 @@ lint: ready ## check style, types, words, licences, schemas, links
 	@.venv/bin/python -m docs.site
 unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n auto tests/unit
-test: export FAULTLAB_QUICK = 5
+test: export FAULTLAB_QUICK = 10
 test: export FAULTLAB_TESTS = 1
 test: ready ## run all tests and labs; slow parts take turns
 	@tests/run.sh

@@ -38,5 +38,6 @@ if grep -q 'VFS: Unable to mount root' "$log"; then
 elif [ "$status" = 124 ] || [ "$status" = 137 ]; then
     answer tcg "a guest with KVM was not up within $seconds s; its console: $(tail -1 "$log" | cut -c1-80)"
 else
-    answer tcg "QEMU with KVM ended at once: $(head -1 "$log.qemu" | cut -c1-150)"
+    why=$(head -1 "$log.qemu" | cut -c1-150)
+    answer tcg "QEMU with KVM ended at once${why:+: $why}"
 fi

@@ -27,8 +27,7 @@ engine_wait() {
     done
 }
 
-# Without an init that reaps processes, an ended one stays as a zombie, which has
-# no command line.
+# Without an init that reaps processes, an ended one stays as a zombie.
 dockerd_ended() {
-    ! { IFS= read -rd "" _ <"/proc/$DOCKERD_PID/cmdline"; } 2>/dev/null
+    ! grep -q '^State:[[:space:]]*[A-WY]' "/proc/$DOCKERD_PID/status" 2>/dev/null
 }

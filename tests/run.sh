@@ -2,8 +2,8 @@
 # Purpose: all tests: linters, unit tests, and the system on real engines. The lab
 #          VM is built and booted meanwhile, for neither needs the whole machine.
 # Usage:   tests/run.sh           make test and make test-all call it
-# Reads:   FAULTLAB_QUICK=5       what is slow takes turns, commit by commit; each lab
-#                                is walked once in five commits
+# Reads:   FAULTLAB_QUICK=10      what is slow takes turns, commit by commit; each lab
+#                                is walked once in ten commits
 # Exit:    0 all passed; else that of the first part that did not
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

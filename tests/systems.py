@@ -26,7 +26,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
-from tests.live.bare import RESOLVER, SYSTEMS, bare, shown, with_network
+from tests.live.bare import RESOLVER, SYSTEMS, bare, shown, wheel, with_network
 from tests.live.test_compose_plugin import VERSION
 
 REPO = Path(__file__).resolve().parents[1]
@@ -107,8 +107,8 @@ class Row:
         return astuple(self)[:10]
 
 
-def furnish(tree: Path, user: str, folder: str) -> None:
-    """Give the tree a resolver, a user and a clean clone."""
+def furnish(tree: Path) -> None:
+    """Give the tree what a machine in this network has."""
     resolver = tree / "etc/resolv.conf"
     resolver.unlink(missing_ok=True)
     resolver.write_text(f"nameserver {RESOLVER}\n")
@@ -117,6 +117,10 @@ def furnish(tree: Path, user: str, folder: str) -> None:
     if known := os.environ.get("PIP_CERT"):
         shutil.copyfile(known, tree / "srv/ca.crt")
         (tree / "etc/pip.conf").write_text("[global]\ncert = /srv/ca.crt\n")
+
+
+def move_in(tree: Path, user: str, folder: str) -> None:
+    """Give the tree a user with a clean clone."""
     within = ["chroot", str(tree)]
     if user != "root":
         add = ["useradd", "--create-home", "--shell=/bin/bash", "--groups=sudo", user]
@@ -145,7 +149,8 @@ def try_system(name: str, user: str) -> Row:
     script, wanted = script_of(user, folder)
     began = time.monotonic()
     with bare(name) as tree:
-        furnish(tree, user, folder)
+        furnish(tree)
+        move_in(tree, user, folder)
         said = with_network(tree, script)
     asked = user == "root" or any(ASKED in line for line in said)
     return row(
@@ -153,7 +158,7 @@ def try_system(name: str, user: str) -> Row:
         where="root file system",
         user=user if user == "root" else "a user with sudo",
         ran="set-up, lab, check, fix, check, down",
-        minutes=round((time.monotonic() - began) / 60, 1),
+        minutes=minutes_since(began),
     )
 
 
@@ -173,10 +178,8 @@ def try_package(name: str) -> Row:
         )
     )
     with bare(name) as tree:
-        furnish(tree, "root", "/srv/unused")
-        shutil.rmtree(tree / "srv/unused")
-        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", f"{tree}/srv", "."]
-        subprocess.run(pip, cwd=REPO, check=True)
+        furnish(tree)
+        wheel(tree / "srv")
         said = with_network(tree, script)
     return row(
         **seen(
@@ -187,7 +190,7 @@ def try_package(name: str) -> Row:
         where="root file system",
         user="root",
         ran="`pipx install` of the wheel, `faultlab setup`, start, check, fix, check, down",
-        minutes=round((time.monotonic() - began) / 60, 1),
+        minutes=minutes_since(began),
     )
 
 
@@ -225,8 +228,13 @@ def of_arm64() -> Row:
         user="root",
         **dict.fromkeys(("docker", "compose", "cgroup"), "none"),
         ran="`.venv` by set-up, unit tests of the probes",
-        minutes=round((time.monotonic() - began) / 60, 1),
+        minutes=minutes_since(began),
     )
+
+
+def minutes_since(began: float) -> float:
+    """Return the minutes since a reading of the monotonic clock."""
+    return round((time.monotonic() - began) / 60, 1)
 
 
 def row(**known: Any) -> Row:
@@ -283,7 +291,7 @@ def of_plugin() -> Row:
         ran=f"`{test}`: built from its module, start, fix, check, down",
         seen="as it must" if passed else "**not as it must**",
         passed=passed,
-        minutes=round((time.monotonic() - began) / 60, 1),
+        minutes=minutes_since(began),
     )
 
 

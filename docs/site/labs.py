@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from faultlab.core import text
 from faultlab.lab import path
 from faultlab.lab.model import Lab
+from faultlab.report.catalogue import level
 
 _WARNING = """<div class="admonition warning">
 <p class="admonition-title">{title}</p>
@@ -31,11 +32,6 @@ def catalogue(labs: Iterable[Lab]) -> str:
         columns = ("lab", "what its users report", "minutes", "level")
         parts += [f"## {title}", "\n".join(text.markdown(columns, rows))]
     return "\n\n".join(parts)
-
-
-def level(lab: Lab) -> str:
-    """Return how hard a lab is, from one to five."""
-    return "●" * lab.difficulty + "○" * (5 - lab.difficulty)
 
 
 def ticket(lab: Lab) -> str:

@@ -112,5 +112,6 @@ def _written(name: str, model: type[BaseModel]) -> str:
     for key in _NOT_IN_A_FILE:
         schema["properties"].pop(key, None)
     schema["required"] = [key for key in schema["required"] if key in schema["properties"]]
+    del schema["title"]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
-    return json.dumps({**head, **schema, "title": name}, indent=1) + "\n"
+    return json.dumps(head | schema, indent=1) + "\n"

@@ -216,6 +216,11 @@ class Check(Generic[L, W]):
         well = [finding for finding in self.good(now, healthy) if finding.name in ill]
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
+    def harmed(self, now: Reading[L, W], healthy: Reading[L, W]) -> bool:
+        """Return whether what must hold in every phase is far from holding."""
+        steady = (measure for measure in self.symptom if measure.steady)
+        return any(m.good.is_far(*_values(m, now, healthy)) for m in steady)
+
     def evident(self, reading: Reading[L, W]) -> list[Finding]:
         """Judge which evidence shows. Raises BadInput for a phase without inspections."""
         if reading.before is None or reading.after is None:
@@ -258,11 +263,18 @@ class Check(Generic[L, W]):
         return TypeAdapter(look), TypeAdapter(inspection | None)
 
 
+def _values(
+    measure: Measure[L], now: Reading[L, Any], healthy: Reading[L, Any]
+) -> tuple[float, float]:
+    """Return the value of a reading, and the healthy one on a machine as fast as now."""
+    expected = measure.expected(measure.value(healthy.look), now.speed(healthy))
+    return measure.value(now.look), expected
+
+
 def _find(
     measure: Measure[L], bound: Bound, now: Reading[L, Any], healthy: Reading[L, Any]
 ) -> Finding:
-    value = measure.value(now.look)
-    reference = measure.expected(measure.value(healthy.look), now.speed(healthy))
+    value, reference = _values(measure, now, healthy)
     words = bound.words(reference, measure.unit)
     holds = bound.holds(value, reference)
     says = measure.when_good if measure.good.holds(value, reference) else measure.when_bad

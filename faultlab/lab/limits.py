@@ -32,6 +32,16 @@ class Bound:
                 return value <= threshold
         return value == threshold
 
+    def is_far(self, value: float, healthy: float) -> bool:
+        """Return whether a value is so far beyond the limit that no second look would differ."""
+        threshold = self.threshold(healthy)
+        match self.op:
+            case "at least":
+                return value < threshold / 2
+            case "at most":
+                return value > threshold * 2
+        return value != threshold
+
     def words(self, healthy: float, unit: str) -> str:
         """Return a text such as `at least 0.19 s (5 x healthy)`."""
         ratio = f" ({self.limit:g} x healthy)" if self.times else ""

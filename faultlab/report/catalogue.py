@@ -16,11 +16,15 @@ def table(labs: Sequence[Lab]) -> str:
     """Return the table of these labs that is in docs/start.md; a test compares them."""
     rows = []
     for lab in labs:
-        stars = "●" * lab.difficulty + "○" * (5 - lab.difficulty)
         link = f"[`{lab.id}`](../labs/{lab.id}/ticket.md)"
-        rows.append([link, lab.title, lab.track, str(lab.minutes), stars])
+        rows.append([link, lab.title, lab.track, str(lab.minutes), level(lab)])
     columns = ("lab", "what its users report", "track", "minutes", "level")
     return "\n".join(text.markdown(columns, rows)) + "\n"
+
+
+def level(lab: Lab) -> str:
+    """Return how hard a lab is, as one to five full dots."""
+    return "●" * lab.difficulty + "○" * (5 - lab.difficulty)
 
 
 def tracks(labs: Sequence[Lab]) -> str:

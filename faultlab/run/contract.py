@@ -12,7 +12,7 @@ from types import ModuleType
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.run import rotation
-from faultlab.run.readings import BEFORE, FAULTY, FIXED, HEALTHY, STILL, Measured, showing
+from faultlab.run.readings import BEFORE, CHEAT, FAULTY, FIXED, HEALTHY, STILL, Measured, showing
 from faultlab.run.run import Run
 
 
@@ -28,7 +28,7 @@ def before(phase: str) -> str:
 
 def cheat(number: int) -> str:
     """Return the name of the phase after a cheat, counted from 1."""
-    return f"cheat {number}"
+    return f"{CHEAT}{number}"
 
 
 def walk(run: Run) -> None:

@@ -14,7 +14,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
 from faultlab.probes import answers
-from faultlab.run.readings import BEFORE, FAULTY, HEALTHY, Measured
+from faultlab.run.readings import BEFORE, CHEAT, FAULTY, HEALTHY, Measured
 from faultlab.run.record import Record
 
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
@@ -68,8 +68,13 @@ class Looks(Measured):
             self.record.save()
 
     def _unclear(self, phase: str) -> str:
-        """Return the values that lie between their limits, so that they prove nothing."""
-        unclear = self.undecided(phase) if HEALTHY in self.phases else []
+        """Return the values that lie between their limits, so that they prove nothing.
+
+        After a cheat that harms the users, no such value can change the answer.
+        """
+        if HEALTHY not in self.phases or (phase.startswith(CHEAT) and self.harmed(phase)):
+            return ""
+        unclear = self.undecided(phase)
         return "; ".join(finding.words for finding in unclear)
 
     def _look(self, phase: str) -> tuple[float, Contention]:

@@ -16,6 +16,7 @@ HEALTHY = "healthy"
 FAULTY = "faulty"
 FIXED = "fixed"
 BEFORE = ", before"  # the end of a phase that shows the fault again, before an alternative
+CHEAT = "cheat "  # the beginning of a phase after a cheat; its number follows
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
@@ -66,6 +67,10 @@ class Measured:
     def undecided(self, phase: str) -> list[Finding]:
         """Return the findings of a phase between their two limits, which prove nothing."""
         return self.check.undecided(self.reading(phase), self.reading(HEALTHY))
+
+    def harmed(self, phase: str) -> bool:
+        """Return whether what must hold in every phase is far from holding in this one."""
+        return self.check.harmed(self.reading(phase), self.reading(HEALTHY))
 
     def expected(self, phase: str) -> list[Finding]:
         """Return what must hold after inject: the symptom, or for a control the healthy state."""

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from faultlab.core import paths
-from faultlab.core.command import run
-from faultlab.core.errors import CannotRun
+from faultlab.core import git
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
@@ -50,13 +48,7 @@ class Remedies:
 @cache
 def commit() -> int:
     """Return how many commits there are up to this one; 0 outside a git checkout."""
-    if paths.installed():
-        return 0  # a repository around the package would be another project's
-    try:
-        done = run(["git", "-C", str(paths.root()), "rev-list", "--count", "HEAD"], timeout=10)
-    except CannotRun:
-        return 0
-    return int(done.stdout) if done.returncode == 0 else 0
+    return int(git.says("rev-list", "--count", "HEAD") or 0)
 
 
 def quick() -> bool:
@@ -107,7 +99,7 @@ def remedies(lab: Lab) -> Remedies:
         cheats=[c for c in cheats if (fresh if c == one else -c in chosen)],
         orders=next_of(lab.orders, number, every) or lab.orders[:1],
         before_fix=None if fresh else one,
-        late=number % every == 1,
+        late=number % every == 1 % every,
     )
 
 

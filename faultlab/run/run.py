@@ -12,9 +12,8 @@ from itertools import groupby
 from typing import Any
 
 from faultlab import __version__
-from faultlab.core import lock, paths
+from faultlab.core import git, lock
 from faultlab.core.command import meanwhile
-from faultlab.core.command import run as run_command
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine import pace
@@ -261,7 +260,7 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     return {
         "lab": lab.id,
         "faultlab": __version__,
-        "commit": _commit(),
+        "commit": git.says("describe", "--always", "--exclude=*", "--dirty=+"),  # `+`: files differ
         "engine": engine.name,
         "docker": facts.version,
         "kernel": facts.kernel,
@@ -271,15 +270,3 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
         "memory_bytes": facts.memory,
         "images": {name: images.tag(name) for name in used},
     }
-
-
-def _commit() -> str:
-    """Return the commit of the project, with `+` if files differ; empty outside a git checkout."""
-    if paths.installed():
-        return ""  # a repository around the package would be another project's
-    here = ["git", "-C", str(paths.root()), "describe", "--always", "--exclude=*", "--dirty=+"]
-    try:
-        done = run_command(here, timeout=10)
-    except CannotRun:
-        return ""
-    return done.stdout.strip()

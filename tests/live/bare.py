@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from faultlab.core import paths
 
 # Of its own are what is mounted, the processes and the network, in which there is loopback and
 # nothing else. They end with the process, and take everything inside with them.
@@ -82,6 +85,13 @@ def with_network(tree: Path, script: str) -> list[str]:
                 return shown(machine.stdout)
         finally:
             machine.kill()  # and with it, all processes in its namespace
+
+
+def wheel(folder: Path) -> Path:
+    """Build the wheel of this checkout in a folder, with what .venv has."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*pip, "-w", str(folder), str(paths.root())], check=True)
+    return next(folder.glob("faultlab-*.whl"))
 
 
 def shown(output: IO[str] | None) -> list[str]:

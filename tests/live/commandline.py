@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 
 def words(*arguments: str) -> list[str]:
@@ -32,6 +34,28 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for its end: exit code and output."""
     said, _ = process.communicate(timeout=600)
     return process.returncode, said
+
+
+def ended(
+    command: Sequence[str],
+    *,
+    timeout: float,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> tuple[int, str]:
+    """Run a program without input to its end: exit code and output."""
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        cwd=cwd,
+        env=env,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 def kill_9(process: subprocess.Popen[str]) -> None:

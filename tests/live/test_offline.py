@@ -11,7 +11,7 @@ import pytest
 
 from faultlab.core import paths
 from tests.live.bare import APART, ENTER
-from tests.live.commandline import finish, spawn
+from tests.live.commandline import ended, finish, spawn
 
 BUNDLE = "faultlab.bundle.tar"
 
@@ -40,16 +40,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def inside(machine: Path, command: str) -> tuple[int, str]:
     """Run a command on the machine as its root: exit code and output."""
-    done = subprocess.run(
-        [*APART, ENTER, str(machine), command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    return ended([*APART, ENTER, str(machine), command], timeout=1200)
 
 
 @pytest.mark.rotates(minutes=6)

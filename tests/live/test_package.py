@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.core import naming, paths
+from faultlab.core import naming
+from tests.live.bare import wheel
+from tests.live.commandline import ended
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Installed:
         """Type `faultlab` with these words in an empty folder: exit code and output."""
         ours = ("PYTHON", "FAULTLAB")
         env = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
-        done = subprocess.run(
+        return ended(
             ["faultlab", *words],
             cwd=self.user / "empty",
             env={
@@ -39,14 +41,8 @@ class Installed:
                 "XDG_STATE_HOME": str(self.user / "state"),
                 "XDG_CACHE_HOME": str(self.user / "cache"),
             },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
             timeout=900,
-            check=False,
         )
-        return done.returncode, done.stdout
 
     def files(self) -> dict[str, str]:
         """Return a digest of each file of the package, without what Python compiles."""
@@ -62,11 +58,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """faultlab from its wheel, with the dependencies that pip chooses from its ranges."""
     folder = tmp_path_factory.mktemp("package")
     (folder / "user/empty").mkdir(parents=True)
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    subprocess.run([*pip, "-w", str(folder), str(paths.root())], check=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     install = [str(folder / "venv/bin/pip"), "install", "--quiet"]
-    subprocess.run([*install, str(next(folder.glob("*.whl")))], check=True)
+    subprocess.run([*install, str(wheel(folder))], check=True)
     return Installed(folder / "venv", folder / "user")
 
 

@@ -164,6 +164,31 @@ def test_between_the_limits_neither_holds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("limit", "now", "harmed"),
+    [
+        (at_most(1), 1.9, False),
+        (at_most(1), 2.1, True),
+        (at_least(0.98), 0.6, False),
+        (at_least(0.98), 0.4, True),
+        (at_least_times(0.5), 3.0, False),
+        (at_least_times(0.5), 2.0, True),
+        (exactly(1), 1.0, False),
+        (exactly(1), 1.01, True),
+    ],
+)
+def test_harm_is_far_from_what_must_always_hold(limit: Bound, now: float, harmed: bool) -> None:
+    check: Check[float, int] = Check(
+        look=lambda _: 1.0,
+        inspect=lambda _: 1,
+        symptom=(
+            Measure("booked", lambda value: value, limit, limit),
+            Measure("speed", lambda value: value, at_least(100), at_most(90)),
+        ),
+    )
+    assert check.harmed(Reading(now), Reading(10)) == harmed
+
+
+@pytest.mark.parametrize(
     ("now", "good", "bad"),
     [(41, False, False), (39, True, False), (90, False, False), (100, False, True)],
 )

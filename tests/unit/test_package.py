@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.core import make, naming, paths
+from faultlab.core import git, make, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal, typable
 from faultlab.engine import libvirt
 from faultlab.lab import images
-from faultlab.run import rotation, run
+from faultlab.run import rotation
 from faultlab.workshop import extra
 from tests.unit.conftest import REPO, Run
 
@@ -74,7 +74,7 @@ def test_a_checkout_is_as_it_was() -> None:
 @pytest.mark.usefixtures("package")
 def test_the_repository_around_it_is_not_its_own() -> None:
     rotation.commit.cache_clear()
-    assert (rotation.commit(), run._commit()) == (0, "")
+    assert (rotation.commit(), git.says("describe", "--always")) == (0, "")
     rotation.commit.cache_clear()
 
 

@@ -23,7 +23,7 @@ def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, Remedies]:
 
 
 @pytest.mark.parametrize("first", [0, 7, 412])
-@pytest.mark.parametrize("turns", [1, 2, 5])
+@pytest.mark.parametrize("turns", [1, 2, 5, 10])
 def test_within_ten_commits_every_remedy_was_walked(
     at: pytest.MonkeyPatch, first: int, turns: int
 ) -> None:

@@ -113,6 +113,17 @@ def test_a_reading_that_is_neither_as_what_must_hold_in_both_does_not(record: Re
     assert "answers: measured 0" in record.facts["events"][1]["text"]
 
 
+@pytest.mark.parametrize(("phase", "looks"), [("cheat 1", 1), ("fixed", 2), ("alternative 1", 2)])
+def test_after_a_cheat_that_harms_the_users_one_look_is_enough(
+    record: Record, phase: str, looks: int
+) -> None:
+    """After a repair, a service that has not come back yet gets another look."""
+    run = reading(record, [100, 0, 100])
+    run.measure("healthy")
+    run.measure(phase)
+    assert len(events(record)) == 1 + looks
+
+
 def test_it_stays_undecided_after_three(record: Record) -> None:
     noted = measured(record, 100, 70, 71, 72)
     assert noted == ["measured", "undecided", "undecided", "measured"]

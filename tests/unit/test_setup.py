@@ -553,6 +553,21 @@ faultlab setup: Docker Engine did not start
     assert ready.run() == Result(3, "", told)
 
 
+@pytest.mark.parametrize(
+    ("state", "ended"), [("R (running)", False), ("D (disk sleep)", False), ("Z (zombie)", True)]
+)
+def test_dockerd_that_the_kernel_still_loads_has_not_ended(
+    state: str, ended: bool, tmp_path: Path
+) -> None:
+    """Until its first page is read from a slow disk, its command line is empty as a zombie's is."""
+    (tmp_path / "cmdline").touch()
+    (tmp_path / "status").write_text(f"Name:\tdockerd\nState:\t{state}\n")
+    asked = f". {REPO}/setup/start.sh && DOCKERD_PID=..{tmp_path} && dockerd_ended"
+    env = {"SYSROOT": "", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-euc", asked], env=env, check=False)
+    assert (done.returncode == 0) == ended
+
+
 def test_socket_that_a_dead_engine_left_is_not_a_matter_of_rights(ready: Machine) -> None:
     ready.user(1000)
     ready.engine("denied")

@@ -26,7 +26,8 @@ SAID = [f"=== {target} {code} 7" for target, code in systems.LAB]
 def tried(said: list[str], user: str, monkeypatch: pytest.MonkeyPatch, at: Path) -> systems.Row:
     """Return the row of a system that says this."""
     monkeypatch.setattr(systems, "bare", lambda name: nullcontext(at))
-    monkeypatch.setattr(systems, "furnish", lambda tree, user, folder: None)
+    monkeypatch.setattr(systems, "furnish", lambda tree: None)
+    monkeypatch.setattr(systems, "move_in", lambda tree, user, folder: None)
     monkeypatch.setattr(systems, "with_network", lambda tree, script: said)
     return systems.try_system("debian-13", user)
 
