@@ -12,15 +12,11 @@ MOST = 1 << 20  # bytes of each output of a command
 TIMED_OUT = 124  # the exit code of timeout(1)
 NOT_RUNNING = 126
 # `head` keeps the beginning and `cat` reads the rest, so that a long output does not end a command.
-# Both are waited for, because Docker drops what they print after the last process of the script. A
-# process that the command has left behind can hold its output, so the wait is short.
-_LIMITED = """exec 3>&1 4>&2
-exec 5> >(head -c {most} >&3; exec cat >/dev/null); out=$!
-exec 6> >(exec 5>&-; head -c {most} >&4; exec cat >/dev/null); err=$!
-timeout -k 1 {seconds:g} bash -c {command} </dev/null >&5 2>&6 3>&- 4>&- 5>&- 6>&-; code=$?
-exec 5>&- 6>&-
-for _ in {{1..100}}; do kill -0 $out || kill -0 $err || break; sleep 0.01; done 2>/dev/null
-exit $code"""
+_LIMITED = (
+    "exec 3>&1 4>&2; timeout -k 1 {seconds:g} bash -c {command} </dev/null"
+    " > >(head -c {most} >&3; exec cat >/dev/null)"
+    " 2> >(head -c {most} >&4; exec cat >/dev/null) 3>&- 4>&-"
+)
 
 
 @dataclass(frozen=True)

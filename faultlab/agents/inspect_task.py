@@ -122,7 +122,9 @@ def verdict() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         machine = _machine()
         found = await to_thread.run_sync(machine.session.finish)
-        parts = dict.fromkeys(_PARTS, nan) | machine.case.scores(found)
+        # Inspect runs commands of its own in a sandbox, too, so the agent's are counted here.
+        calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]
+        parts = dict.fromkeys(_PARTS, nan) | machine.case.scores(found) | {"commands": len(calls)}
         answer = machine.session.answer
         return Score(
             value={**parts},

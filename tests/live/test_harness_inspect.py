@@ -21,7 +21,8 @@ inspect_ai = pytest.importorskip(
     "inspect_ai", reason="the extra is not installed: pip install -e '.[inspect]'"
 )
 
-pytestmark = pytest.mark.rotates(minutes=1)
+# What its packages say about each other is not our concern.
+pytestmark = [pytest.mark.rotates(minutes=1), pytest.mark.filterwarnings("default")]
 Call = tuple[str, dict[str, str]]
 DONE: Call = ("submit", {"answer": "done"})
 
