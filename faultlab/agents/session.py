@@ -71,7 +71,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the users meet now: whether all are served as before, and sentences about it."""
+    """A measurement of the users: whether they are served as before, and sentences about it."""
 
     fixed: bool
     says: list[str]

@@ -14,6 +14,8 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 
 from faultlab.admin import bundle, doctor, setup, status
+from faultlab.agents import harbor_tasks
+from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
@@ -58,6 +60,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "reliability": (reliability_page.show,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),
+    "harbor": (harbor_tasks.write,),
     "runs": (history.runs,),
     "show": (history.show,),
     "judge": (judge.judge,),
@@ -86,7 +89,12 @@ OTHERS: dict[str, Any] = {
     "file-reliability": walks.Document,
 }
 # The files that people write.
-TOML: dict[str, type[BaseModel]] = {"lab.toml": Lab, "tool.toml": Tool, "class.toml": Plan}
+TOML: dict[str, type[BaseModel]] = {
+    "lab.toml": Lab,
+    "tool.toml": Tool,
+    "agent.tool.toml": Agent,  # of a tool that is an agent
+    "class.toml": Plan,
+}
 _NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
 
 
