@@ -136,7 +136,7 @@ def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) ->
             diagnosis(its, verdict, ended),
             run=its.record,
             way=ALONE,
-            agent=results.Agent(
+            agent=results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
                 repaired=verdict.repaired,
                 commands=verdict.commands,
                 seconds=verdict.seconds,
@@ -159,7 +159,7 @@ def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
 
 def _words(trial: Trial) -> str:
     named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
-    well = "are well" if trial.agent and trial.agent["repaired"] else "are not well"
+    well = "are served" if trial.agent and trial.agent["repaired"] else "are not served"
     return f"the users {well}, and it names {named or 'no fault'}"
 
 

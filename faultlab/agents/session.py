@@ -71,7 +71,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the users meet now: whether all is well, and sentences about it."""
+    """What the users meet now: whether all is right, and sentences about it."""
 
     fixed: bool
     says: list[str]
