@@ -71,7 +71,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the users meet now: whether all is right, and sentences about it."""
+    """The result of a check: whether the users are served as before, and sentences about it."""
 
     fixed: bool
     says: list[str]
