@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, TypeAdapter
 
 from faultlab.admin import bundle, doctor, setup, status
+from faultlab.agents import harbor_tasks
 from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
@@ -58,6 +59,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "reliability": (reliability_page.show,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),
+    "harbor": (harbor_tasks.write,),
     "runs": (history.runs,),
     "show": (history.show,),
     "judge": (judge.judge,),
