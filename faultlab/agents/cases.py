@@ -81,11 +81,16 @@ class Case(Strict):
         Where nothing is wrong, there is nothing to repair or to name. A false alarm counts there,
         and whether the users are still served.
         """
-        cost = {"commands": verdict.commands, "seconds": verdict.seconds}
         if self.faulty:
-            named = {"cause": verdict.cause, "component": verdict.component}
-            return {"repaired": float(verdict.repaired), **named, **cost}
-        return {"false_alarm": verdict.false_alarm, "unharmed": verdict.repaired, **cost}
+            parts = {
+                "repaired": verdict.repaired,
+                "cause": verdict.cause,
+                "component": verdict.component,
+            }
+        else:
+            parts = {"false_alarm": verdict.false_alarm, "unharmed": verdict.repaired}
+        found = {part: float(good) for part, good in parts.items()}
+        return found | {"commands": verdict.commands, "seconds": verdict.seconds}
 
 
 def dealt(lab_ids: Sequence[str], phases: Sequence[str], seed: int) -> list[Case]:
