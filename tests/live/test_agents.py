@@ -114,7 +114,7 @@ true"""
         assert kept.run("host", command).code == 127
 
 
-def test_commands_have_limkept(kept: Session) -> None:
+def test_commands_have_limits(kept: Session) -> None:
     """In time, in bytes; and a process in the background holds nothing up."""
     began = time.monotonic()
     late = kept.run("web", "echo well; trap '' TERM; while :; do sleep 1; done", 1)
