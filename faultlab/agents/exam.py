@@ -159,8 +159,8 @@ def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
 
 def _words(trial: Trial) -> str:
     named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
-    well = "are well" if trial.agent and trial.agent["repaired"] else "are not well"
-    return f"the users {well}, and it names {named or 'no fault'}"
+    served = "are served" if trial.agent and trial.agent["repaired"] else "are not served"
+    return f"the users {served}, and it names {named or 'no fault'}"
 
 
 def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:

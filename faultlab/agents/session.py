@@ -33,7 +33,6 @@ from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.lab import terms
-from faultlab.lab.check import Finding
 from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.learn import mystery
 from faultlab.run.background_load import traffic
@@ -71,7 +70,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the users meet now: whether all is well, and sentences about it."""
+    """A measurement of the users: whether they are served as before, and sentences about it."""
 
     fixed: bool
     says: list[str]
@@ -184,21 +183,20 @@ class Session:
         if self._answer is None:
             raise BadInput("Say what is wrong first: a check makes the diagnosis final.")
         self._final = True
-        found = self._measured("check")
-        return Checked(all(finding.holds for finding in found), sentences(found))
+        return self._measured("check")
 
     def finish(self) -> Verdict:
         """Measure the result. Raises Lost or CannotRun if that is impossible, which is no score."""
         if self._ended is None:
             self._ended = time.monotonic()
-        found = self._measured("verdict")
+        measured = self._measured("verdict")
         answer = self._answer or dict.fromkeys(self.terms, NO_FAULT)
         if self.ill:
             right = mystery.right(self._run.lab, answer)
         else:
             right = {part: word == NO_FAULT for part, word in answer.items()}
         verdict = Verdict(
-            repaired=all(finding.holds for finding in found),
+            repaired=measured.fixed,
             **right,
             false_alarm=not self.ill and answer["cause"] != NO_FAULT,
             commands=len(self.commands),
@@ -237,12 +235,17 @@ class Session:
             raise CannotRun(f"The users could not come: {error!r}") from error
         time.sleep(_BETWEEN)
 
-    def _measured(self, phase: str) -> list[Finding]:
-        for name in self._run.stack:
+    def _measured(self, phase: str) -> Checked:
+        """Measure the users. If the fault has ended a daemon, they are not served."""
+        for name in self._run.stack:  # before a visit is waited for, which can be long
             self._must_be_up(name)
         with self._users:
+            ended = [name for name in self._run.stack if not self._must_be_up(name)]
+            if ended:
+                return Checked(False, [f"{name} is not running." for name in ended])
             self._run.measure(phase)
-        return self._run.good(phase)
+        found = self._run.good(phase)
+        return Checked(all(finding.holds for finding in found), sentences(found))
 
     def _keep(self, command: Command) -> None:
         with self._writing:

@@ -46,7 +46,7 @@ class Nothing(Strict):
 
 
 class Usage(Strict):
-    """What the agent has used so far, if it knows that; `cost` in US dollars."""
+    """The tokens and dollars that the agent has used so far, as far as it knows them."""
 
     tokens: Annotated[int, Field(ge=0)] | None = None
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = None

@@ -11,10 +11,11 @@ from operator import or_
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from faultlab.admin import bundle, doctor, setup, status
 from faultlab.agents import harbor_tasks
+from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
@@ -88,7 +89,7 @@ OTHERS: dict[str, Any] = {
     "file-reliability": walks.Document,
 }
 # The files that people write.
-TOML: dict[str, type[BaseModel]] = {"lab.toml": Lab, "tool.toml": Tool, "class.toml": Plan}
+TOML: dict[str, Any] = {"lab.toml": Lab, "tool.toml": Tool | Agent, "class.toml": Plan}
 _NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
 
 
@@ -108,12 +109,14 @@ def _schema(kind: Any) -> str:
     return json.dumps(TypeAdapter(kind).json_schema(mode="serialization"), indent=1) + "\n"
 
 
-def _written(name: str, model: type[BaseModel]) -> str:
+def _written(name: str, kind: Any) -> str:
     """Return the schema of a file that people write, for their editors."""
-    schema = model.model_json_schema()
-    for key in _NOT_IN_A_FILE:
-        schema["properties"].pop(key, None)
-    schema["required"] = [key for key in schema["required"] if key in schema["properties"]]
-    del schema["title"]
+    schema = TypeAdapter(kind).json_schema()
+    schema.pop("title", None)
+    forms = [schema["$defs"][form["$ref"].split("/")[-1]] for form in schema.get("anyOf", [])]
+    for its in forms or [schema]:
+        for key in _NOT_IN_A_FILE:
+            its["properties"].pop(key, None)
+        its["required"] = [key for key in its["required"] if key in its["properties"]]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
     return json.dumps(head | schema, indent=1) + "\n"

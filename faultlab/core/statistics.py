@@ -24,7 +24,8 @@ def mcnemar(won: int, lost: int) -> float:
     `won`, `lost`: how often only the one was right, and only the other.
     """
     pairs, fewer = won + lost, min(won, lost)
-    return min(1.0, 2 * sum(math.comb(pairs, k) for k in range(fewer + 1)) / 2**pairs)
+    tail = sum(math.comb(pairs, k) for k in range(fewer + 1)) / math.ldexp(1, pairs)
+    return min(1.0, 2 * tail)
 
 
 @dataclass(frozen=True)

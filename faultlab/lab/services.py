@@ -93,12 +93,12 @@ class Plan:
     ) -> list[dict[str, Any]]:
         """Return the compose files of the needed services, with names, tags, labels, subnet.
 
-        `parent`: the cgroup of all containers; empty for Docker's own. `cpus`: those that they can
-        use; empty for all.
+        `parent`: the cgroup of all containers; `cpus`: those that they can use. Empty: Docker's.
         """
         needed = self.needed(daemons)
         needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
+        most |= {k: v for k, v in (("cgroup_parent", parent), ("cpuset", cpus)) if v}
         documents = []
         for part in self.parts:
             document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
@@ -109,8 +109,6 @@ class Plan:
                 service["container_name"] = f"{stack}-{name}"
                 # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
-                service.update({"cgroup_parent": parent} if parent else {})
-                service.update({"cpuset": cpus} if cpus else {})
                 if "image" in service:
                     service["image"] = images.tag(service["image"])
                 own = {*self.services[name]}

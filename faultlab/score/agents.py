@@ -52,12 +52,15 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     known = [bool(each) for each in tried if each is not None]
     return AgentRow(
         tool,
-        Share(len(known), sum(known)),
-        Share(len(ill), sum(figures.names_cause(lab, said) for lab, said in ill)),
-        Share(len(ill), sum(figures.names_component(lab, said) for lab, said in ill)),
-        Share(len(well), sum(well)),
-        *(_median(facts, key) for key in ("commands", "seconds", "tokens", "cost")),
-        sum(t.kind == "unknown" for t in trials),
+        repaired=Share(len(known), sum(known)),
+        cause=Share(len(ill), sum(figures.names_cause(lab, said) for lab, said in ill)),
+        component=Share(len(ill), sum(figures.names_component(lab, said) for lab, said in ill)),
+        false=Share(len(well), sum(well)),
+        commands=_median(facts, "commands"),
+        seconds=_median(facts, "seconds"),
+        tokens=_median(facts, "tokens"),
+        cost=_median(facts, "cost"),
+        errors=sum(t.kind == "unknown" for t in trials),
     )
 
 

@@ -87,18 +87,20 @@ class Alone:
         return outcome, effect(run.check, run.reading(before), found)
 
     def _replayed(self, run: Run, look: Look, readers: Sequence[Tool]) -> Iterator[Trial]:
-        """Record one look of the lab's check, and let each of these tools read that."""
+        """Record one look of the lab's check, and let each of these tools read its machines."""
         self.note(f"{look.text}: recording")
         idle = look.phase in FLOORS
         act = partial(time.sleep, _QUIET) if idle else partial(run.check.look, run.stack)
         with lock.turn(alone=True):
             files = recording.span(run, act)
-        archive = recording.Bundle({}, {look.phase: files}).phase(look.phase)
         for tool in readers:
             if not self.allows(tool.window + TRIAL_SECONDS):
                 return
             self.note(f"{look.text}: {tool.id}, from the recording")
             began = time.monotonic()
+            seen = {*trial.seen_from(tool, run.stack), recording.KERNEL}
+            its = {path: text for path, text in files.items() if path.partition("/")[0] in seen}
+            archive = recording.Bundle({}, {look.phase: its}).phase(look.phase)
             outcome = trial.replay(self.engine, tool, archive, run.stack.name, self.cpus)
             facts = {"run": run.record.id, "took": _since(began), "replayed": True}
             yield made_in(look, tool, outcome, way=ALONE, **facts)

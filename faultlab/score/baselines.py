@@ -45,6 +45,11 @@ def guesses(results: Results) -> Results:
     return Results(results.file, results.facts, {}, {trial.key: trial for trial in found})
 
 
+def rows(guessed: Results) -> list[figures.Row]:
+    """Return the rows of the guesses, by name."""
+    return sorted(figures.rows(guessed), key=lambda row: row.tool)
+
+
 def _most(words: list[str], count: int) -> list[str]:
     """Return the most frequent words; of those that are equally frequent, the first by name."""
     return [word for word, _ in sorted(Counter(words).items(), key=lambda x: (-x[1], x[0]))][:count]

@@ -15,6 +15,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.background_load import traffic
 from faultlab.run.placement import engines_of
@@ -49,13 +50,7 @@ def score(
     examined = _examined(names)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     kept = _results(json_file, _FILE)
-    places, cannot = engines_of(term, chosen, "local")
-    for lab_id, why in cannot.items():
-        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
-    here = [lab for lab in chosen if lab.id in places]
-    if not here:
-        raise CannotRun("None of these labs runs here.", "faultlab doctor")
-    engine = places[here[0].id]
+    engine, here = _placed(term, chosen)
     _prepare(term, engine, examined, kept, network)
     kept.facts |= {"seed": seed, "machine": _machine(engine)}
     way = CROWD if crowd else ALONE
@@ -71,6 +66,17 @@ def score(
     _conclude(term, kept, way)
     if left := plan.left():
         term.say(f"The time is over; {left} trials are missing. The same command makes them.")
+
+
+def _placed(term: Terminal, chosen: Sequence[Lab]) -> tuple[Engine, list[Lab]]:
+    """Return the engine, and those of the labs that run on it. Raises CannotRun."""
+    places, cannot = engines_of(term, chosen, "local")
+    for lab_id, why in cannot.items():
+        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
+    here = [lab for lab in chosen if lab.id in places]
+    if not here:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    return places[here[0].id], here
 
 
 def _results(name: str | None, usual: str) -> Results:

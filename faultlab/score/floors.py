@@ -27,8 +27,9 @@ class Floor:
     """The alarms of one tool where nothing is wrong, and what its alarms in labs are about.
 
     `empty`, `idle`, `load`: alarms on the empty host, on the idle stack, and in healthy looks.
-    `false`, `caught`: alarms without and with the fault, by what they are about. `new`: faulty
-    looks with an alarm about the lab; `new_false`: the same of looks at a fixed lab or a control.
+    `false`, `caught`: alarms without and with the fault, by what they are about, as far as there
+    is a healthy look to compare with. `new`: faulty looks with an alarm about the lab; `new_false`:
+    the same of looks at a fixed lab or a control.
     """
 
     tool: str
@@ -71,7 +72,8 @@ def _floor(tool: str, trials: Sequence[Trial]) -> Floor:
     rest = [t for t in trials if t.phase not in (EMPTY, IDLE)]
     pairs = {(t.lab, t.number): t for t in rest if t.phase == HEALTHY}
     paired = [t for t in rest if t.phase != HEALTHY and (t.lab, t.number) in pairs]
-    kinds = {t.key: about(t, pairs, _signals(empty), _signals(idle)) for t in rest if t.alarm}
+    known = [t for t in [*pairs.values(), *paired] if t.alarm]
+    kinds = {t.key: about(t, pairs, _signals(empty), _signals(idle)) for t in known}
     new = {key for key, kind in kinds.items() if kind == "lab"}
 
     def count(ill: bool) -> dict[About, int]:
@@ -82,19 +84,17 @@ def _floor(tool: str, trials: Sequence[Trial]) -> Floor:
         its = [t.key in new for t in paired if figures.ill(t) == ill]
         return Share(len(its), sum(its))
 
-    loud = [_share(some) for some in (empty, idle, [*pairs.values()])]
-    return Floor(tool, *loud, count(False), count(True), fresh(True), fresh(False))
+    return Floor(
+        *(tool, _share(empty), _share(idle), _share([*pairs.values()])),
+        *(count(False), count(True), fresh(True), fresh(False)),
+    )
 
 
 def about(trial: Trial, pairs: Pairs, empty: set[str], idle: set[str]) -> About:
     """Return what the alarm of a trial is about."""
     signals = _signals([trial])
-    healthy = pairs.get((trial.lab, trial.number))
-    if (
-        trial.phase != HEALTHY
-        and healthy
-        and not (healthy.alarm and signals <= _signals([healthy]))
-    ):
+    healthy = pairs[trial.lab, trial.number]
+    if trial.phase != HEALTHY and not (healthy.alarm and signals <= _signals([healthy])):
         return "lab"
     if signals <= empty:
         return "machine"

@@ -14,6 +14,7 @@ from typing import Any
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
@@ -61,9 +62,16 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -
 
 def made_in(look: Look, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
     """Return the trial of a tool in a look; `facts`: the other fields of a trial."""
-    made_of = tool.digest, digest.fault(look.lab)
-    where = look.lab.id, look.phase, look.number
-    return Trial(tool.id, *where, *made_of, **vars(outcome), **facts)
+    return Trial(
+        tool=tool.id,
+        lab=look.lab.id,
+        phase=look.phase,
+        number=look.number,
+        tool_digest=tool.digest,
+        lab_digest=digest.fault(look.lab),
+        **vars(outcome),
+        **facts,
+    )
 
 
 def _whole() -> Lab:
@@ -93,7 +101,16 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
 
 
 def _end_daemons(run: Run) -> None:
-    """End the first process of each daemon's container, and so the container."""
+    """End the first process of each daemon's container, and so the container, and forget it."""
     pids = " ".join(run.stack[name].pid for name in run.lab.daemons)
     with run.engine.beside("machine", run.stack.name, 60, whole=True) as helper:
         helper.must(f"kill -9 {pids}")
+    run.stack = _Bare(run.engine, run.stack.name)
+
+
+class _Bare(Stack):
+    """The machines of a stack without its daemons."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        super().__init__(engine, name)
+        self._all = {machine.name: machine for machine in self.machines}

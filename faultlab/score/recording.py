@@ -31,6 +31,7 @@ from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
 SCHEMA = 1
+KERNEL = "kernel"  # the folder of its log, beside those of the machines
 _MANIFEST = "manifest.json"
 _STACK = "record"
 _PACKETS = 20_000
@@ -139,7 +140,7 @@ def span(run: Run, look: Callable[[], object]) -> dict[str, bytes]:
             said = {path.removeprefix("./"): content for path, content in _contents(tar)}
         found |= {f"{machine.name}/{path}": content for path, content in said.items()}
     new = _kernel_log(run.stack)[len(log) :]
-    return found | ({"kernel/log": new.encode()} if run.engine.owns_kernel else {})
+    return found | ({f"{KERNEL}/log": new.encode()} if run.engine.owns_kernel else {})
 
 
 def _figures(daemons: dict[Machine, Daemon], when: str) -> dict[str, bytes]:

@@ -33,7 +33,7 @@ _OPTIONAL = ("replayed", "took", "cpu", "memory", "effect", "agent")
 
 
 class Agent(TypedDict):
-    """What an agent did beside its diagnosis. None: not tried, or its harness does not know.
+    """An agent's trial beside its diagnosis. None: not tried, or its harness does not know.
 
     `repaired`: the lab's check says yes after it. `cost` in US dollars. Other keys are kept.
     """

@@ -198,7 +198,7 @@ def facts(kept: Results) -> Scorecard:
         way=way,
         rows=[_row_facts(row) for row in figures.rows(shown)],
         crowd=[_row_facts(row) for row in crowd],
-        guesses=[_row_facts(row) for row in figures.rows(baselines.guesses(shown))],
+        guesses=[_row_facts(row) for row in baselines.rows(baselines.guesses(shown))],
         groups=groups,
         better=better,
         floors=floors.floors(kept),

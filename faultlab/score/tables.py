@@ -35,8 +35,7 @@ def ranked(kept: Results) -> tuple[list[Row], list[Better], dict[str, int]]:
     """Return the rows of the headline and of the guesses, who is better, and the groups."""
     shown = figures.of_way(kept, figures.headline(kept))
     guesses = baselines.guesses(shown)
-    rows = figures.rows(shown)
-    rows += sorted(figures.rows(guesses), key=lambda row: row.tool)
+    rows = figures.rows(shown) + baselines.rows(guesses)
     known = [row for row in rows if row.informed is not None]
     order = [row.tool for row in sorted(known, key=lambda row: -(row.informed or 0))]
     both = Results(kept.file, trials=shown.trials | guesses.trials)
@@ -165,6 +164,6 @@ def _agents(kept: Results) -> Table:
         "Shares of the looks at a fault; false alarms are of the other looks. Commands, seconds,"
         " tokens and cost are medians. The guesses see no stack."
     )
-    headings = ("agent", "repaired", "cause named", "component named", "false alarms")
-    headings += ("commands", "seconds", "tokens", "cost", "errors")
+    headings = ["agent", "repaired", "cause named", "component named", "false alarms"]
+    headings += ["commands", "seconds", "tokens", "cost", "errors"]
     return Table(AGENTS, text, headings, rows)

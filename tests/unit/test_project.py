@@ -188,7 +188,9 @@ def test_each_document_for_a_program_has_its_schema() -> None:
         file for file, text in made.items() if not file.exists() or file.read_text() != text
     } == set()
     assert {*(REPO / "docs/json").iterdir()} == {*made}
-    assert {*VERBS} - {*documents.VERBS} == {"shell", "score", "agent", "transcript", "docs"}
+    assert {*VERBS} - {*documents.VERBS} == {
+        *("shell", "score", "agent", "mcp", "transcript", "docs")
+    }
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_the_example_of_a_class_fits_and_is_read(tmp_path: Path) -> None:
         ("lab.toml", "labs/mtu", {"id": "mtu"}),
         ("tool.toml", "tools/tshark", {"window": 1000}),
         ("tool.toml", "tools/tshark", {"folder": "/x"}),
+        ("tool.toml", "tools/checklist", {"seconds": 100_000}),
     ],
 )
 def test_the_schema_finds_what_the_reader_finds(

@@ -17,6 +17,7 @@ from faultlab.core.statistics import Share, mcnemar
 from faultlab.engine.contract import Process
 from faultlab.lab import load as labs
 from faultlab.probes import cgroup
+from faultlab.run import digest
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.score import (
     agents,
@@ -93,7 +94,10 @@ class TestPlan:
         first = plan.looks[0]
         for each in plan.tools:
             one = trial(each.id, first.lab.id, first.phase, alarm=False)
-            digests = {"tool_digest": each.digest, "lab_digest": looks.digest.fault(first.lab)}
+            digests: dict[str, Any] = {
+                "tool_digest": each.digest,
+                "lab_digest": digest.fault(first.lab),
+            }
             kept.trials[one.key] = replace(one, **digests)
         assert plan.next(set()) == 1 and plan.complete() == 1
 
@@ -137,6 +141,8 @@ class TestPlan:
 class Repairing(FakeEngine):
     """An engine on which the tool `repairs` does what its name says."""
 
+    given = ""  # the processors of the newest program
+
     @contextmanager
     def process(
         self, image: str, command: Sequence[str], stack: str, **facts: Any
@@ -157,7 +163,7 @@ class TestStack:
         usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
-        assert not made or engine.given == "3"
+        self.given = engine.given
         return made
 
     @pytest.fixture(autouse=True)
@@ -170,6 +176,7 @@ class TestStack:
             *(("quiet", False, ALONE), ("drops", True, ALONE), ("last", False, ALONE))
         ]
         assert len({t.run for t in made}) == 1
+        assert self.given == "3"
         assert all(t.took is not None and not t.replayed and t.effect is None for t in made)
 
     @pytest.mark.parametrize("phase", PHASES)
@@ -269,7 +276,8 @@ class TestFloors:
         assert figures.rows(shown) == figures.rows(found) and figures.headline(more) == ALONE
 
     def test_costs(self) -> None:
-        facts = {"took": 20.0, "cpu": 1.5, "memory": 5, "effect": Effect("d", "s", 1.0, 2.0)}
+        own = Effect("d", "s", 1.0, 2.0)
+        facts: dict[str, Any] = {"took": 20.0, "cpu": 1.5, "memory": 5, "effect": own}
         (cost,) = floors.costs(
             scored(
                 trial("t", "mtu", HEALTHY, alarm=False, **facts),
@@ -315,7 +323,10 @@ class TestBetter:
         assert compare.groups(order, []) == dict.fromkeys(order, 1)
 
     def test_few_looks_are_no_rank(self) -> None:
-        found = [*every("sees", {True: True, False: False}), *every("no", {True: 0, False: 0})]
+        found = [
+            *every("sees", {True: True, False: False}),
+            *every("no", {True: False, False: False}),
+        ]
         assert compare.better(scored(*found), ["sees", "no"]) == []
 
     def test_only_looks_of_both_count(self) -> None:
@@ -376,7 +387,7 @@ class TestAgents:
 
     def test_a_file_with_half_an_agent_is_damaged(self, tmp_path: Path, faultlab: Run) -> None:
         kept = Results(tmp_path / "score.json")
-        kept.add([replace(self.trials()[0], agent={"repaired": True})])  # type: ignore[typeddict-item]
+        kept.add([replace(self.trials()[0], agent={"repaired": True})])  # type: ignore[arg-type]
         done = faultlab("scorecard", str(kept.file))
         assert (done.code, "commands: Field required" in done.err) == (2, True)
 
@@ -387,7 +398,8 @@ class TestCard:
     @pytest.fixture
     def file(self, tmp_path: Path) -> Path:
         right, blind = {True: True, False: False}, {True: True, False: True}
-        facts = {"took": 20.0, "cpu": 1.5, "memory": 5_000_000, "effect": Effect("d", "s", 1, 2)}
+        facts: dict[str, Any] = {"took": 20.0, "cpu": 1.5, "memory": 5_000_000}
+        facts |= {"effect": Effect("d", "s", 1, 2)}
         both = [replace(t, **facts) for n in range(9) for t in every("mine", right, n)]
         both += [replace(t, way=CROWD) for t in every("mine", blind)]
         both += [trial("mine", "healthy", EMPTY, alarm=True, signals=["web: x"])]

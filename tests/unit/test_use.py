@@ -298,8 +298,8 @@ def test_fpm() -> None:
     assert (got.active, got.idle, got.listen_queue) == (1, 23, 0)
 
 
-def pool(before: fpm.Status, after: fpm.Status) -> Row:
-    return rows.pool("php-fpm", "web", Pair(before, after, 2.0))
+def pool(before: fpm.Status, after: fpm.Status, served: int = 0) -> Row:
+    return rows.pool("php-fpm", "web", Pair(before, after, 2.0), Pair(0, served, 2.0))
 
 
 def test_a_pool_without_a_free_worker() -> None:
@@ -309,15 +309,18 @@ def test_a_pool_without_a_free_worker() -> None:
     row = pool(full, full)
     assert (row.utilisation.text, row.saturation.text) == ("5 of 5 busy", "194 waiting")
     assert [why for _, why in limits.crossed(row)] == [
-        "all workers are busy and as many again wait: 194 waiting"
+        "all workers are busy, and a request waits too long: 194 waiting"
     ]
     assert len(limits.crossed(pool(idle, full))) == 2  # it could not grow any more
+    slow, quick = pool(full, full, served=190), pool(full, full, served=400)  # in two seconds
+    assert (slow.saturation.text, limits.crossed(slow) != []) == ("194 waiting 2.0 s", True)
+    assert (quick.saturation.text, limits.crossed(quick) != []) == ("194 waiting 0.97 s", False)
     late = replace(full, active=3, idle=2)  # workers are free: somebody else lets it wait
     assert limits.crossed(pool(late, late)) == []
 
 
 def test_a_pool_that_does_not_answer() -> None:
-    silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER))
+    silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER), Unread(NO_ANSWER))
     assert [why for _, why in limits.crossed(silent)] == [
         "no worker could be had: no answer in 5 s"
     ]
@@ -344,6 +347,58 @@ def test_mysql() -> None:
 
 
 MYSQL = [("idle", 1.0), ("busy", 3.0)]
+
+
+def counted(**more: int) -> dict[str, Row]:
+    """Return the rows of an idle MySQL where these counters have grown in two seconds."""
+    before = recorded("mysql/idle")
+    lines = [line.split("\t", 1) for line in before.splitlines() if "\t" in line]
+    assert set(more) <= {name for name, _ in lines}
+    own = more | {"Rows_sent": more.get("Rows_sent", 0) + len(lines)}  # our first reading's lines
+    after = "\n".join(
+        f"{name}\t{int(value) + own[name] if name in own else value}" for name, value in lines
+    )
+    sections_of = {"database": Section(before, 0, 1.0)}, {"database": Section(after, 0, 3.0)}
+    return {row.resource: row for row in rows.database("mysql", Looks(*sections_of))}
+
+
+def test_a_program_that_only_tries_the_port_is_not_refused() -> None:
+    """A SYN of mtr, or a check of the port: MariaDB counts it as aborted before its login."""
+    assert marked(counted(Aborted_connects=3, Aborted_connects_preauth=3)) == set()
+    assert marked(counted(Aborted_connects=3, Aborted_connects_preauth=2)) == {"mysql sessions"}
+
+
+@pytest.mark.parametrize(
+    ("grown", "wrong"),
+    [
+        ({"Rows_read": 520_000, "Rows_sent": 200, "Questions": 50}, False),
+        ({"Rows_read": 520_000, "Rows_sent": 100, "Questions": 50}, True),
+        ({"Rows_read": 520_000, "Questions": 600}, False),  # statements that send no rows
+        ({"Created_tmp_tables": 80, "Created_tmp_disk_tables": 40}, True),
+        ({"Created_tmp_tables": 80, "Created_tmp_disk_tables": 4}, False),
+        ({"Rows_read": 57_000, "Handler_read_rnd_next": 57_000, "Questions": 90}, True),
+        ({"Rows_read": 57_000, "Handler_read_rnd_next": 9_000, "Questions": 90}, False),
+        ({"Rows_read": 900, "Handler_read_rnd_next": 900, "Questions": 90}, False),  # a small table
+    ],
+)
+def test_statements_that_cost_too_much(grown: dict[str, int], wrong: bool) -> None:
+    assert marked(counted(**grown)) == ({"mysql statements"} if wrong else set())
+
+
+def test_a_filter_is_marked_only_where_something_listens() -> None:
+    """syn-flood's crowd drops what it does not want to hear: no user of web is concerned."""
+    chain = recorded("iptables/chains")
+    text = recorded("use/healthy-web")
+    serving = sections.split(text).after["sockets"]
+    client = "\n".join(line for line in serving.out.splitlines() if "0.0.0.0:80 " not in line)
+    for out, wrong in ((serving.out, True), (client, False)):
+        more = chain.replace("      15      636 DROP", "      25     1636 DROP")
+        before = {"filter": Section(chain, 0, 1.0), "sockets": Section(out, 0, 1.0)}
+        after = {"filter": Section(more, 0, 3.0), "sockets": Section(out, 0, 3.0)}
+        found = namespace.rows("web", Looks(before, after))
+        row = next(row for row in found if row.resource == "packet filter")
+        assert row.errors.text == "10 dropped"
+        assert bool(limits.crossed(row)) == wrong
 
 
 # --- limits and cells ------------------------------------------------------------------------
@@ -443,7 +498,7 @@ def test_json(up: Up, faultlab: Run) -> None:
     assert [table["name"] for table in told["tables"]] == ["web", "host"]
     by_name = {row["resource"]: row for row in told["tables"][0]["rows"]}
     wrong = by_name["local ports"]["wrong"]
-    assert wrong[0]["part"] == "utilisation" and wrong[0]["from"] == 90
+    assert wrong[0]["part"] == "utilisation" and wrong[0]["from"] == 50
     silent = by_name["php-fpm"]["saturation"]
     assert silent["value"] is None and silent["text"] == "-"
     assert silent["reason"] == "Could not connect to 127.0.0.1:9000"

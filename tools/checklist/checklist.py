@@ -249,7 +249,7 @@ def suspects(lab: Lab) -> Iterator[Suspect]:
 
 
 def main() -> None:
-    """Look, name the first suspect, and repair one after the other until the users are well."""
+    """Look, name the first suspect, and repair one after the other until the users are served."""
     lab = Lab()
     found = list(suspects(lab))
     first = found[0] if found else Suspect("none", "none", "none")

@@ -39,7 +39,7 @@ def rows(at: str, looks: Looks) -> Iterator[Row]:
     yield _ports(at, tcp)
     yield _time_wait(at, counters, tcp)
     yield _tracked(at, looks.pair("conntrack", conntrack.parse))
-    yield _filtered(at, looks.pair("filter", _rules))
+    yield _filtered(at, looks.pair("filter", _rules), tcp)
     yield _files(at, looks.pair("files", descriptors.parse))
 
 
@@ -117,6 +117,7 @@ def _growth(pair: Counters, word: str, name: str) -> Value:
 
 
 _DOCKERS = "127.0.0.11"  # Docker's resolver, in every network namespace
+_LOOPBACK = ("127.", "[::1]")
 
 
 def _listeners(at: str, counters: Counters, pair: States) -> Iterator[Row]:
@@ -221,8 +222,14 @@ def _rules(out: str) -> list[iptables.Rule]:
     return iptables.parse(out)
 
 
-def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
-    """Return the packets that rules of the packet filter dropped."""
+def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread, tcp: States) -> Row:
+    """Return the packets that rules of the packet filter dropped.
+
+    Where nothing listens, they are not those of a user.
+    """
+    serves = isinstance(tcp, Unread) or any(
+        not one.address.startswith(_LOOPBACK) for one in tcp.after.listeners
+    )
 
     def cells(pair: Pair[list[iptables.Rule]]) -> Cells:
         taken = [
@@ -234,7 +241,8 @@ def _filtered(at: str, pair: Pair[list[iptables.Rule]] | Unread) -> Row:
         nothing = blank("rules have no capacity")
         return count(len(pair.after), "rules"), nothing, lost
 
-    return row(("packet filter", "filter", at, "iptables -nvL"), pair, cells)
+    kind = "filter" if serves else "filter of a client"
+    return row(("packet filter", kind, at, "iptables -nvL"), pair, cells)
 
 
 def _files(at: str, pair: Pair[list[descriptors.Process]] | Unread) -> Row:

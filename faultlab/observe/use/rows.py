@@ -5,9 +5,11 @@ has the host's values, the containers' own are read instead. Counters are differ
 interval; of two queue lengths the longer one counts. limits.py says what is too much.
 """
 
+import math
 from collections.abc import Iterator
 
 from faultlab.engine.contract import State
+from faultlab.engine.shell import json_of
 from faultlab.observe.use.cells import (
     Cells,
     Row,
@@ -86,37 +88,64 @@ def stopped(name: str, command: str, state: State) -> Row:
     return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
 
 
-def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
-    """Return the workers of PHP-FPM on the machine `at`, without the one that answers us."""
+def served(out: str) -> int:
+    """Parse PHP-FPM's status for the connections that it has accepted."""
+    return int(json_of(out[max(0, out.find("{")) :], "PHP-FPM")["accepted conn"])
+
+
+def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread, taken: Pair[int] | Unread) -> Row:
+    """Return the workers of PHP-FPM on the machine `at`, without the one that answers us.
+
+    A queue is judged by the time that a request spends in it: its length, divided by the requests
+    a second that leave it (Little's law).
+    """
     place = (name, "pool", at, "curl -s http://127.0.0.1/status")
     if isinstance(pair, Unread) and pair.why == NO_ANSWER:
         silent = f"no answer in {fpm.SECONDS} s"
         return Row(*place, blank(silent), blank(silent), Value(1, "", silent))
+    a_second = (taken.after - taken.before) / taken.seconds if isinstance(taken, Pair) else 0.0
 
     def cells(pair: Pair[fpm.Status]) -> Cells:
         most = max(pair.before, pair.after, key=lambda one: (one.listen_queue, one.active))
-        workers = most.active + most.idle
         busy = most.active - (most.idle > 0)
-        waiting = 100 * most.listen_queue / max(workers, 1)
         reached = pair.after.max_children_reached - pair.before.max_children_reached
         return (
-            of(busy, workers, "busy"),
-            Value(waiting, "% of workers", f"{short(most.listen_queue)} waiting"),
+            of(busy, most.active + most.idle, "busy"),
+            _queue(most.listen_queue, a_second),
             count(max(0, reached), "at max"),
         )
 
     return row(place, pair, cells)
 
 
+def _queue(waiting: int, a_second: float) -> Value:
+    """Return how long a queue is; its number is the seconds that a request spends in it."""
+    text = f"{short(waiting)} waiting"
+    if not waiting:
+        return Value(0, "s", text)
+    seconds = waiting / a_second if a_second else math.inf
+    return Value(seconds, "s", f"{text} {short(seconds)} s" if a_second else text)
+
+
+def _counters(out: str) -> dict[str, int]:
+    """Parse the counters of SHOW GLOBAL STATUS. `rows`: how many rows that statement sent."""
+    facts = [line.split("\t", 1) for line in out.splitlines() if "\t" in line]
+    return {name: int(value) for name, value in facts if value.isdigit()} | {"rows": len(facts)}
+
+
 def database(at: str, looks: Looks) -> Iterator[Row]:
-    """Yield the rows of MySQL: its sessions, its buffer pool and its row locks."""
+    """Yield the rows of MySQL: its sessions, its buffer pool, its row locks and its statements."""
     pair = looks.pair("database", mysql.parse)
+    counters = looks.pair("database", _counters)
     none = blank("MySQL does not count any")
 
     def sessions(pair: Pair[mysql.Status]) -> Cells:
         most = max(pair.before, pair.after, key=lambda one: one.connected)
-        refused = count(pair.after.refused - pair.before.refused, "refused")
-        return of(most.connected, most.most), blank("further logins fail: see errors"), refused
+        refused = pair.after.refused - pair.before.refused
+        if isinstance(counters, Pair):  # a program that only tries the port is refused nothing
+            refused -= _more(counters, "Aborted_connects_preauth")
+        full = blank("further logins fail: see errors")
+        return of(most.connected, most.most), full, count(max(0, refused), "refused")
 
     def buffers(pair: Pair[mysql.Status]) -> Cells:
         now = pair.after
@@ -131,6 +160,33 @@ def database(at: str, looks: Looks) -> Iterator[Row]:
     yield row(("mysql sessions", "sessions", at, mysql.TYPED), pair, sessions)
     yield row(("mysql buffers", "buffer pool", at, mysql.TYPED), pair, buffers)
     yield row(("mysql row locks", "row locks", at, mysql.TYPED), pair, locks)
+    yield row(("mysql statements", "statements", at, _STATEMENTS), counters, _statements)
+
+
+_STATEMENTS = "mysqladmin extended-status | grep -E 'Rows_|Created_tmp|Handler_read_rnd_next'"
+_FEW = 1000  # rows, which are read as quickly without an index
+
+
+def _more(pair: Pair[dict[str, int]], *names: str) -> int:
+    """Return the growth of counters of MySQL; one that a version does not have is 0."""
+    return sum(pair.after.get(name, 0) - pair.before.get(name, 0) for name in names)
+
+
+def _statements(pair: Pair[dict[str, int]]) -> Cells:
+    """Return the rows read for each row sent, the temporary tables on disk, and the rows scanned.
+
+    What our own reading sent does not count, nor what is read from temporary tables.
+    """
+    sent = max(1, _more(pair, "Rows_sent") - pair.before["rows"], _more(pair, "Questions"))
+    read = _more(pair, "Rows_read")
+    on_disk, tables = _more(pair, "Created_tmp_disk_tables"), _more(pair, "Created_tmp_tables")
+    scanned = min(read, _more(pair, "Handler_read_rnd_next") - _more(pair, "Rows_tmp_read"))
+    share = 100 * scanned / read if scanned >= _FEW else 0.0
+    return (
+        Value(read / sent, "rows", f"{short(read / sent)} read for 1"),
+        Value(100 * on_disk / max(1, tables), "%", f"{short(on_disk)} tmp on disk"),
+        Value(share, "%", f"{share:.0f}% scanned"),
+    )
 
 
 def whole_host(at: str, looks: Looks) -> Iterator[Row]:

@@ -204,7 +204,8 @@ def rows_of(
     yield from namespace.rows(machine, looks[machine])
     for name in probe:
         if name not in stopped and probe[name] == "fpm":
-            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse))
+            taken = looks[name].pair("pool", rows.served)
+            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse), taken)
         if name not in stopped and probe[name] == "mysql":
             yield from rows.database(name, looks[name])
 
