@@ -136,7 +136,7 @@ def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) ->
             diagnosis(its, verdict, ended),
             run=its.record,
             way=ALONE,
-            agent=results.Agent(
+            agent=results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
                 repaired=verdict.repaired,
                 commands=verdict.commands,
                 seconds=verdict.seconds,
