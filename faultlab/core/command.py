@@ -127,4 +127,4 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in zip(numbers, old, strict=True):
-            signal.signal(number, handler)
+            signal.signal(number, handler or signal.SIG_DFL)  # None: another library's, in C
