@@ -75,6 +75,10 @@ class Walk(Made):
     phases: list[str] = field(default_factory=list)
     values: dict[str, list[float | None]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if any(len(each) != len(self.phases) for each in self.values.values()):
+            raise ValueError("expected a value for each phase")
+
     @property
     def key(self) -> str:
         """Return a name that is unique among all walks, wherever they were made."""
