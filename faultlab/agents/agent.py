@@ -14,7 +14,6 @@ from pydantic import Field
 
 from faultlab.core import document, paths
 from faultlab.core.document import Strict
-from faultlab.core.errors import BadInput
 from faultlab.score import tool
 from faultlab.score.tool import FILE
 
@@ -45,10 +44,6 @@ class Agent(Strict):
 
 def load(name: str) -> Agent:
     """Read and validate an agent of this project, or one in any folder. Raises BadInput."""
-    folder = Path(name).resolve() if "/" in name else paths.tools() / name
-    if not (folder / FILE).is_file():
-        there = f"There is no agent called {name!r}; there are {', '.join(tool.ids(tool.AGENT))}."
-        why = f"{name}: there is no {FILE}" if "/" in name else there
-        raise BadInput(why, f"see {_MANUAL}")
+    folder = tool.folder_of(name, "agent", tool.ids(tool.AGENT), _MANUAL)
     where = paths.show(folder / FILE)
     return document.strict(Agent, folder / FILE, where, _MANUAL, id=folder.name, folder=folder)

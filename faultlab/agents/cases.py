@@ -14,7 +14,7 @@ from faultlab.agents.session import Session, Verdict
 from faultlab.core import lock
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import CASE, case_name, stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import terms
@@ -22,7 +22,6 @@ from faultlab.lab.model import NO_FAULT, Step
 from faultlab.run import placement
 from faultlab.run.readings import FAULTY, PHASES
 
-_NAME = "case-"  # the beginning of the name of each session's stack
 _INSTRUCTION = """{ticket}
 
 You are the engineer on duty. The machines and daemons are {machines}. You are root there. They have
@@ -47,7 +46,7 @@ class Case(Strict):
     @property
     def name(self) -> str:
         """Return the neutral name."""
-        return f"{_NAME}{self.number:02}"
+        return case_name(self.number)
 
     @property
     def faulty(self) -> bool:
@@ -125,7 +124,7 @@ def sweep(name: str | None = None) -> list[str]:
     `name`: of one case only. Raises Held if a session still works on one of them.
     """
     engine = placement.local()
-    wanted = stack_name(name or _NAME)
+    wanted = stack_name(name or CASE)
     found = [stack for stack in engine.stacks() if stack.startswith(wanted)]
     for stack in found:
         with lock.hold(stack, "agent"):

@@ -7,7 +7,6 @@ format of a score, so the same card shows them.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from faultlab.agents import adapter, session
 from faultlab.agents.agent import Agent, load
@@ -22,8 +21,7 @@ from faultlab.core.text import number
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import NO_FAULT, Lab
-from faultlab.run import digest
-from faultlab.run.placement import engines_of
+from faultlab.run import digest, placement
 from faultlab.run.readings import PHASES
 from faultlab.score import agents, figures, results
 from faultlab.score.diagnosis import Diagnosis
@@ -63,14 +61,9 @@ def examine(
         raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
     examined = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
-    file = Path(json_file) if json_file else paths.runs() / _FILE
-    kept = results.read(file) if file.exists() else Results(file)
-    places, cannot = engines_of(term, chosen, "local")
-    for lab_id, why in cannot.items():
-        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
+    kept = results.opened(json_file, _FILE)
+    places = placement.places_of(term, chosen)
     every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
-    if not every:
-        raise CannotRun("None of these labs runs here.", "faultlab doctor")
     kept.tools |= {
         each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
         for each in examined

@@ -30,7 +30,7 @@ from faultlab.agents.command import (
 )
 from faultlab.core import lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import case_name, stack_name
 from faultlab.engine.contract import Engine
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Step
@@ -83,7 +83,7 @@ def open(engine: Engine, lab: Lab, phase: str, number: int) -> Iterator[Session]
     `number`: of the case; nothing else names it. Raises SaidNo or CannotRun if the phase cannot be
     proven.
     """
-    case = f"case-{number:02}"
+    case = case_name(number)
     name = stack_name(case)
     with (
         lock.hold(name, "agent"),

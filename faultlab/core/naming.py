@@ -11,6 +11,7 @@ from faultlab.core import paths
 
 VERIFY = "verify"  # the end of the namespace of `faultlab verify`
 _CHOSEN = "FAULTLAB_NAMESPACE"
+CASE = "case-"  # the beginning of the name of each case of an agent
 _USUAL = "faultlab"  # the folder that `git clone` creates in a user's home
 
 
@@ -51,6 +52,11 @@ def prefix_of_all() -> str:
     These are the stacks of every user and checkout, unless FAULTLAB_NAMESPACE is set.
     """
     return prefix(os.environ.get(_CHOSEN, ""))
+
+
+def case_name(number: int) -> str:
+    """Return the neutral name of an agent's case, which its stack has too."""
+    return f"{CASE}{number:02}"
 
 
 def owner() -> str:

@@ -191,6 +191,19 @@ def engines_of(
     return places, {lab_id: why for lab_id, why in cannot.items() if lab_id not in places}
 
 
+def places_of(term: Terminal, chosen: Sequence[Lab]) -> dict[str, Engine]:
+    """Return the local engine for each lab that it can run, and name the others.
+
+    Raises CannotRun if it can run none of them.
+    """
+    places, cannot = engines_of(term, chosen, "local")
+    for lab_id, why in cannot.items():
+        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
+    if not places:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    return places
+
+
 def _examined(term: Terminal, kind: type[Engine]) -> tuple[Engine, dict[str, str]]:
     """Bring an engine up and return what its kernel lacks. Raises CannotRun."""
     engine = kind.bring_up(term)

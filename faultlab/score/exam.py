@@ -9,16 +9,13 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
-from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.background_load import traffic
-from faultlab.run.placement import engines_of
 from faultlab.run.readings import PHASES
 from faultlab.score import figures, recording, results, scorecard, trial
 from faultlab.score import tool as tools
@@ -49,8 +46,10 @@ def score(
     until = deadline(hours)
     examined = _examined(names)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
-    kept = _results(json_file, _FILE)
-    engine, here = _placed(term, chosen)
+    kept = results.opened(json_file, _FILE)
+    places = placement.places_of(term, chosen)
+    here = [lab for lab in chosen if lab.id in places]
+    engine = places[here[0].id]
     _prepare(term, engine, examined, kept, network)
     kept.facts |= {"seed": seed, "machine": _machine(engine)}
     way = CROWD if crowd else ALONE
@@ -68,22 +67,6 @@ def score(
         term.say(f"The time is over; {left} trials are missing. The same command makes them.")
 
 
-def _placed(term: Terminal, chosen: Sequence[Lab]) -> tuple[Engine, list[Lab]]:
-    """Return the engine, and those of the labs that run on it. Raises CannotRun."""
-    places, cannot = engines_of(term, chosen, "local")
-    for lab_id, why in cannot.items():
-        term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
-    here = [lab for lab in chosen if lab.id in places]
-    if not here:
-        raise CannotRun("None of these labs runs here.", "faultlab doctor")
-    return places[here[0].id], here
-
-
-def _results(name: str | None, usual: str) -> Results:
-    file = Path(name) if name else paths.runs() / usual
-    return results.read(file) if file.exists() else Results(file)
-
-
 def replay(
     term: Terminal, names: Sequence[str], source: str, json_file: str | None, network: bool
 ) -> None:
@@ -91,7 +74,7 @@ def replay(
     examined = _examined(names)
     recorded = recording.read(Path(source))
     lab = labs.load(recorded.manifest["lab"])
-    kept = _results(json_file, _REPLAYED)
+    kept = results.opened(json_file, _REPLAYED)
     engine = placement.local()
     _prepare(term, engine, examined, kept, network)
     kept.facts |= {"machine": _machine(engine)}

@@ -163,6 +163,12 @@ def _rename(found: dict[str, Any]) -> None:
         trial["kind"] = "diagnosis" if trial["kind"] == "verdict" else trial["kind"]
 
 
+def opened(name: str | None, usual: str) -> Results:
+    """Return the results to continue: of a file, or of the usual one in runs/. Raises BadInput."""
+    file = Path(name) if name else paths.runs() / usual
+    return read(file) if file.exists() else Results(file)
+
+
 def read(file: Path) -> Results:
     """Return the results in a file. Raises BadInput: missing, damaged, or of another version."""
     missing = BadInput(f"There is no file {file}.", "faultlab score --help")

@@ -27,7 +27,14 @@ class Table:
 
 def tables(kept: Results) -> list[Table]:
     """Return the tables that these trials have figures for; the first is the headline."""
-    every = _headline(kept), _ranks(kept), _floors(kept), _costs(kept), _agents(kept)
+    ranking = ranked(kept)
+    every = (
+        _headline(kept, *ranking),
+        _ranks(*ranking[1:]),
+        _floors(kept),
+        _costs(kept),
+        _agents(kept),
+    )
     return [table for table in every if table.rows]
 
 
@@ -48,8 +55,7 @@ def number(value: float | None, form: str = ".1f") -> str:
     return "-" if value is None else format(value, form)
 
 
-def _headline(kept: Results) -> Table:
-    rows, _, groups = ranked(kept)
+def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str, int]) -> Table:
     way = figures.headline(kept)
     crowd = {row.tool: row for row in figures.rows(figures.of_way(kept, CROWD))}
     beside = way == ALONE and bool(crowd)
@@ -73,9 +79,8 @@ def _headline(kept: Results) -> Table:
     return Table("Compare the tools", text, headings, [[*cells(row)] for row in rows])
 
 
-def _ranks(kept: Results) -> Table:
+def _ranks(found: list[Better], groups: dict[str, int]) -> Table:
     """Return for each tool below the first group the best tool that is better."""
-    _, found, groups = ranked(kept)
     best: dict[str, Better] = {}
     for each in found:  # the best informed comes first
         if groups[each.better] == groups[each.worse] - 1:

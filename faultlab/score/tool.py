@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -158,14 +159,20 @@ def causes() -> frozenset[str]:
     return frozenset(terms.words().causes)
 
 
+def folder_of(name: str, kind: str, known: Sequence[str], manual: str) -> Path:
+    """Return the folder of a tool or agent, here or anywhere. Raises BadInput if it is none."""
+    folder = Path(name).resolve() if "/" in name else paths.tools() / name
+    if not (folder / FILE).is_file():
+        there = f"There is no {kind} called {name!r}; there are {', '.join(known)}."
+        why = f"{name}: there is no {FILE}" if "/" in name else there
+        raise BadInput(why, f"see {manual}")
+    return folder
+
+
 def load(name: str) -> Tool:
     """Read and validate a tool of this project, or one in any folder. Raises BadInput."""
-    folder = Path(name).resolve() if "/" in name else paths.tools() / name
+    folder = folder_of(name, "tool", ids(), _MANUAL)
     file = folder / FILE
-    if not file.is_file():
-        there = f"There is no tool called {name!r}; there are {', '.join(ids())}."
-        why = f"{name}: there is no {FILE}" if "/" in name else there
-        raise BadInput(why, f"see {_MANUAL}")
     where = paths.show(file)
     if _kind(file) == AGENT:
         raise BadInput(f"{where}: this is an agent, and no tool.", f"faultlab agent {name}")
