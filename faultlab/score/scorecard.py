@@ -172,14 +172,14 @@ def as_markdown(kept: Results) -> str:
     for table in tables.tables(kept):
         cells = [[c.text if isinstance(c, Share) else c for c in row] for row in table.rows]
         body = text.markdown(table.headings, cells)
-        lines += [f"### {table.title}", "", *textwrap.wrap(table.text, 100), "", *body, ""]
+        lines += [f"## {table.title}", "", *textwrap.wrap(table.text, 100), "", *body, ""]
     shown = figures.of_way(kept, figures.headline(kept))
     rows = figures.rows(shown)
     labs = [
         [f"`{lab_id}`", *(each[r.tool].letters.strip() if r.tool in each else "" for r in rows)]
         for lab_id, each in figures.cells(shown).items()
     ]
-    lines += ["### See each lab", "", *text.markdown(["", *(row.tool for row in rows)], labs)]
+    lines += ["## See each lab", "", *text.markdown(["", *(row.tool for row in rows)], labs)]
     lines += ["", *(f"- {line}" for line in figures.LEGEND)]
     return "\n".join(lines) + "\n"
 
