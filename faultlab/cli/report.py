@@ -59,17 +59,25 @@ def plot(term: Terminal, run: str, to: str | None) -> object:
     return plot.draw(term, run, to)
 
 
-@verb("", "--json")
+@verb("", "--tier web --level 2", "--new", "--json")
+@option("--tier", metavar="TIER", help="only web, app or data")
+@option("--level", type=int, metavar="N", help="highest level, 1 to 5")
+@option("--new", is_flag=True, help="only labs that you have not started yet")
 @option(
     "--markdown",
     type=Choice(("labs", "tracks")),
     help="print the table of docs/start.md or of the README",
 )
-def list_(term: Terminal, markdown: str | None) -> object:
-    """List all labs."""
+def list_(
+    term: Terminal, tier: str | None, level: int | None, new: bool, markdown: str | None
+) -> object:
+    """List labs, track by track."""
+    from faultlab.lab import path
+    from faultlab.learn import progress
     from faultlab.report import catalogue
 
-    return catalogue.show(term, markdown=markdown)
+    found = path.narrowed(path.ordered(), tier, level)
+    return catalogue.show(term, progress.new(found) if new else found, markdown)
 
 
 @verb("", "--json")

@@ -87,12 +87,22 @@ class Sign(Strict):
 
 
 class Hint(Strict):
-    """One hint; `cost` in points. It applies while its `stage` is faulty and `when` succeeds."""
+    """One hint; `cost` in points. It applies while its `stage` is faulty and `when` succeeds.
+
+    `half`: half a repair, after which `when` succeeds; a test tries it.
+    """
 
     cost: Annotated[int, Field(ge=0)]
     text: str
     stage: Annotated[int, Field(gt=0)] | None = None
     when: Sign | None = None
+    half: list[Step] = []
+
+    @model_validator(mode="after")
+    def _half_shows_when(self) -> Hint:
+        if (self.when is None) != (not self.half):
+            raise ValueError("expected when and half together")
+        return self
 
 
 class Figure(Strict):
@@ -229,6 +239,8 @@ class Lab(Strict):
         for key, remedies in (("alternative", self.alternative), ("cheat", self.cheat)):
             for i, remedy in enumerate(remedies):
                 found += [(f"{key}[{i}].steps[{j}]", s) for j, s in enumerate(remedy.steps)]
+        for i, rung in enumerate(self.hint):
+            found += [(f"hint[{i}].half[{j}]", s) for j, s in enumerate(rung.half)]
         return found
 
 

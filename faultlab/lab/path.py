@@ -1,6 +1,6 @@
 """Path: the best order of the labs: by track, and after the labs that they build on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
@@ -27,6 +27,23 @@ def ordered() -> list[Lab]:
         return tracks.index(lab.track), depth, lab.difficulty, lab.minutes, lab.id
 
     return sorted(found.values(), key=place)
+
+
+def narrowed(labs: Sequence[Lab], tier: str | None, level: int | None) -> list[Lab]:
+    """Return the labs of a tier and up to a level. Raises BadInput if no fault is among them."""
+    found = [
+        lab
+        for lab in labs
+        if tier in (None, lab.tier) and (level is None or lab.difficulty <= level)
+    ]
+    if all(lab.control for lab in found):
+        asked = [f"of tier {tier}"] if tier else []
+        asked += [f"of level {level} or below"] if level is not None else []
+        tiers = sorted({lab.tier for lab in labs if not lab.control})
+        raise BadInput(
+            f"No lab is {' and '.join(asked)}; tiers: {', '.join(tiers)}.", "faultlab list"
+        )
+    return found
 
 
 def _depth(lab: Lab, found: Mapping[str, Lab], above: tuple[str, ...]) -> int:

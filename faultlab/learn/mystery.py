@@ -17,7 +17,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import stack
 from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import path, terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth
 from faultlab.learn import learner
 from faultlab.run import inject, placement
@@ -85,20 +85,8 @@ class Told:
 def candidates(tier: str | None, level: int | None) -> list[Lab]:
     """Return the labs to draw from; controls match all filters. Raises BadInput if none match."""
     every = [labs.load(lab_id) for lab_id in labs.ids()]
-    found = [
-        lab
-        for lab in every
-        if lab.control or (tier in (None, lab.tier) and (level is None or lab.difficulty <= level))
-    ]
-    if all(lab.control for lab in found):
-        asked = [f"of tier {tier}"] if tier else []
-        asked += [f"of level {level} or below"] if level is not None else []
-        tiers = sorted({lab.tier for lab in every if not lab.control})
-        raise BadInput(
-            f"No lab is {' and '.join(asked)}; tiers: {', '.join(tiers)}.",
-            "faultlab list",
-        )
-    return found
+    kept = path.narrowed(every, tier, level)
+    return [lab for lab in every if lab.control or lab in kept]
 
 
 def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:

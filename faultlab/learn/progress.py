@@ -153,6 +153,12 @@ def so_far(every: Sequence[Lab]) -> Progress:
     return Progress(taken, sum(one.state == "solved" for one in taken), len(taken))
 
 
+def new(labs: Iterable[Lab]) -> list[Lab]:
+    """Return the labs that were not started in this checkout yet."""
+    found = list(labs)
+    return [lab for lab, one in zip(found, so_far(found).labs, strict=True) if one.state == "new"]
+
+
 def _rank(one: Taken) -> tuple[int, int, int, float]:
     return _ORDER.index(one.state), one.hints, one.false_checks, one.seconds or 0.0
 

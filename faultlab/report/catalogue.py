@@ -36,22 +36,24 @@ def tracks(labs: Sequence[Lab]) -> str:
     return "\n".join(text.markdown(("track", "labs"), rows)) + "\n"
 
 
-def show(term: Terminal, markdown: str | None) -> list[Lab]:
-    """Print the catalogue in the order of the path. The cause is in `--json` only.
+def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
+    """Print labs, track by track. Their causes are in `--json` only.
 
     `markdown`: print the table of a document, `labs` or `tracks`.
     """
-    found = path.ordered()
     if markdown:
         term.console.width = 4000
         term.say((tracks if markdown == "tracks" else table)(found).rstrip())
         return found
-    term.table(
-        ("lab", "what its users report", "track", "min", "level"),
-        [(lab.id, lab.title, lab.track, str(lab.minutes), str(lab.difficulty)) for lab in found],
-    )
-    term.say()
-    term.say("Start one: make lab-ID. The next one for you: make next")
+    for track, its in groupby(found, lambda lab: lab.track):
+        term.heading(path.TRACKS[track])
+        rows = [(lab.id, lab.title, str(lab.minutes), str(lab.difficulty)) for lab in its]
+        term.table(("lab", "what its users report", "min", "level"), rows)
+        term.say()
+    if found:
+        term.say("Start one: make lab-ID. The next one for you: make next")
+    else:
+        term.say("You have started each of these labs. Next: make progress")
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab import load as labs
-from faultlab.lab.model import Hint, Lab, Sign
+from faultlab.lab.model import Hint, Lab, Sign, Step
 from faultlab.learn import hints
 
 OLD = Sign(at="web", run="is the process old")
@@ -20,7 +20,8 @@ def lab_with(*rungs: Hint, of: str = "packet-loss") -> Lab:
 
 
 def rung(stage: int | None = None, when: Sign | None = None) -> Hint:
-    return Hint(cost=1, text="?", stage=stage, when=when)
+    half = [Step(at="web", restart=True)] if when else []
+    return Hint(cost=1, text="?", stage=stage, when=when, half=half)
 
 
 @dataclass

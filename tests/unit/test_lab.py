@@ -97,13 +97,26 @@ MISTAKES = {
     ),
     "hints for half repairs alone": (
         'text = "Does the request arrive?"',
-        'text = "Does it?"\nwhen = { at = "web", run = "true" }',
+        'text = "Does it?"\nwhen = { at = "web", run = "true" }'
+        '\nhalf = [{ at = "web", run = "true" }]',
         "hint: expected one without when, or one for each stage",
     ),
     "a sign on no machine": (
         'text = "Does the request arrive?"',
-        'text = "Does it?"\n[[hint]]\ncost = 1\ntext = "?"\nwhen = { at = "app", run = "true" }',
+        'text = "Does it?"\n[[hint]]\ncost = 1\ntext = "?"\nwhen = { at = "app", run = "true" }'
+        '\nhalf = [{ at = "web", run = "true" }]',
         f"hint[1].when.at: expected one of {PLACES}, got 'app'",
+    ),
+    "half a repair on no machine": (
+        'text = "Does the request arrive?"',
+        'text = "Does it?"\n[[hint]]\ncost = 1\ntext = "?"\nwhen = { at = "web", run = "true" }'
+        '\nhalf = [{ at = "app", run = "true" }]',
+        f"hint[1].half[0].at: expected one of {PLACES}, got 'app'",
+    ),
+    "a sign that no half repair shows": (
+        'text = "Does the request arrive?"',
+        'text = "Does it?"\nwhen = { at = "web", run = "true" }',
+        "hint[0]: expected when and half together",
     ),
     "a stage of an inject": (INJECT, f"{INJECT}\nstage = 1", "inject[0].stage: unknown key"),
     "no cheat": ("[[cheat]]", "[[alternative]]", "cheat: missing key"),
@@ -271,7 +284,8 @@ def test_steps_are_listed_with_their_keys() -> None:
         "alternative[0].steps[1]",
     ]
     last = len(lab.cheat) - 1
-    assert keys[-1] == f"cheat[{last}].steps[{len(lab.cheat[last].steps) - 1}]"
+    assert f"cheat[{last}].steps[{len(lab.cheat[last].steps) - 1}]" in keys
+    assert keys[-1] == "hint[1].half[1]"
 
 
 def test_a_control_needs_no_fault() -> None:

@@ -119,3 +119,24 @@ def test_a_page(project: Project, faultlab: Run) -> None:
     page = file.read_text()
     assert "1 of 27 labs solved" in page and "Queues and ports" in page and "<td" in page
     assert faultlab("progress", "--page", str(project.root / "nowhere/x.html")).code == 2
+
+
+def test_the_list_can_be_narrowed(project: Project, faultlab: Run) -> None:
+    run(project, "mtu")
+
+    def listed(*words: str) -> list[str]:
+        return [lab["id"] for lab in json.loads(faultlab("list", *words, "--json").out)]
+
+    new = listed("--new")
+    assert "mtu" in listed() and "mtu" not in new and len(new) == len(listed()) - 1
+    assert {"mtu", "gzip"} <= {*listed("--tier", "web")} and "heap-oom" not in listed(
+        "--tier", "web"
+    )
+    assert "mtu" in listed("--level", "2") and "time-wait" not in listed("--level", "2")
+    assert faultlab("list", "--tier", "moon").code == 2
+
+
+def test_nothing_new_is_left(project: Project, faultlab: Run) -> None:
+    for number, lab in enumerate(path.ordered()):
+        run(project, lab.id, number=number)
+    assert faultlab("list", "--new").out.endswith("Next: make progress\n")
