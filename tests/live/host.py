@@ -62,7 +62,7 @@ def _docker_objects() -> list[str]:
     client = docker.DockerClient(base_url=docker_url())
     found = [
         f"container {container.name} {container.status}"
-        for container in client.containers.list(all=True)
+        for container in client.containers.list(all=True, ignore_removed=True)
         if STACK_LABEL not in container.labels
     ]
     for kind, things in (("network", client.networks.list()), ("volume", client.volumes.list())):
