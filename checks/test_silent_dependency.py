@@ -1,0 +1,82 @@
+"""silent-dependency: a firewall drops what the shop sends to memcached, and the shop waits."""
+
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page, said
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import ends, grows, share
+from faultlab.probes import curl, nstat, sockets
+
+READERS = 60  # more than Tomcat has threads
+BUYERS = 10
+ARTICLE = "http://app:8080/article.jsp"
+START = "http://app:8080/index.jsp"
+RETRANSMITTED = "TcpRetransSegs"
+# Nothing but the shop can use the cache.
+CLOSED = "timeout 1 nc -z cache 11211 && echo open || echo closed"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Users who got an article, and users who got a page that needs nothing."""
+
+    articles: int
+    starts: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The shop's connections by state, and the segments that were sent again."""
+
+    sockets: sockets.Sockets
+    counters: dict[str, int]
+
+    @property
+    def unanswered(self) -> int:
+        """The connections for which the shop still waits."""
+        return self.sockets.states.get("SYN-SENT", 0)
+
+
+def look(stack: Stack) -> Look:
+    """Let the readers come, then the buyers. A buyer needs a thread that no reader occupies."""
+    user = stack.user()
+    curl.get(user, ARTICLE, 3)  # a changed page is compiled at its first request
+    articles = curl.arriving(user, ARTICLE, tries=READERS, max_time=2)
+    return Look(articles, curl.arriving(user, START, tries=BUYERS, max_time=2))
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Ask the kernel of app."""
+    app = stack["app"]
+    return Inspection(sockets.read(app), nstat.read(app, [RETRANSMITTED]))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        share(
+            "readers without their article", lambda now: 1 - now.articles / READERS, good=1, bad=90
+        ).says("Readers get their article.", "Readers wait for their article in vain."),
+        share(
+            "buyers without the start page", lambda now: 1 - now.starts / BUYERS, good=1, bad=90
+        ).says("The start page comes.", "The start page does not come."),
+    ),
+    evidence=(
+        ends("connections of the shop in SYN-SENT", "unanswered", at_least(40)).seen(
+            "app", "ss -Htn state syn-sent | wc -l"
+        ),
+        grows(
+            "segments that the shop sent again",
+            lambda now: now.counters[RETRANSMITTED],
+            at_least(50),
+        ).seen("app", f"nstat -az {RETRANSMITTED}"),
+    ),
+    asks=(
+        page(ARTICLE + "?number={n}"),
+        page(START),
+        said("the cache, for other machines", CLOSED),
+    ),
+)
