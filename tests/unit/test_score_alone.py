@@ -421,7 +421,7 @@ class TestCard:
     def test_in_markdown_and_as_a_page(self, file: Path, faultlab: Run, tmp_path: Path) -> None:
         text = faultlab("scorecard", str(file), "--markdown").out
         titles = [each.title for each in tables.tables(results.read(file))]
-        assert len(titles) == 5 and all(f"### {title}\n" in text for title in titles)
+        assert len(titles) == 5 and all(f"## {title}\n" in text for title in titles)
         assert (
             "| mine | 1 | 18 of 18, 100% (82 to 100) | 0 of 63, 0% (0 to 6) | +100 | 2 of 2" in text
         )
