@@ -1,0 +1,86 @@
+"""certificate: nginx serves a certificate that has ended; the renewed one is only on the disk."""
+
+from dataclasses import dataclass
+
+from faultlab.engine.shell import Shell
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
+from faultlab.lab.check import Check, Measure
+from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import ends, steady
+from faultlab.probes import curl
+
+VISITS = 12
+REFUSED = 60  # curl: the certificate of the server is not accepted
+SHOWN = "openssl x509 -noout -fingerprint -checkend 0"
+SERVED = f"openssl s_client -connect web:443 -servername web </dev/null 2>/dev/null | {SHOWN}"
+ON_DISK = f"{SHOWN} -in /etc/nginx/tls/web.crt"
+
+
+@dataclass(frozen=True)
+class Look:
+    """A page over https, how many of twelve visits get it, and the page over http."""
+
+    page: curl.Page
+    arriving: int
+    plain: curl.Page
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What openssl says of the certificate that is served, and of the one on the disk."""
+
+    served: str
+    on_disk: str
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the time of the served certificate is over."""
+        return "will expire" in self.served
+
+    @property
+    def differ(self) -> bool:
+        """Return whether both are certificates, and not the same."""
+        return self.served != self.on_disk and all("=" in x for x in (self.served, self.on_disk))
+
+
+def look(stack: Stack) -> Look:
+    """Fetch the start page as a browser does, which accepts no certificate that has ended."""
+    user = stack.user()
+    arriving = curl.arriving(user, "https://web/", tries=VISITS, max_time=5)
+    return Look(curl.get(user, "https://web/", 5), arriving, curl.get(user, "http://web/"))
+
+
+def _said(machine: Shell, command: str) -> str:
+    return machine.run(command).out.strip()
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Read both certificates."""
+    return Inspection(_said(stack.user(), SERVED), _said(stack["web"], ON_DISK))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        Measure("page: curl's exit code", "page.exit_code", exactly(0), exactly(REFUSED)).says(
+            "A browser opens the shop without a warning.", "A browser does not open the shop."
+        ),
+        Measure("visits that get the page, of 12", "arriving", exactly(VISITS), at_most(0)).says(
+            "Every visit gets the page.", "Some visits do not get the page."
+        ),
+        Measure("page: size", "page.bytes", at_least(100), at_most(0), "bytes").says(
+            "The page arrives whole.", "The page does not arrive."
+        ),
+        steady("page without encryption: status", "plain.status", exactly(200)).says(
+            "The page still comes without encryption.",
+            "The page no longer comes without encryption.",
+        ),
+    ),
+    evidence=(
+        ends("the served certificate has ended", "ended", exactly(1)).seen("client", SERVED),
+        ends("served and stored certificate differ", "differ", exactly(1)).seen("web", ON_DISK),
+    ),
+    asks=(page("https://web/", times=10),),
+)
