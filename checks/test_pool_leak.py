@@ -1,0 +1,79 @@
+"""pool-leak: a page keeps its connection for some customers, until the pool has none left."""
+
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page, said
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least
+from faultlab.lab.measures import grows, share
+from faultlab.probes import curl, log
+
+STRANGERS = 220  # customers who do not exist: more than the database allows sessions
+SECONDS = 4  # that a user waits; the pool waits for five
+UNKNOWN = "http://app:8080/account.jsp?customer=900000001"
+PAGES = (
+    "http://app:8080/account.jsp?customer=7",
+    "http://app:8080/popular.jsp?month=5",
+)
+LOG = "/var/log/tomcat10/catalina.out"
+EMPTY = "Unable to fetch a connection"
+STATUS = "curl -sm 9 -o /dev/null -w '%{http_code}' 'http://app:8080/account.jsp?customer=90000{n}'"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How many of the visits got their page in time, after a search engine had come."""
+
+    visits: int
+    arrived: int
+
+    @property
+    def failed_share(self) -> float:
+        """Return the share of the visits without a page, 0 to 1."""
+        return 1 - self.arrived / self.visits
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How often a page got no connection from the pool."""
+
+    empty: int
+
+
+def look(stack: Stack) -> Look:
+    """Let a search engine ask for customers who do not exist, then users for two pages."""
+    user = stack.user()
+    for url in PAGES:  # Java compiles a page that it has not served before
+        curl.get(user, url, max_time=15)
+    curl.one_by_one(user, UNKNOWN, count=STRANGERS, max_time=1, seconds=stack.pace.seconds(5))
+    visits = [f"curl -s -o /dev/null -m {SECONDS} -w '%{{http_code}}\\n' '{url}'" for url in PAGES]
+    out = user.run(" & ".join(visits) + " & wait", timeout=30).out
+    return Look(len(visits), out.split().count("200"))
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Read what Tomcat has said."""
+    return Inspection(log.count(stack["app"], LOG, EMPTY))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        share("visits without a page within 4 s", "failed_share", good=0, bad=90).says(
+            "Every user gets the page within four seconds.",
+            "Users wait for a page in vain.",
+        ),
+    ),
+    evidence=(
+        grows("pages that got no connection from the pool", "empty", at_least(1), "lines").seen(
+            "app", f"grep '{EMPTY}' {LOG}"
+        ),
+    ),
+    asks=(
+        page("http://app:8080/account.jsp?customer={n}", times=10, most=1000, seconds=8),
+        page("http://app:8080/popular.jsp?month={n}", times=2, most=12, seconds=8),
+        said("customers who do not exist", STATUS, most=9999),
+    ),
+)
