@@ -1,0 +1,65 @@
+"""descriptors: a worker of nginx may open 256 files, and 200 users need two each."""
+
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page, said
+from faultlab.lab.check import Check, Measure
+from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import grows, steady
+from faultlab.probes import curl, log
+
+PAGE = "http://web/place.php"  # takes 200 ms, so that a rush is there all at once
+COMPLAINT = "(24: Too many open files)"
+USERS = 200
+SPENT = f"curl -sfm 5 -o /dev/null -w '%{{time_total}}' '{PAGE}?{{n}}' | awk '{{ exit $1 < 0.2 }}'"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How many of 200 users got the page, and how many of ten who came one by one."""
+
+    crowd: int
+    alone: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How often nginx has logged that it may open no more files."""
+
+    complaints: int
+
+
+def look(stack: Stack) -> Look:
+    """Let ten users come one by one, then 200 at once."""
+    user = stack.user()
+    alone = curl.one_by_one(user, f"{PAGE}?alone", count=10, max_time=5, seconds=20)
+    return Look(curl.arriving(user, PAGE, tries=USERS, max_time=10), alone)
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Count these lines of the log."""
+    return Inspection(log.count(stack["web"], log.NGINX_ERROR, COMPLAINT))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        Measure("users who get the page, of 200", "crowd", at_least(198), at_most(180)).says(
+            "All users of a rush get the page.", "Many users of a rush do not get the page."
+        ),
+        steady("users who come one by one and get the page, of 10", "alone", exactly(10)).says(
+            "Users who come one by one get the page.", "Even users who come one by one fail."
+        ),
+    ),
+    evidence=(
+        grows("nginx may open no more files", "complaints", at_least(20), "lines").seen(
+            "web", f"grep -c '{COMPLAINT}' {log.NGINX_ERROR}"
+        ),
+    ),
+    asks=(
+        page(f"{PAGE}?{{n}}", times=150, seconds=10),
+        said("the reservation book", SPENT),
+    ),
+)
