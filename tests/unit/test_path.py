@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_what_was_done(project: Project, faultlab: Run) -> None:
     run(project, "swap", no)
     states = [taken(faultlab, lab)["state"] for lab in ("gzip", "swap", "healthy")]
     assert states == ["shown", "tried", "new"]
-    assert "mtu            solved  1 min" in faultlab("progress").out
+    assert re.search(r"(?m)^mtu +solved  1 min", faultlab("progress").out)
 
 
 def test_what_is_no_run_of_a_learner_here(project: Project, faultlab: Run) -> None:
@@ -104,11 +105,11 @@ def test_what_comes_next(project: Project, faultlab: Run) -> None:
     run(project, "missing-index", yes)
     told = json.loads(faultlab("next", "--json").out)
     assert (told["lab"], told["track"], told["done"]) == ("repeat-queries", "queries", 1)
-    for number, lab in enumerate(("gzip", "bandwidth", "tls-resumption"), 2):
-        run(project, lab, yes, number=number)
+    for number, lab in enumerate((lab for lab in path.ordered() if lab.track == "bytes"), 2):
+        run(project, lab.id, yes, number=number)
     assert json.loads(faultlab("next", "--json").out)["lab"] == "healthy"
     assert "make mystery" in faultlab("next", "--track", "bytes").out
-    run(project, "iptables-drop", yes, number=9)
+    run(project, "iptables-drop", yes, number=29)
     assert json.loads(faultlab("next", "--json").out)["lab"] == "healthy"
 
 
