@@ -1,6 +1,6 @@
 """max-connections: two PHP machines want 48 connections, and the database allows 30."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import booking, page
@@ -70,5 +70,5 @@ CHECK = Check(
             "db", "mysql -e 'SELECT @@max_connections; SHOW PROCESSLIST'"
         ),
     ),
-    asks=(page(PAGE, times=20, most=50), *booking()),
+    asks=(replace(page(PAGE, times=20, most=50), name="twenty pages at once"), *booking()),
 )

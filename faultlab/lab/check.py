@@ -174,6 +174,12 @@ class Check(Generic[L, W]):
     may_stop: tuple[str, ...] = ()
     idle: Callable[[Any], bool] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse two asks of one name, because the second would replace the first."""
+        names = [ask.name for ask in self.asks]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"two asks have the name {twice.pop()!r}")
+
     @property
     def relative(self) -> bool:
         """Return whether some measure is judged against the healthy phase."""
