@@ -21,13 +21,7 @@ REFUSED = "Too many connections"  # as the database says it to PHP, and PHP to n
 class Look:
     """How many of the pages came, one after the other."""
 
-    pages: int
     arrived: int
-
-    @property
-    def failed_share(self) -> float:
-        """Return the share of the pages that did not come, 0 to 1."""
-        return 1 - self.arrived / self.pages
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Let one user open a page of the booking service again and again."""
     url = PAGE.format(n=7)
-    return Look(PAGES, curl.one_by_one(stack.user(), url, count=PAGES, max_time=5, seconds=20))
+    return Look(curl.one_by_one(stack.user(), url, count=PAGES, max_time=5, seconds=20))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -56,7 +50,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        share("pages that fail", "failed_share", good=0, bad=15).says(
+        share("pages that fail", lambda now: 1 - now.arrived / PAGES, good=0, bad=15).says(
             "Every page of the booking service comes.",
             "Many pages of the booking service are an error message.",
         ),

@@ -48,7 +48,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counter of the network that client and its users share."""
-    return Inspection(nstat.read(stack["client"], [DELAYED])[DELAYED])
+    return Inspection(nstat.read(stack.user(), [DELAYED])[DELAYED])
 
 
 CHECK = Check(

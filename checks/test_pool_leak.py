@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
-from faultlab.lab.check import Check
-from faultlab.lab.limits import at_least
-from faultlab.lab.measures import grows, share
+from faultlab.lab.check import Check, Measure
+from faultlab.lab.limits import at_least, exactly
+from faultlab.lab.measures import grows
 from faultlab.probes import curl, log
 
 STRANGERS = 220  # customers who do not exist: more than the database allows sessions
@@ -25,13 +25,7 @@ STATUS = "curl -sm 9 -o /dev/null -w '%{http_code}' 'http://app:8080/account.jsp
 class Look:
     """How many of the visits got their page in time, after a search engine had come."""
 
-    visits: int
     arrived: int
-
-    @property
-    def failed_share(self) -> float:
-        """Return the share of the visits without a page, 0 to 1."""
-        return 1 - self.arrived / self.visits
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ def look(stack: Stack) -> Look:
     curl.one_by_one(user, UNKNOWN, count=STRANGERS, max_time=1, seconds=stack.pace.seconds(5))
     visits = [f"curl -s -o /dev/null -m {SECONDS} -w '%{{http_code}}\\n' '{url}'" for url in PAGES]
     out = user.run(" & ".join(visits) + " & wait", timeout=30).out
-    return Look(len(visits), out.split().count("200"))
+    return Look(out.split().count("200"))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -61,9 +55,8 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        share("visits without a page within 4 s", "failed_share", good=0, bad=90).says(
-            "Every user gets the page within four seconds.",
-            "Users wait for a page in vain.",
+        Measure("pages within 4 s", "arrived", exactly(len(PAGES)), exactly(0)).says(
+            "Every user gets the page within four seconds.", "Users wait for a page in vain."
         ),
     ),
     evidence=(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, log
 
@@ -58,6 +58,9 @@ CHECK = Check(
     symptom=(
         Measure("time of a longer message", "long.total", at_most(1), at_least(2), "s").says(
             "A longer message is taken at once.", "A longer message takes seconds."
+        ),
+        steady("status of a short message", "short.status", exactly(200)).says(
+            "A short message is taken.", "Even a short message is not taken."
         ),
         steady("time of a short message", "short.total", at_most(1), "s").says(
             "A short message is taken at once.", "Even a short message takes long."

@@ -75,7 +75,7 @@ def test_words_are_read_in_any_order(line: str, named: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("start gzip nope mtu", "There is no lab called 'nope'."),
+        ("start gzip qqq mtu", "There is no lab called 'qqq'."),
         ("start gzip mtu --blind", "A mystery is started alone."),
         ("start mystery mtu", "A mystery is started alone."),
     ],

@@ -40,7 +40,9 @@ def test_twins_are_preferred_and_nothing_wrong_is_among_them() -> None:
 
 def test_tier_and_level_choose_faults_and_keep_the_controls() -> None:
     found = mystery.candidates("app", 2)
-    assert {lab.id for lab in found if not lab.control} == {"cpu-quota", "heap-oom"}
+    faults = [lab for lab in found if not lab.control]
+    assert {"cpu-quota", "heap-oom"} <= {lab.id for lab in faults}
+    assert {(lab.tier, lab.difficulty <= 2) for lab in faults} == {("app", True)}
     assert [lab.id for lab in found if lab.control] == ["busy", "healthy", "latent"]
 
 

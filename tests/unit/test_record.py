@@ -63,9 +63,9 @@ def test_a_record_of_version_1_is_read_by_its_new_names(record: Record) -> None:
     assert facts["matrix"] == [{"of": "mtu", "evidence": []}]
 
 
-@pytest.mark.parametrize("file", sorted((REPO / "tests/recorded/runs").glob("m*.json")), ids=str)
-def test_a_record_without_a_version_is_of_the_first(file: Path, record: Record) -> None:
-    facts = json.loads(file.read_text())
+@pytest.mark.parametrize("lab_id", ["missing-index", "mtu"])
+def test_a_record_without_a_version_is_of_the_first(lab_id: str, record: Record) -> None:
+    facts = json.loads((REPO / "tests/recorded/runs" / f"{lab_id}.json").read_text())
     assert facts.pop("schema") == 1
     (record.folder / "run.json").write_text(json.dumps(facts))
     assert Record.read(record.id).facts["readings"] == facts["readings"]
