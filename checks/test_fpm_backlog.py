@@ -16,25 +16,15 @@ SPENT = f"curl -sfm 5 -o /dev/null -w '%{{time_total}}' '{PAGE}?{{n}}' | awk '{{
 
 
 @dataclass(frozen=True)
-class Look:
-    """How many of 200 users got the page, and how many of ten who came one by one."""
-
-    crowd: int
-    alone: int
-
-
-@dataclass(frozen=True)
 class Inspection:
     """How often nginx has logged that the queue was full."""
 
     complaints: int
 
 
-def look(stack: Stack) -> Look:
+def look(stack: Stack) -> curl.Rush:
     """Let ten users come one by one, then 200 at once."""
-    user = stack.user()
-    alone = curl.one_by_one(user, f"{PAGE}?alone", count=10, max_time=5, seconds=20)
-    return Look(curl.arriving(user, PAGE, tries=USERS, max_time=10), alone)
+    return curl.rush(stack.user(), PAGE, USERS)
 
 
 def inspect(stack: Stack) -> Inspection:
