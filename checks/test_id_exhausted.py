@@ -88,7 +88,7 @@ CHECK = Check(
         steady("page of a restaurant: status", "free.status", exactly(200)).says(
             "The page of a restaurant comes.", "The page of a restaurant does not come."
         ),
-        share("orders that are not kept", lambda now: 1 - now.kept / COUNT, good=0, bad=90).says(
+        share("orders that are not kept", lambda now: 1 - now.kept / COUNT, good=0, bad=40).says(
             "Each booking is kept, and has a number.", "Bookings are not kept."
         ),
         steady("bookings of the old program that are lost", "lost", exactly(0)).says(

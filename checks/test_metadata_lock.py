@@ -60,7 +60,7 @@ CHECK = Check(
         steady("page without the orders: status", "revoked.status", exactly(403)).says(
             "A partner without a right is refused.", "Even a refusal does not come."
         ),
-        share("pages that do not come", lambda now: 1 - now.arrived / PAGES, good=0, bad=90).says(
+        share("pages that do not come", lambda now: 1 - now.arrived / PAGES, good=0, bad=40).says(
             "The page of a restaurant comes.", "Users wait for the page of a restaurant in vain."
         ),
     ),
