@@ -12,7 +12,7 @@ from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, grows, share, steady
 from faultlab.probes import curl, log
 
-COUNT = 10
+COUNT = 6
 FREE = (
     "http://web/booking/restaurant.php"
     "?token=token-01&restaurant=7&date=2026-06-05&time=18:00&guests=2"
@@ -47,7 +47,7 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Open a page, then book ten tables that are free, and look for each order in the book."""
+    """Open a page, then book six tables that are free, and look for each order in the book."""
     user = stack.user()
     free = curl.get(user, f"'{FREE}'", 5)
     lost = user.run(f'{SQL} "{LOST}"').out.strip()
@@ -55,7 +55,7 @@ def look(stack: Stack) -> Look:
 
 
 def kept(user: Shell) -> int:
-    """Return how many of ten orders got a number of their own, by which the book finds them."""
+    """Return how many of six orders got a number of their own, by which the book finds them."""
     name = f"Ada-{secrets.token_hex(4)}"
     day, first, table = (secrets.randbelow(most) for most in (1400, 40, 20))
     typed = ORDER.format(day=day + 1, first=first, table=table, name=name, count=COUNT)
