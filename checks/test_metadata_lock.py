@@ -1,0 +1,76 @@
+"""metadata-lock: ALTER TABLE waits for an open transaction, and all pages wait behind it."""
+
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import booking, said
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least, exactly
+from faultlab.lab.measures import ends, share, steady
+from faultlab.probes import curl
+
+PAGES = 4  # a worker of PHP waits on after its user has gone, and there are 24
+SECONDS = 4  # that a user waits
+PAGE = "http://web/booking/restaurant.php?restaurant=7&date=2026-06-05&time=18:00&guests=2"
+FREE = f"curl -s -m {SECONDS} '{PAGE}&token=token-01' | grep -c 'free tables for 2'"
+WAITING = "Waiting for table metadata lock"
+KEPT = """timeout 5 mysql -hdb -ubooking -pbooking -NBe "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(0,
+table_id, dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" """
+# A transaction that is as old as its statement is only slow.
+OLD = """SELECT COUNT(*) FROM information_schema.innodb_trx
+JOIN information_schema.processlist ON id = trx_mysql_thread_id
+WHERE TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= time + 2"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A page that needs no orders; then how many of the pages that need them came in time."""
+
+    revoked: curl.Page
+    arrived: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Sessions that wait for a metadata lock, and transactions older than their statement."""
+
+    waiting: int
+    old: int
+
+
+def look(stack: Stack) -> Look:
+    """Open the page of a restaurant without a right to it, then with it, some at once."""
+    user = stack.user()
+    revoked = curl.get(user, f"'{PAGE}&token=token-20'", SECONDS)
+    command = f"for i in $(seq {PAGES}); do {FREE} & done; wait"
+    return Look(revoked, user.run(command, timeout=SECONDS + 20).out.split().count("1"))
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Ask the database."""
+    sql = f"SELECT COUNT(*) FROM information_schema.processlist WHERE state = '{WAITING}'; {OLD}"
+    waiting, old = map(int, stack["mysql"].must(f'mysql -BNe "{sql}"').split())
+    return Inspection(waiting, old)
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        steady("page without the orders: status", "revoked.status", exactly(403)).says(
+            "A partner without a right is refused.", "Even a refusal does not come."
+        ),
+        share("pages that do not come", lambda now: 1 - now.arrived / PAGES, good=0, bad=40).says(
+            "The page of a restaurant comes.", "Users wait for the page of a restaurant in vain."
+        ),
+    ),
+    evidence=(
+        ends("sessions that wait for a metadata lock", "waiting", at_least(2)).seen(
+            "db", "mysql -e 'SHOW PROCESSLIST'"
+        ),
+        ends("transactions that stay open after their statement", "old", at_least(1)).seen(
+            "db", "mysql -e 'SELECT * FROM information_schema.innodb_trx\\G'"
+        ),
+    ),
+    asks=(*booking()[:2], said("orders that were there before", KEPT)),
+)
