@@ -20,7 +20,7 @@ KNOWN = "conntrack -L -p tcp --orig-port-dst 3306 --state ESTABLISHED"
 
 @dataclass(frozen=True)
 class Look:
-    """The pages that come within a second, after no user has asked for a while.
+    """The pages that come within three seconds, after no user has asked for a while.
 
     `carried`: packets that left the firewall meanwhile. `strays`: packets without a connection that
     reached the database.
@@ -49,10 +49,10 @@ def look(stack: Stack) -> Look:
     """Let users come, then none, then eight at once. Then send packets without a connection."""
     user, db, firewall = stack.user(), stack["db"], stack["firewall"]
     curl.get(user, PAGE, max_time=5)
-    curl.arriving(user, PAGE, tries=40, max_time=2)
+    curl.arriving(user, PAGE, tries=40, max_time=3)
     user.run(f"sleep {BREAK}")
     before = interface.read(firewall).tx_packets
-    pages = curl.arriving(user, PAGE, tries=VISITS, max_time=1)
+    pages = curl.arriving(user, PAGE, tries=VISITS, max_time=3)
     carried = interface.read(firewall).tx_packets - before
     refused = nstat.read(db, [REFUSED])[REFUSED]
     stack.user("app").run(STRAY, timeout=10)
