@@ -92,6 +92,6 @@ CHECK = Check(
     ),
     asks=(
         page(f"{PAGE}?customer={{n}}", times=10, most=1000, seconds=4),
-        page("http://app:8080/popular.jsp?month={n}", times=2, most=12, seconds=15),
+        page("http://app:8080/popular.jsp?month={n}", times=1, most=12, seconds=25),
     ),
 )
