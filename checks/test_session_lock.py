@@ -21,7 +21,7 @@ WAITING = "session_start() /var/www/html/booking/"
 VISITS = f"""cd $(mktemp -d) && for n in $(seq {CUSTOMERS}); do (
 get() {{ curl -s -m 9 -b jar$n -c jar$n "$@"; }}
 took() {{
-curl -s -m 9 -b $1 -c $1 -o page$n -w '%{{time_total}}' "$2" && grep -qx -- "- $3" page$n; }}
+curl -s -m 9 -b $1 -c $1 -o page$n -w '%{{time_total}} ' "$2" && grep -qx -- "- $3" page$n; }}
 get -o /dev/null '{SHOP}/basket.php?dish=first-DISH'
 cp jar$n copy$n
 {{ curl -s -m 9 -b copy$n {SHOP}/statement.php | grep -A1 -x '1 dishes: first-DISH' |

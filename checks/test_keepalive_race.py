@@ -1,0 +1,125 @@
+"""keepalive-race: the shop closes idle connections before nginx does, and orders get lost in them.
+
+Tomcat looks for idle connections once a second, or when a request wakes it up later. So the first
+order after a pause makes it close the other connections while nginx sends orders over them.
+"""
+
+import json
+import secrets
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page, said
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import grows, share, steady
+from faultlab.probes import log, nstat
+
+ORDER = "http://web:8000/order.jsp"
+LOST = ("upstream prematurely closed connection", "(104: Connection reset by peer)")
+RESETS = "TcpOutRsts"
+IDLE = "ss -Htn state established dport = :8080 | wc -l"
+# Forty tills order at once, sixteen times, and ten users look into the book. The pauses are
+# shorter than the second for which nginx keeps a connection. Then the book is compared.
+TILLS = r"""import json, socket, time
+def request(name, body=""):
+    return (f"POST /order.jsp HTTP/1.1\r\nHost: web\r\nContent-Length: {len(body)}\r\n"
+        f"Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}" if body else
+        f"GET /order.jsp?name={name} HTTP/1.1\r\nHost: web\r\n\r\n").encode()
+def response(till):  # has less than one packet
+    text = till.recv(65536).decode()
+    return (text[9:12] == "200", text)
+tills = [socket.create_connection(("web", 8000), 15) for _ in range(50)]
+orders, pages, wrong = {}, [], 0
+for till in tills:  # Java compiles the page at the first one
+    till.sendall(request("WHO"))
+    response(till)
+for turn in range(16):
+    names = [f"WHO-{turn}-{n}" for n in range(40)]
+    all = [request("", "name=" + name) for name in names] + [request("WHO")] * 10
+    time.sleep(0.9 if turn % 4 == 3 else 0.4)
+    for till, one in zip(tills, all): till.sendall(one)
+    good = [response(till)[0] for till in tills]
+    orders.update(zip(names, good))
+    pages += good[40:]
+for name, good in orders.items():
+    tills[0].sendall(request(name))
+    wrong += f" book {int(good)} times." not in response(tills[0])[1]
+failed = [1 - sum(found) / len(found) for found in (orders.values(), pages)]
+print(json.dumps({"orders": failed[0], "pages": failed[1], "wrong": wrong}))
+"""
+# An order for a hundred guests is booked, and nginx gets no response.
+PARTY = f"""for n in 1 2 3; do curl -sm 9 {ORDER}?name=party-{{n}} -o /dev/null
+curl -sm 9 -o /dev/null -w '%{{http_code}}\\n' {ORDER} -d 'guests=100&name=party-{{n}}'
+done; curl -sfm 9 {ORDER}?name=party-{{n}}"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Shares, 0 to 1, of orders and pages that fail; orders that the book has otherwise.
+
+    `idle`: the connections to the shop that nginx keeps after two seconds without any request.
+    """
+
+    orders: float
+    pages: float
+    wrong: int
+    idle: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The resets that the shop has sent, and the responses that nginx did not get."""
+
+    resets: int
+    lost: int
+
+
+def look(stack: Stack) -> Look:
+    """Let the tills order."""
+    script = TILLS.replace("WHO", f"till-{secrets.token_hex(4)}")
+    found = json.loads(stack.user().must(f"python3 - <<'_end_'\n{script}_end_", timeout=60))
+    return Look(**found, idle=int(stack["web"].must(f"sleep 2.2; {IDLE}")))
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Read the counter of app and the log of nginx."""
+    resets = nstat.read(stack["app"], [RESETS])[RESETS]
+    return Inspection(resets, sum(log.count(stack["web"], log.NGINX_ERROR, text) for text in LOST))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        share("orders that fail", "orders", good=1, bad=4).says(
+            "No order fails.", "Some orders fail, each time others."
+        ),
+        steady("pages that fail", lambda now: 100 * now.pages, at_most(0), "%").says(
+            "No page fails.", "Some pages fail, too."
+        ),
+        steady(
+            "orders that are in the book, and should not, or the other way", "wrong", at_most(0)
+        ).says(
+            "The book has the orders that were confirmed.",
+            "The book has other orders than those that were confirmed.",
+        ),
+        steady("idle connections to the shop after two seconds", "idle", at_most(0)).says(
+            "After two seconds without orders the shop has no connection.",
+            "The shop still has connections after two seconds without orders.",
+        ),
+    ),
+    evidence=(
+        grows("resets that the shop sends", "resets", at_least(10)).seen(
+            "app", f"nstat -az {RESETS}"
+        ),
+        grows("responses that nginx does not get", "lost", at_least(10), "lines").seen(
+            "web", f"grep -cE 'prematurely closed|104: Connection reset' {log.NGINX_ERROR}"
+        ),
+    ),
+    asks=(
+        page("http://web:8000/", times=10),
+        page(f"{ORDER}?name=guest-{{n}}", times=10),
+        said("orders for a hundred guests", PARTY, 20),
+    ),
+)
