@@ -111,10 +111,10 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        grows("resets that the shop sends", "resets", at_least(10)).seen(
+        grows("resets that the shop sends", "resets", at_least(5)).seen(
             "app", f"nstat -az {RESETS}"
         ),
-        grows("responses that nginx does not get", "lost", at_least(10), "lines").seen(
+        grows("responses that nginx does not get", "lost", at_least(5), "lines").seen(
             "web", f"grep -cE 'prematurely closed|104: Connection reset' {log.NGINX_ERROR}"
         ),
     ),

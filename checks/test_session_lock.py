@@ -16,7 +16,7 @@ SHOP = "http://web/booking"
 CUSTOMERS = 4
 SLOW_LOG = "/var/log/php/slow.log"
 WAITING = "session_start() /var/www/html/booking/"
-# Each chooses a dish and asks for a statement. Half a second later the next dish is chosen, and
+# Each chooses a dish and asks for a statement. A moment later the next dish is chosen, and
 # another customer looks at a basket. In the end both dishes must be there.
 VISITS = f"""cd $(mktemp -d) && for n in $(seq {CUSTOMERS}); do (
 get() {{ curl -s -m 9 -b jar$n -c jar$n "$@"; }}
@@ -24,9 +24,9 @@ took() {{
 curl -s -m 9 -b $1 -c $1 -o page$n -w '%{{time_total}} ' "$2" && grep -qx -- "- $3" page$n; }}
 get -o /dev/null '{SHOP}/basket.php?dish=first-DISH'
 cp jar$n copy$n
-{{ curl -s -m 9 -b copy$n {SHOP}/statement.php | grep -A1 -x '1 dishes: first-DISH' |
+{{ curl -s -m 9 -b copy$n {SHOP}/statement.php | grep -A1 -E '^[12] dishes: first-DISH' |
 grep -q '^signed [0-9a-f]' && echo statement; }} &
-sleep 0.5
+sleep 0.7
 echo next $(took jar$n '{SHOP}/basket.php?dish=second-DISH' second-DISH || echo inf)
 echo other $(took other$n '{SHOP}/basket.php?dish=third-DISH' third-DISH || echo inf)
 wait
