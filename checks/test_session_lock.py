@@ -1,0 +1,104 @@
+"""session-lock: a page keeps the session of its user while it waits for another service."""
+
+import math
+import secrets
+from dataclasses import dataclass
+from statistics import median
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page, php, said
+from faultlab.lab.check import Check, Measure
+from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import grows, steady
+from faultlab.probes import log
+
+SHOP = "http://web/booking"
+CUSTOMERS = 4
+SLOW_LOG = "/var/log/php/slow.log"
+WAITING = "session_start() /var/www/html/booking/"
+# Each chooses a dish and asks for a statement. A moment later the next dish is chosen, and
+# another customer looks at a basket. In the end both dishes must be there.
+VISITS = f"""cd $(mktemp -d) && for n in $(seq {CUSTOMERS}); do (
+get() {{ curl -s -m 9 -b jar$n -c jar$n "$@"; }}
+took() {{
+curl -s -m 9 -b $1 -c $1 -o page$n -w '%{{time_total}} ' "$2" && grep -qx -- "- $3" page$n; }}
+get -o /dev/null '{SHOP}/basket.php?dish=first-DISH'
+cp jar$n copy$n
+{{ curl -s -m 9 -b copy$n {SHOP}/statement.php | grep -A1 -E '^[12] dishes: first-DISH' |
+grep -q '^signed [0-9a-f]' && echo statement; }} &
+sleep 0.7
+echo next $(took jar$n '{SHOP}/basket.php?dish=second-DISH' second-DISH || echo inf)
+echo other $(took other$n '{SHOP}/basket.php?dish=third-DISH' third-DISH || echo inf)
+wait
+get {SHOP}/basket.php | grep -x -- '- [a-z]*-DISH' | sort -u | sed 's/.*/kept/'
+) & done; wait"""
+SPENT = f"""cd $(mktemp -d) &&
+curl -sf -m 5 -c jar -o /dev/null '{SHOP}/basket.php?dish=soup-{{n}}' &&
+curl -sf -m 9 -b jar -w '%{{time_total}}\\n' {SHOP}/statement.php |
+awk 'NR == 3 {{ $0 = $1 < 3 ? "too early" : "" }} 1'"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Statements and dishes that are there, and times in seconds, medians.
+
+    `next`: of the next page of a customer who waits for a statement; `other`: of other customers.
+    """
+
+    statements: int
+    kept: int
+    next: float
+    other: float
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The slow requests of PHP-FPM that were opening a session."""
+
+    waiting: int
+
+
+def look(stack: Stack) -> Look:
+    """Let some customers ask for a statement and choose a dish meanwhile."""
+    dish = f"dish-{secrets.token_hex(4)}"
+    out = stack.user().run(VISITS.replace("DISH", dish), 60).out
+    words = [line.split() for line in out.splitlines()]
+    times = {name: [float(w[-1]) for w in words if w[0] == name] for name in ("next", "other")}
+    return Look(
+        statements=words.count(["statement"]),
+        kept=words.count(["kept"]),
+        next=median(times["next"] or [math.inf]),
+        other=median(times["other"] or [math.inf]),
+    )
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Count them in the log."""
+    return Inspection(log.count(stack["web"], SLOW_LOG, WAITING))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        Measure("time of the next page, median", "next", at_most(0.7), at_least(1.5), "s").says(
+            "The next page comes while the bank still works.",
+            "The next page comes only after the statement.",
+        ),
+        steady("time of a page of other customers, median", "other", at_most(0.7), "s").says(
+            "Other customers get their pages at once.", "Other customers wait, too."
+        ),
+        steady(f"statements that come, of {CUSTOMERS}", "statements", exactly(CUSTOMERS)).says(
+            "The statements come.", "Some statements do not come."
+        ),
+        steady(f"dishes in the baskets, of {2 * CUSTOMERS}", "kept", exactly(2 * CUSTOMERS)).says(
+            "Every dish stays in its basket.", "Some dishes are lost."
+        ),
+    ),
+    evidence=(
+        grows("slow requests that open a session", "waiting", at_least(3), "lines").seen(
+            "web", f"grep -cF '{WAITING}' {SLOW_LOG}"
+        ),
+    ),
+    asks=(*php(), page(f"{SHOP}/basket.php"), said("a statement of the bank", SPENT)),
+)
