@@ -1,0 +1,87 @@
+"""heap-leak: a page keeps each statement that it has made, until the heap is full."""
+
+import sys
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page, said
+from faultlab.lab.check import Check
+from faultlab.lab.limits import at_least, at_most
+from faultlab.lab.measures import ends, grows, share, steady
+from faultlab.probes import ab, cgroup, curl
+
+PAGE = "http://app:8080/statement.jsp"
+START = "http://app:8080/index.jsp"
+USERS = 40
+MEMORY = 512 << 20  # of the container; all users before together fill more than that
+VISITS = 1500
+FILE = (
+    f"file=$(curl -sfm 5 '{PAGE}?customer={{n}}' | grep -oE 'file=[0-9a-f-]+') &&"
+    f" curl -sfm 9 -o /dev/null '{PAGE}?months=400&customer=[1-10]' &&"
+    f" curl -sfm 5 \"{PAGE}?$file\""
+)
+GC = "jstat -gcutil $(jcmd | awk '/catalina/ { print $1; exit }')"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Users who got their statement in time, and users who got a page that keeps nothing."""
+
+    statements: int
+    starts: int
+    memory: int  # that the shop may use, in bytes
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """How full the old generation is, in percent, and how often the whole heap was collected."""
+
+    old: float
+    full: int
+
+
+def look(stack: Stack) -> Look:
+    """Let users come, more than a leaking heap has room for; then count those who are served."""
+    user = stack.user()
+    ab.warm(user, f"'{PAGE}?months=48'", visitors=4, requests=VISITS, seconds=12)
+    statements = curl.arriving(user, PAGE, tries=USERS, max_time=2)
+    starts = curl.arriving(user, START, tries=USERS, max_time=2)
+    return Look(statements, starts, cgroup.read(stack["tomcat"]).limit or sys.maxsize)
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Ask Java."""
+    names, values = stack["tomcat"].must(GC).splitlines()
+    facts = dict(zip(names.split(), values.split(), strict=True))
+    return Inspection(float(facts["O"]), int(facts["FGC"]))
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        share(
+            "users without their statement", lambda now: 1 - now.statements / USERS, good=1, bad=50
+        ).says("Users get their statement.", "Users wait for their statement in vain."),
+        share("users without the start page", lambda now: 1 - now.starts / USERS, good=1, bad=50).says(
+            "The start page comes.", "Users wait for the start page in vain."
+        ),
+        steady("memory of the shop", lambda now: now.memory >> 20, at_most(MEMORY >> 20), "MB").says(
+            "The shop takes no more memory than it may have.",
+            "The shop takes more memory than it may have.",
+        ),
+    ),
+    evidence=(
+        ends("old generation in use", "old", at_least(95), "%").seen(
+            "app", "jstat -gcutil $(pgrep -x java)"
+        ),
+        grows("full collections", "full", at_least(5)).seen(
+            "app", "jstat -gcutil $(pgrep -x java)"
+        ),
+    ),
+    asks=(
+        page(PAGE + "?customer={n}", changes="file=[0-9a-f-]+", seconds=5),
+        page(START),
+        said("the file of a statement, ten statements later", FILE, seconds=30),
+    ),
+)
