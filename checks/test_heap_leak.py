@@ -1,5 +1,6 @@
 """heap-leak: a page keeps each statement that it has made, until the heap is full."""
 
+import re
 import sys
 from dataclasses import dataclass
 
@@ -18,9 +19,11 @@ VISITS = 1500
 FILE = (
     f"file=$(curl -sfm 5 '{PAGE}?customer={{n}}' | grep -oE 'file=[0-9a-f-]+') &&"
     f" curl -sfm 9 -o /dev/null '{PAGE}?months=400&customer=[1-10]' &&"
-    f" curl -sfm 5 \"{PAGE}?$file\""
+    f' curl -sfm 5 "{PAGE}?$file"'
 )
-GC = "jstat -gcutil $(jcmd | awk '/catalina/ { print $1; exit }')"
+JAVA = "$(jcmd | awk '/catalina/ { print $1; exit }')"
+# The last collection of the whole heap, such as 156M->155M(156M); no line before the first one.
+LOG = "grep 'Pause Full' /var/log/tomcat10/gc.log | grep -o '[0-9]*M->.*)' | tail -n 1"
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """How full the old generation is, in percent, and how often the whole heap was collected."""
+    """Seconds of full collections since Java began, and the share that the last one left."""
 
-    old: float
-    full: int
+    seconds: float
+    left: float
 
 
 def look(stack: Stack) -> Look:
@@ -50,10 +53,11 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Ask Java."""
-    names, values = stack["tomcat"].must(GC).splitlines()
-    facts = dict(zip(names.split(), values.split(), strict=True))
-    return Inspection(float(facts["O"]), int(facts["FGC"]))
+    """Ask Java and read its log."""
+    names, values = stack["tomcat"].must(f"jstat -gcutil {JAVA}").splitlines()
+    last = re.search(r">(\d+)M\((\d+)M", stack["tomcat"].run(LOG).out)
+    left = int(last[1]) / int(last[2]) if last else 0.0
+    return Inspection(float(values.split()[names.split().index("FGCT")]), left)
 
 
 CHECK = Check(
@@ -61,21 +65,23 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share(
-            "users without their statement", lambda now: 1 - now.statements / USERS, good=1, bad=50
+            "users without their statement", lambda now: 1 - now.statements / USERS, good=5, bad=30
         ).says("Users get their statement.", "Users wait for their statement in vain."),
-        share("users without the start page", lambda now: 1 - now.starts / USERS, good=1, bad=50).says(
-            "The start page comes.", "Users wait for the start page in vain."
-        ),
-        steady("memory of the shop", lambda now: now.memory >> 20, at_most(MEMORY >> 20), "MB").says(
+        share(
+            "users without the start page", lambda now: 1 - now.starts / USERS, good=5, bad=30
+        ).says("The start page comes.", "Users wait for the start page in vain."),
+        steady(
+            "memory of the shop", lambda now: now.memory >> 20, at_most(MEMORY >> 20), "MB"
+        ).says(
             "The shop takes no more memory than it may have.",
             "The shop takes more memory than it may have.",
         ),
     ),
     evidence=(
-        ends("old generation in use", "old", at_least(95), "%").seen(
-            "app", "jstat -gcutil $(pgrep -x java)"
-        ),
-        grows("full collections", "full", at_least(5)).seen(
+        ends(
+            "heap that the last full collection left", lambda now: 100 * now.left, at_least(85), "%"
+        ).seen("app", "grep 'Pause Full' /var/log/tomcat10/gc.log | tail -n 1"),
+        grows("time of full collections", "seconds", at_least(3), "s").seen(
             "app", "jstat -gcutil $(pgrep -x java)"
         ),
     ),
