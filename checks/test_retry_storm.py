@@ -11,20 +11,32 @@ from faultlab.probes import log
 
 PAGE = "http://app:8080/tables.jsp?restaurant="
 COPY = "http://web/booking/copy.php"
-USERS = 208  # sixteen a second for thirteen seconds; after two seconds the book is copied
-LATE = 160  # those who come later than that come four seconds after the copy, or later
+RATE, SECONDS = 10, 13  # users a second, and for how long; after two seconds the book is copied
+LATE = 10  # four seconds after the copy is done: who comes then must be served
+USERS = RATE * SECONDS
 ACCESS = "/var/log/nginx/access.log"
-# First it waits until what an earlier look has left is done.
-COME = f"""cd $(mktemp -d)
-for i in $(seq 40); do curl -sfm 0.8 -o page {PAGE}1 && break; sleep 1; done
-visit() {{ curl -s -o /dev/null -m 2 -w '%{{http_code}}\\n' {PAGE}$1 >$1; }}
-for i in $(seq {USERS}); do
-  visit $i &
-  [ $i != 32 ] || curl -s -o copy -m 12 {COPY} &
-  sleep 0.0625
-done
-wait
-seq {LATE + 1} {USERS} | xargs cat | grep -c 200; rm -rf $PWD"""
+# Users who come at their times whatever happens to others, and leave after two seconds.
+COME = f"""for i in $(seq 40); do curl -sfm 0.8 -o /tmp/page {PAGE}1 && break; sleep 1; done
+(sleep 2; curl -s -o /tmp/copy -m 12 {COPY}) &
+perl -MSocket -MIO::Select -MTime::HiRes=time -e '
+my ($to, $at, $i, $served) = (pack_sockaddr_in(8080, inet_aton("app")), time, 0, 0);
+my ($open, %user) = IO::Select->new;
+while ($i < {USERS} || $open->count) {{
+  while ($i < {USERS} && time > $at + $i / {RATE}) {{
+    socket my $page, AF_INET, SOCK_STREAM, 0;
+    connect $page, $to or die "connect: $!";
+    syswrite $page, "GET /tables.jsp?restaurant=" . ++$i . " HTTP/1.0\\r\\n\\r\\n";
+    $open->add($page);
+    $user{{$page}} = [$i, time + 2];
+  }}
+  for my $page ($open->can_read(0.01)) {{
+    sysread $page, my $text, 65536;
+    $served++ if $text =~ /^HTTP.1.1 200/ && $user{{$page}}[0] > {LATE * RATE};
+    $open->remove($page);
+  }}
+  $open->remove(grep {{ $user{{$_}}[1] < time }} $open->handles);
+}}
+print $served'; wait"""
 FORTY = f"for i in $(seq {{n}} $(({{n}} + 39))); do curl -sfm 5 {PAGE}$i || echo failed; done"
 # Four readers at a time: ten need three times 100 ms.
 TEN = f"curl -s -o /dev/null -Z --parallel-immediate --parallel-max 10 -m 5 '{PAGE}[1-10]'"
@@ -66,7 +78,10 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share(
-            "users without the page", lambda now: 1 - now.served / (USERS - LATE), good=10, bad=50
+            "users without the page",
+            lambda now: 1 - now.served / (USERS - LATE * RATE),
+            good=10,
+            bad=50,
         ).says("Users get the page.", "Users wait for the page in vain."),
     ),
     evidence=(
