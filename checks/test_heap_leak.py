@@ -13,12 +13,12 @@ from faultlab.probes import ab, cgroup, curl
 
 PAGE = "http://app:8080/statement.jsp"
 START = "http://app:8080/index.jsp"
-USERS = 40
+USERS = 20
 MEMORY = 512 << 20  # of the container
 GROUPS, VISITS = 6, 250  # all of them together make statements of more than that
 FILE = (
     f"file=$(curl -sfm 5 '{PAGE}?customer={{n}}' | grep -oE 'file=[0-9a-f-]+') &&"
-    f" timeout 15 curl -sfm 9 -o /dev/null '{PAGE}?months=130&customer=[1-10]' &&"
+    f" timeout 15 curl -sfm 9 -o /dev/null '{PAGE}?months=50&customer=[1-10]' &&"
     f' curl -sfm 5 "{PAGE}?$file"'
 )
 JAVA = "$(jcmd | awk '/catalina/ { print $1; exit }')"
@@ -47,11 +47,11 @@ def look(stack: Stack) -> Look:
     """Let users come, more than a leaking heap has room for; then count those who are served."""
     user = stack.user()
     for _ in range(GROUPS):
-        ab.warm(user, f"'{PAGE}?months=16'", visitors=4, requests=VISITS, seconds=10)
-        if curl.get(user, START, 2).exit_code:
+        ab.warm(user, f"'{PAGE}?months=6'", visitors=4, requests=VISITS, seconds=10)
+        if curl.get(user, START, 5).exit_code:
             break  # the shop has stopped already
-    statements = curl.arriving(user, PAGE, tries=USERS, max_time=3)
-    starts = curl.arriving(user, START, tries=USERS, max_time=3)
+    statements = curl.arriving(user, PAGE, tries=USERS, max_time=8)
+    starts = curl.arriving(user, START, tries=USERS, max_time=8)
     return Look(statements, starts, cgroup.read(stack["tomcat"]).limit or sys.maxsize)
 
 
@@ -89,7 +89,7 @@ CHECK = Check(
         ),
     ),
     asks=(
-        page(PAGE + "?customer={n}", changes="file=[0-9a-f-]+", seconds=10),
+        page(PAGE + "?customer={n}", changes="file=[0-9a-f-]+", seconds=10, times=10),
         page(START),
         said("the file of a statement, ten statements later", FILE, seconds=30),
     ),
