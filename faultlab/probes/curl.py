@@ -61,6 +61,19 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
     return _arrived(machine.run(command, timeout=seconds + 20).out)
 
 
+def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int) -> int:
+    """Count how many of `count` pages come within `seconds`, each over a new connection.
+
+    At most `per_second` are asked for in a second, one after the other. A page that takes more than
+    five seconds does not count.
+    """
+    command = (
+        f"timeout {seconds} curl -s -o /dev/null --max-time 5 -H 'Connection: close'"
+        f" --rate {per_second}/s {_OUTCOME} '{url}?visit=[1-{count}]'"
+    )
+    return _arrived(machine.run(command, timeout=seconds + 30).out)
+
+
 def _arrived(out: str) -> int:
     """Count the fetches that got their page, from a line of `_OUTCOME` for each."""
     return out.splitlines().count("200 0")
