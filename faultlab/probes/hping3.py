@@ -12,6 +12,7 @@ from faultlab.engine.shell import Shell
 
 _ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")
+_NUMBER = "/tmp/flood"  # where the number of the process is
 _LATE = 500.0  # milliseconds; the kernel first repeats a SYN-ACK after 1,000
 
 
@@ -60,13 +61,42 @@ def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float
 
     Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
+    address = _neighbour(machine, host)
+    syns = f"hping3 -q -S -p {port} -i u{int(gap * 1_000_000)} -c {int(seconds / gap)} {address}"
+    done = machine.run(f"timeout -s INT {seconds} {syns} 2>&1", timeout=seconds + 10)
+    return parse_flood(done.out)
+
+
+def flood_without_pause(machine: Shell, host: str, *, seconds: int, cpu: int = 1) -> Flood:
+    """Send SYNs to port 80 one after the other, from one CPU, to a neighbour only.
+
+    It ends with `end_flood`, at the latest after `seconds` or a million SYNs for each of them.
+    Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
+    """
+    syns = f"hping3 -q -S -p 80 --flood -c {seconds * 1_000_000} {_neighbour(machine, host)}"
+    command = f"exec timeout -s INT {seconds} taskset -c {cpu} {syns}"
+    done = machine.run(f"echo $$ >{_NUMBER}; {command} 2>&1", timeout=seconds + 30)
+    return parse_flood(done.out)
+
+
+def wait_flood(machine: Shell, seconds: int) -> None:
+    """Wait until a flood without pause has begun. Raises CannotRun after `seconds`."""
+    loop = f"until [ -s {_NUMBER} ]; do sleep 0.2; done; sleep 1"
+    machine.must(f"timeout {seconds} sh -c '{loop}'", timeout=seconds + 10)
+
+
+def end_flood(machine: Shell) -> None:
+    """End the flood without pause of this machine."""
+    machine.run(f"kill -INT $(cat {_NUMBER}); rm -f {_NUMBER}")
+
+
+def _neighbour(machine: Shell, host: str) -> str:
+    """Return the address of a host on the same network. Raises CannotRun for any other."""
     address = machine.must(f"getent ahostsv4 {host} | awk 'NR == 1 {{ print $1 }}'").strip()
     way = machine.must(f"ip route get {address}")
     if " via " in way or " dev eth0 " not in way:
         raise CannotRun(f"{host} is no neighbour of {machine.name}: {way.splitlines()[0].strip()}")
-    syns = f"hping3 -q -S -p {port} -i u{int(gap * 1_000_000)} -c {int(seconds / gap)} {address}"
-    done = machine.run(f"timeout -s INT {seconds} {syns} 2>&1", timeout=seconds + 10)
-    return parse_flood(done.out)
+    return address
 
 
 def parse_flood(out: str) -> Flood:

@@ -30,6 +30,7 @@ from faultlab.probes import (
     nstat,
     ping,
     sockets,
+    softirq,
     tls,
     wrk,
 )
@@ -65,6 +66,26 @@ def test_ping(name: str, sent: int, answered: int) -> None:
     got = ping.parse(recorded(f"ping/{name}"))
     assert got == ping.Echoes(sent, answered)
     assert got.loss == pytest.approx(1 - answered / sent)
+
+
+def test_ping_round_trip() -> None:
+    """A lost echo request counts as long as the user waited for it."""
+    answered = ping.parse_round_trip(recorded("ping/healthy"), wait=2)
+    assert answered == pytest.approx(0.042)
+    assert ping.parse_round_trip(recorded("ping/lossy"), wait=2) == pytest.approx(
+        (64 * 0.064 + 36 * 2000) / 100
+    )
+
+
+def test_softirq() -> None:
+    """The lab softirq, after many floods: the queue of CPU 0 had no room, and its thread worked."""
+    first, second = softirq.parse(recorded("softirq/after-floods"))
+    assert first == softirq.Processor(0xE1F90, 0x3A9B, 0x129C, 13136, 12388, 187506)
+    assert second == softirq.Processor(0x66B14, 0x25F6, 0xA97, 8760, 5206, 186866)
+    assert first.thread_percent_since(softirq.Processor(0, 0, 0, 0, 0, 0)) == pytest.approx(
+        100 * 12388 / 187506
+    )
+    assert first.softirq_percent_since(first) == 0
 
 
 def test_ping_that_sends_nothing() -> None:

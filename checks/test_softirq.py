@@ -1,0 +1,112 @@
+"""softirq: one CPU processes all received packets, and a crowd sends small ones without a pause.
+
+The crowd comes in every phase, as in syn-flood. It sends from CPU 1, so that CPU 0 only receives.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from faultlab.engine.stack import Stack
+from faultlab.lab.asks import page
+from faultlab.lab.check import Check, Evidence, Measure
+from faultlab.lab.limits import at_least, at_least_times, at_most
+from faultlab.lab.measures import grows, steady
+from faultlab.probes import curl, hping3, interface, nstat, ping, softirq
+from faultlab.run.contract import Contract
+from faultlab.run.readings import FAULTY, Measured
+
+PAGES = 60
+SECONDS = 12  # for the pages; a healthy server needs half of it
+LONGEST = 60  # seconds of the crowd; it ends when the pages are counted
+DROPS = "TcpExtListenDrops"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Pages that came while the crowd was there, and the mean time of an echo request in ms.
+
+    `crowd`: packets a second that it sent; `bytes_a_packet`: the mean size of those for web.
+    """
+
+    pages: int
+    round_trip: float
+    crowd: float
+    bytes_a_packet: float
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The softirqs of each CPU, and the SYNs that TCP of web had no room for."""
+
+    cpus: list[softirq.Processor]
+    drops: int
+
+
+def look(stack: Stack) -> Look:
+    """Let the crowd send without a pause, while a user opens sixty pages and another one pings."""
+    crowd, client, web = stack.user("crowd"), stack.user(), stack["web"]
+    with ThreadPoolExecutor() as pool:
+        flood = pool.submit(hping3.flood_without_pause, crowd, "web", seconds=LONGEST)
+        hping3.wait_flood(crowd, 30)
+        sent, got, began = interface.read(crowd), interface.read(web), time.monotonic()
+        echo = pool.submit(ping.round_trip, client, "web", count=30, gap=0.2, wait=2)
+        pages = curl.paced(client, "http://web/", count=PAGES, per_second=10, seconds=SECONDS)
+        round_trip = echo.result()
+        sent_now, got_now = interface.read(crowd), interface.read(web)
+        seconds = time.monotonic() - began
+        hping3.end_flood(crowd)
+        flood.result()
+    return Look(
+        pages,
+        round_trip,
+        crowd=(sent_now.tx_packets - sent.tx_packets) / seconds,
+        bytes_a_packet=(got_now.rx_bytes - got.rx_bytes)
+        / max(1, got_now.rx_packets - got.rx_packets),
+    )
+
+
+def inspect(stack: Stack) -> Inspection:
+    """Read the counters of the kernel."""
+    return Inspection(softirq.read(stack.shell("kernel")), nstat.read(stack["web"], [DROPS])[DROPS])
+
+
+CHECK = Check(
+    look=look,
+    inspect=inspect,
+    symptom=(
+        Measure(f"pages of {PAGES} that come", "pages", at_least(36), at_most(16)).says(
+            "Most pages come at once while the crowd is there.",
+            "Few pages come while the crowd is there.",
+        ),
+        steady("packets of the crowd", "crowd", at_least_times(0.15), "/s").says(
+            "The crowd is about as large as before.", "The crowd is far smaller than before."
+        ),
+    ),
+    evidence=(
+        Evidence(
+            "time of ksoftirqd/0 on its CPU",
+            lambda before, after: after.cpus[0].thread_percent_since(before.cpus[0]),
+            at_least(25),
+            unit="%",
+        ).seen("kernel", "top -b -n 2 -d 5 | grep ksoftirqd"),
+        grows(
+            "packets that the queue of CPU 0 drops", lambda now: now.cpus[0].dropped, at_least(50)
+        ).seen("kernel", "head -1 /proc/net/softnet_stat"),
+    ),
+    asks=(
+        page("http://web/", seconds=10),
+        page("http://web/", times=2, seconds=10, at="crowd"),  # honest users come through it too
+    ),
+)
+
+
+class TestSoftirq(Contract):
+    """The tests that every lab has, and one for the queue of connections."""
+
+    def test_no_queue_of_connections_is_full(self, run: Measured) -> None:
+        """In this it differs from syn-flood: TCP of web drops no SYN."""
+        found = run.reading(FAULTY)
+        assert found.before is not None
+        assert found.after is not None
+        assert found.after.drops == found.before.drops
