@@ -157,6 +157,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # we can change the kernel below, because it is a disposable VM's
+    unasked: ClassVar[bool] = True  # `auto` can choose it
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
     cpus: str = ""  # that the stacks which it launches can use, as in "0" or "0-2"; empty: all

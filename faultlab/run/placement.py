@@ -11,6 +11,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import trial
 from faultlab.engine.contract import Engine
+from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.engine.vm import VmEngine
@@ -20,13 +21,17 @@ from faultlab.run import preflight
 from faultlab.run.record import Record
 
 # Every kind of engine by its name, in the order in which `auto` tries them.
-ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "vm": VmEngine}
+ENGINES: dict[str, type[Engine]] = {
+    "local": LocalEngine,
+    "vm": VmEngine,
+    "kubernetes": KubernetesEngine,
+}
 
 
 def allowed(wanted: str) -> list[type[Engine]]:
     """Return the engines that `wanted` allows, the first choice first. Raises BadInput."""
     if wanted == AUTO:
-        return [*ENGINES.values()]
+        return [kind for kind in ENGINES.values() if kind.unasked]
     if wanted not in ENGINES:
         known = ", ".join((AUTO, *ENGINES))
         raise BadInput(f"There is no engine {wanted!r}; there are {known}.", "faultlab --help")
@@ -62,7 +67,7 @@ def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
 def at_hand(lab: Lab) -> Engine:
     """Return an engine that is up and can run the lab. Raises CannotRun if none can."""
     why = []
-    for kind in ENGINES.values():
+    for kind in allowed(AUTO):
         if absent := kind.absent():
             why.append(absent)
             continue
