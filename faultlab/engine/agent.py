@@ -18,6 +18,7 @@ from faultlab.engine.podhelpers import PodProcess
 from faultlab.engine.pods import PodMachine
 from faultlab.engine.room import drop_room, make_room
 from faultlab.engine.wire import Place
+from faultlab.lab.model import bytes_of
 
 AGENT = "agent"
 _SECONDS = 120.0  # of a script on the node
@@ -181,7 +182,7 @@ class WithPods(Engine):
                 assert isinstance(inside, PodMachine)
                 named = podhelpers.image_of(registry.prefix(), image)
                 made = podhelpers.within(
-                    self.cluster, inside.at, named, rights, self._mounts(inside), alone=False
+                    self.cluster, inside.at, named, rights, self._mounts(inside)
                 )
                 at, its = after.enter_context(made)
             self._bound_process(stack, its, memory if inside else "", processes, cpus)
@@ -198,10 +199,9 @@ class WithPods(Engine):
         self, stack: str, container: str, memory: str, processes: int, cpus: str
     ) -> None:
         """Set limits of a container that Kubernetes lets have none."""
-        pairs = [("pids.max", str(processes or "")), ("cpuset.cpus", cpus)]
-        bounds = [(container, file, value) for file, value in pairs if value]
-        if memory:
-            bounds.append((container, node.MEMORY, str(node.bytes_of(memory))))
+        bounds = [(container, "pids.max", str(processes))] if processes else []
+        bounds += [(container, "cpuset.cpus", cpus)] if cpus else []
+        bounds += [(container, "memory.max", str(bytes_of(memory)))] if memory else []
         if bounds:
             self.on_node(stack, node.bounding(bounds))
 

@@ -10,18 +10,15 @@ from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 
-if TYPE_CHECKING:
-    from kubernetes import client, config
-    from urllib3 import exceptions as urllib3
-else:  # importing takes most of a second, and few users of faultlab have a cluster
-    client = Later("kubernetes.client")
-    config = Later("kubernetes.config")
-    urllib3 = Later("urllib3.exceptions")
+# Importing takes most of a second, and few users of faultlab have a cluster.
+client: Any = Later("kubernetes.client")
+config: Any = Later("kubernetes.config")
+urllib3: Any = Later("urllib3.exceptions")
 
 STACK_LABEL = "faultlab.stack"
 LAB_LABEL = "faultlab.lab"

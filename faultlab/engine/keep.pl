@@ -41,13 +41,19 @@ sub note {
     rename "$folder/state.part", "$folder/state";
 }
 
-# Docker ends all other processes of a container when its first one has ended.
+sub session {
+    return slurp("/proc/$_[0]/stat") =~ /.*\) \S+ \d+ \d+ (\d+)/ ? $1 : 0;
+}
+
+# Docker ends all other processes of a container when its first one has ended. Who asks for the
+# restart in here is not ended.
 sub end_the_others {
     my $own = slurp('/proc/self/cgroup');
     chomp(my $asker = slurp("$folder/asker") || 0);
+    my $asking = session($asker);
     for my $pid (map { m{(\d+)$} } glob '/proc/[0-9]*') {
-        next if $pid == $$ or $pid == $asker or slurp("/proc/$pid/cgroup") ne $own;
-        kill 'KILL', $pid;
+        next if $pid == $$ or slurp("/proc/$pid/cgroup") ne $own;
+        kill 'KILL', $pid if !$asking || session($pid) != $asking;
     }
 }
 
@@ -82,7 +88,7 @@ start();
 while (1) {
     my $ended = waitpid(-1, 0);
     my $status = $?;
-    if ($ended == $main) {
+    if ($ended > 0 && $ended == $main) {
         alarm 0;
         my $code = WIFSIGNALED($status) ? 128 + WTERMSIG($status) : WEXITSTATUS($status);
         exit $code if $mode eq 'once';

@@ -126,10 +126,11 @@ class KubernetesEngine(WithPods):
         """Return the namespace of a stack and the pods in it."""
         spaces = [f"namespace {each.metadata.name}" for each in self.cluster.namespaces(stack)]
         pods = self.cluster.pods(stack) if spaces else []
-        containers = [
-            f"container {p.metadata.name}/{c.name}" for p in pods for c in p.spec.containers
+        return [
+            *spaces,
+            *(f"pod {pod.metadata.name}" for pod in pods),
+            *(f"container {p.metadata.name}/{c.name}" for p in pods for c in p.spec.containers),
         ]
-        return [*spaces, *(f"pod {pod.metadata.name}" for pod in pods), *containers]
 
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         """Create the pods of a lab, give them their names, and wait until they run."""
@@ -179,12 +180,10 @@ class KubernetesEngine(WithPods):
         """Write the hosts files of a pod: one for its machine, and one for its user."""
         lines = ["127.0.0.1 localhost"]
         lines += [f"{each.status.pod_ip} {each.metadata.name}" for each in pods]
-        text = "\\n".join(lines)
+        text = "\\n".join([*lines, ""])
+        write = f"printf '{text}' >hosts; cp hosts part; mv part hosts-user"
         place = Place(stack, pod.metadata.name, manifest.NAMES)
-        script = (
-            f"cd {manifest.HOSTS}; printf '{text}\\n' >hosts; cp hosts part; mv part hosts-user"
-        )
-        self.must(place, script)
+        self.must(place, f"cd {manifest.HOSTS}; {write}")
 
     def _running(self, stack: str) -> dict[str, str]:
         """Return the ids of all containers once all have started; empty before."""
@@ -236,11 +235,9 @@ class KubernetesEngine(WithPods):
                 left = ", ".join(self.leftovers(stack)) or f"namespace {stack}"
                 raise CannotRun(f"Could not remove {left}.", f"kubectl get all -n {stack}")
             if not asked:
-                with self.cluster.errors():
-                    self.cluster.core.delete_collection_namespaced_pod(
-                        stack, grace_period_seconds=0
-                    )
-                self._tolerant(partial(self.cluster.core.delete_namespace, stack))
+                core = self.cluster.core
+                for remove in (core.delete_collection_namespaced_pod, core.delete_namespace):
+                    self._tolerant(partial(remove, stack, grace_period_seconds=0))
                 asked = True
             time.sleep(0.1)
 

@@ -38,7 +38,8 @@ for pair; do
   fi
 done
 """
-_WAIT = "until [ -e /faultlab/names/hosts-user ]; do sleep 0.03; done\n"
+# The last moment is for the command that wrote the file, which ends with this container.
+_WAIT = "until [ -e /faultlab/names/hosts-user ]; do sleep 0.03; done; sleep 0.1\n"
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Service:
     @property
     def tmpfs(self) -> dict[str, Mapping[str, str]]:
         """Return the folders in memory, each with its options."""
-        found = {}
+        found: dict[str, Mapping[str, str]] = {}
         for entry in self.keys.get("tmpfs") or []:
             path, _, options = str(entry).partition(":")
             found[path] = dict(o.split("=", 1) for o in options.split(",") if "=" in o)
@@ -147,7 +148,7 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
     """Return the pod of a machine (the first service) with its daemons or its user."""
     machine = here[0]
     users = any(service.name.endswith(USER) for service in here)
-    near = {"labelSelector": {"matchLabels": {STACK_LABEL: plan.stack}}}
+    near: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: plan.stack}}}
     near |= {"topologyKey": "kubernetes.io/hostname"}
     spec = {
         "hostname": machine.keys.get("hostname", machine.name),
@@ -175,10 +176,10 @@ def _volumes(here: Sequence[Service]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in names]
     for service in here:
         for at, options in enumerate(service.tmpfs.values()):
-            size = {"sizeLimit": _quantity(options["size"])} if "size" in options else {}
-            found.append(
-                {"name": tmpfs_name(service, at), "emptyDir": {"medium": "Memory", **size}}
-            )
+            kind = {"medium": "Memory"}
+            if "size" in options:
+                kind["sizeLimit"] = _quantity(options["size"])
+            found.append({"name": tmpfs_name(service, at), "emptyDir": kind})
     found.append({"name": NAMES, "emptyDir": {}})
     found.append({"name": TOOLS, "configMap": {"name": TOOLS, "defaultMode": 0o755}})
     return found

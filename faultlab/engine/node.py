@@ -35,20 +35,25 @@ close() {
   nsenter -t "$pid" -n unshare -m sh -ec '
     mount --bind /proc/sys/net /proc/sys/net
     mount -o remount,bind,rw /proc/sys/net
-    if [ -d /proc/sys/net/ipv6 ]; then sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1; fi
+    if [ -d /proc/sys/net/ipv6 ]; then  # a link that gets another MTU starts with the default
+      sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.eth0.disable_ipv6=1
+    fi
     for peer in $PEERS; do
-      set_by="$(ip -4 -o route get "$peer" | sed -n "s/.* via \([0-9.]*\) dev \([^ ]*\) .*/\1 dev \2/p")"
-      if [ "$set_by" ]; then ip route replace "$peer/32" via $set_by onlink; fi
+      way=$(ip -4 -o route get "$peer" | sed -n "s/.* via \([0-9.]*\) dev \([^ ]*\) .*/\1 dev \2/p")
+      if [ "$way" ]; then ip route replace "$peer/32" via $way onlink; fi
     done
     ip -4 route show default | while read -r route; do ip -4 route del $route; done
     for setting; do sysctl -qw "$setting"; done
   ' close "$@"
 }
 """
-# limit CONTAINER FILE VALUE: in the cgroup of a container; version 1 has a tree for each controller.
+# limit CONTAINER FILE VALUE: in its cgroup. Version 1 has a tree of them for each controller.
 _LIMIT = r"""
 limit() {
   pid=$(pid_of "$1")
+  if [ "$2" = memory.max ] && [ -d /proc/1/root/sys/fs/cgroup/memory ]; then
+    set -- "$1" memory.limit_in_bytes "$3"
+  fi
   nsenter -t 1 -C cat "/proc/$pid/cgroup" >/tmp/cgroup
   way=$(sed -n "s/^[0-9]*:\(.*,\)*${2%%.*}\(,.*\)*://p" /tmp/cgroup)
   for place in "${2%%.*}$way" "$(sed -n 's/^0:://p' /tmp/cgroup)" "unified$way"; do

@@ -75,7 +75,7 @@ def pod(
     if whole:
         allowed["readOnlyRootFilesystem"] = True
         container["volumeMounts"] = [{"name": "tmp", "mountPath": "/tmp"}]
-        near = {"labelSelector": {"matchLabels": {STACK_LABEL: stack}}}
+        near: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: stack}}}
         near |= {"topologyKey": "kubernetes.io/hostname"}
         spec |= {"hostPID": True, "volumes": [{"name": "tmp", "emptyDir": {}}]}
         spec["affinity"] = {
@@ -104,7 +104,10 @@ def until(look: Callable[[], Any], what: str, seconds: float = STARTED_WITHIN) -
 
 
 def running(cluster: Cluster, at: Place) -> str:
-    """Return the id of a container once it runs; empty before. Raises CannotRun if it never will."""
+    """Return the id of a container once it runs; empty before.
+
+    Raises CannotRun if it never will.
+    """
     with cluster.errors():
         status = status_of(cluster.core.read_namespaced_pod(at.pod, at.namespace), at.container)
     state = status.state if status else None
@@ -150,15 +153,14 @@ def within(
     inside: Place,
     image: dict[str, str],
     rights: Sequence[str],
-    mounts: Sequence[dict[str, Any]] = (),
-    alone: bool = True,
+    mounts: Sequence[dict[str, Any]] | None = None,
 ) -> Iterator[tuple[Place, str]]:
     """Keep a container in the pod of a machine while the body runs; yield it and its id.
 
-    `alone`: it has no capabilities but `rights`.
+    `mounts`: of a foreign program. Without them it has no capabilities but `rights`.
     """
     name = new_name()
-    rights_of = {"add": list(rights), **({"drop": ["ALL"]} if alone else {})}
+    rights_of = {"add": list(rights), **({"drop": ["ALL"]} if mounts is None else {})}
     names = {"name": NAMES, "mountPath": HOSTS, "readOnly": True}
     body = {
         "name": name,
@@ -170,7 +172,7 @@ def within(
             "seccompProfile": {"type": "RuntimeDefault"},
             "appArmorProfile": {"type": "Unconfined"},
         },
-        "volumeMounts": [names, *mounts],
+        "volumeMounts": [names, *(mounts or ())],
     }
     with cluster.errors():
         cluster.core.patch_namespaced_pod_ephemeralcontainers(

@@ -20,13 +20,9 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 
 if TYPE_CHECKING:
-    import websocket
-    from kubernetes.stream import ws_client
-
     from faultlab.engine.cluster import Cluster
-else:
-    websocket = Later("websocket")
-    ws_client = Later("kubernetes.stream.ws_client")
+websocket: Any = Later("websocket")
+ws_client: Any = Later("kubernetes.stream.ws_client")
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 _PIECE = 1 << 15  # bytes in one message to a command
@@ -85,7 +81,7 @@ class Wire:
 
     def close(self) -> None:
         """Close the connection. The command itself goes on."""
-        with suppress(OSError, websocket.WebSocketException):
+        with suppress(OSError, AttributeError):  # the library drops a socket that has ended
             self.socket.sock.shutdown(socket.SHUT_RDWR)
         with suppress(OSError, websocket.WebSocketException):
             self.socket.shutdown()

@@ -118,11 +118,7 @@ def test_a_page(project: Project, faultlab: Run) -> None:
     file = project.root / "progress.html"
     assert faultlab("progress", "--page", str(file)).code == 0
     page = file.read_text()
-    assert (
-        f"1 of {len(path.ordered())} labs solved" in page
-        and "Queues and ports" in page
-        and "<td" in page
-    )
+    assert f"1 of {len(path.ordered())} labs solved" in page and "Queues and ports" in page and "<td" in page
     assert faultlab("progress", "--page", str(project.root / "nowhere/x.html")).code == 2
 
 
