@@ -195,6 +195,10 @@ class Engine(ABC):
     def unfit(self) -> str:
         """Return why labs cannot run on it although it responds; empty if they can."""
 
+    def cannot(self, lab: Lab) -> str:
+        """Return what a lab asks for that no such engine has, whatever its kernel; empty if none."""
+        return ""
+
     @abstractmethod
     def stacks(self) -> list[str]:
         """Return our stacks of which anything is left; in a namespace, only its own."""

@@ -103,6 +103,10 @@ class KubernetesEngine(WithPods):
             return f"Kubernetes {said.git_version} cannot change limits in place; 1.33 can"
         return ""
 
+    def cannot(self, lab: Lab) -> str:
+        """Return why the services of a lab cannot be pods."""
+        return manifest.obstacle(manifest.services(lab))
+
     def stacks(self) -> list[str]:
         """Return our stacks of which anything is left; in a namespace of ours, only its own."""
         names = self.neighbours()

@@ -81,6 +81,8 @@ def at_hand(lab: Lab) -> Engine:
 
 def cannot_run(engine: Engine, lab: Lab) -> str:
     """Return why this engine cannot run the lab, found by trying; empty if it can."""
+    if why := engine.cannot(lab):
+        return why
     if engine.owns_kernel:
         return ""
     if lab.scope == "kernel" or not lab.requires:
@@ -187,13 +189,19 @@ def engines_of(
             if kind.name not in up:
                 up[kind.name] = _examined(term, kind)
             engine, lacking = up[kind.name]
-            why = "" if engine.owns_kernel else reason(lab, lacking)
+            why = engine.cannot(lab) or ("" if engine.owns_kernel else reason(lab, lacking))
             if not why:
                 places[lab.id] = engine
                 break
-            another = f"faultlab verify {lab.id} --engine {_another()}"
-            cannot[lab.id] = f"needs the lab VM ({why}): {another}"
+            cannot[lab.id] = _elsewhere(engine, lab, why)
     return places, {lab_id: why for lab_id, why in cannot.items() if lab_id not in places}
+
+
+def _elsewhere(engine: Engine, lab: Lab, why: str) -> str:
+    """Return why a lab cannot be verified on an engine, with the command that can do it."""
+    if engine.cannot(lab):
+        return f"cannot run on {engine.name} ({why}): faultlab verify {lab.id}"
+    return f"needs the lab VM ({why}): faultlab verify {lab.id} --engine {_another()}"
 
 
 def places_of(term: Terminal, chosen: Sequence[Lab]) -> dict[str, Engine]:
