@@ -82,6 +82,11 @@ class WithPods(Engine):
         except CannotRun:
             return ""
 
+    def machine_of(self, pod: Any, container: str) -> PodMachine:
+        """Return a container of a pod as a machine."""
+        find_pid = partial(self.find_pid, pod.metadata.namespace)
+        return PodMachine(container, pod, self.cluster, self, find_pid)
+
     def on_disk(self) -> Mapping[str, int]:
         """Return the disk usage of each stack's pods in bytes, as the kubelets report it."""
         ours = {each.metadata.name for each in self.cluster.namespaces()}
@@ -137,9 +142,7 @@ class WithPods(Engine):
         with self._pod(image, stack, **options) as at:
             with self.cluster.errors():
                 pod = self.cluster.core.read_namespaced_pod(at.pod, at.namespace)
-            machine = PodMachine(
-                at.container, pod, self.cluster, self, partial(self.find_pid, stack)
-            )
+            machine = self.machine_of(pod, at.container)
             machine.name = "a helper pod"
             yield machine
 

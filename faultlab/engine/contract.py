@@ -1,8 +1,7 @@
 """The contract of an engine: all that the rest of the program can ask of it.
 
-Docker on this machine (`local`), Docker in the lab VM (`vm`) and the fake engine of the unit tests
-implement it. No object, id or error of Docker leaves this folder. Every method raises CannotRun,
-with the next command to type, if the engine does not respond or refuses.
+Nothing of the library of an engine leaves this folder. Every method raises CannotRun, with the
+next command to type, if the engine does not respond or refuses.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contention import Observer
+from faultlab.engine.fact import Fact
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
@@ -158,6 +158,7 @@ class Engine(ABC):
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # we can change the kernel below, because it is a disposable VM's
     unasked: ClassVar[bool] = True  # `auto` can choose it
+    ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
     cpus: str = ""  # that the stacks which it launches can use, as in "0" or "0-2"; empty: all
@@ -196,8 +197,12 @@ class Engine(ABC):
         """Return why labs cannot run on it although it responds; empty if they can."""
 
     def cannot(self, lab: Lab) -> str:
-        """Return what a lab asks for that no such engine has, whatever its kernel; empty if none."""
+        """Return what a lab asks for that such an engine never has; empty if it has all."""
         return ""
+
+    def trials(self) -> list[Fact]:
+        """Return what it needs beside images and a stack, found by trying."""
+        return []
 
     @abstractmethod
     def stacks(self) -> list[str]:

@@ -19,12 +19,13 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import cluster as clusters
-from faultlab.engine import manifest, node, registry
+from faultlab.engine import manifest, node, podtrial, registry
 from faultlab.engine.agent import WithPods
 from faultlab.engine.cluster import LAB_LABEL, MACHINE, OWNER_NOTE, STACK_LABEL, gone
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Facts, Machine
-from faultlab.engine.pods import PodMachine, container_id, status_of
+from faultlab.engine.fact import Fact
+from faultlab.engine.pods import container_id, status_of
 from faultlab.engine.room import GONE_WITHIN, make_room
 from faultlab.engine.shell import Shell
 from faultlab.engine.wire import Place
@@ -39,6 +40,7 @@ class KubernetesEngine(WithPods):
     name = "kubernetes"
     owns_kernel = False
     unasked = False
+    ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
     walk_seconds = 5400
 
     def __init__(self) -> None:
@@ -103,6 +105,10 @@ class KubernetesEngine(WithPods):
             return f"Kubernetes {said.git_version} cannot change limits in place; 1.33 can"
         return ""
 
+    def trials(self) -> list[Fact]:
+        """Return the rights, admission, agent, network policies and resizing of the cluster."""
+        return podtrial.tried(self)
+
     def cannot(self, lab: Lab) -> str:
         """Return why the services of a lab cannot be pods."""
         return manifest.obstacle(manifest.services(lab))
@@ -120,7 +126,7 @@ class KubernetesEngine(WithPods):
     def machines(self, stack: str) -> list[Machine]:
         """Return the machines of a stack and then its daemons, running or not."""
         found: list[Machine] = [
-            PodMachine(container.name, pod, self.cluster, self, partial(self.find_pid, stack))
+            self.machine_of(pod, container.name)
             for pod in self.cluster.pods(stack, MACHINE)
             for container in pod.spec.containers
         ]

@@ -119,7 +119,7 @@ def obstacle(made: Mapping[str, Service]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all pods of a stack have in common."""
+    """The facts that all pods of a stack have in common."""
 
     stack: str
     lab_id: str

@@ -48,12 +48,7 @@ def pod(
     memory: str = "",
 ) -> dict[str, Any]:
     """Return a helper pod that sleeps. `whole`: it sees the processes of its node."""
-    allowed: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-    if rights:
-        allowed |= {
-            "capabilities": {"add": list(rights)},
-            "appArmorProfile": {"type": "Unconfined"},
-        }
+    allowed = _allowed(rights)
     container: dict[str, Any] = {
         "name": "helper",
         **image,
@@ -86,6 +81,14 @@ def pod(
     notes = {OWNER_NOTE: naming.owner()}
     meta = {"name": name, "labels": labels, "annotations": notes}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def _allowed(rights: Sequence[str]) -> dict[str, Any]:
+    seccomp: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if not rights:
+        return seccomp
+    more = {"capabilities": {"add": list(rights)}, "appArmorProfile": {"type": "Unconfined"}}
+    return {**seccomp, **more}
 
 
 def new_name() -> str:

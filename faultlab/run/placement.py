@@ -171,9 +171,11 @@ class Outlook:
     reason: str
 
 
-def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
-    """Return where this lab runs, with the reason."""
-    why = reason(lab, lacking)
+def outlook(lab: Lab, lacking: dict[str, str], engine: Engine) -> Outlook:
+    """Return where this lab runs, with the reason why it does not run on this engine."""
+    if why := engine.cannot(lab):
+        return Outlook(lab.id, "SKIP", why)
+    why = "" if engine.owns_kernel else reason(lab, lacking)
     return Outlook(lab.id, "VM" if why else "RUN", why)
 
 
