@@ -16,7 +16,7 @@ from typing import ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contention import Observer
-from faultlab.engine.fact import Fact
+from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
@@ -33,18 +33,6 @@ class State:
     oom_killed: bool
     restarts: int
     started: str = ""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Versions of an engine and of the kernel below it; `memory` in bytes."""
-
-    version: str
-    kernel: str
-    system: str
-    cgroup: str
-    cpus: int
-    memory: int
 
 
 class Shelled(Protocol):
@@ -171,7 +159,7 @@ class Engine(ABC):
     @classmethod
     @abstractmethod
     def may_have(cls, stack: str) -> bool:
-        """Return, without asking the engine, whether it can have this stack of this user."""
+        """Return, without asking it, whether it can have this stack of this user."""
 
     @classmethod
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Fact: one thing that was tried about an engine."""
+"""Fact: what an engine says about itself, and what was tried."""
 
 from dataclasses import dataclass
 
@@ -11,3 +11,15 @@ class Fact:
     ok: bool
     text: str
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Versions of an engine and of the kernel below it; `memory` in bytes."""
+
+    version: str
+    kernel: str
+    system: str
+    cgroup: str
+    cpus: int
+    memory: int

@@ -23,9 +23,10 @@ from faultlab.engine import manifest, node, podtrial, registry
 from faultlab.engine.agent import WithPods
 from faultlab.engine.cluster import LAB_LABEL, MACHINE, OWNER_NOTE, STACK_LABEL, gone
 from faultlab.engine.contention import Observer
-from faultlab.engine.contract import Facts, Machine
-from faultlab.engine.fact import Fact
+from faultlab.engine.contract import Machine
+from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.pods import container_id, status_of
+from faultlab.engine.quantity import amount
 from faultlab.engine.room import GONE_WITHIN, make_room
 from faultlab.engine.shell import Shell
 from faultlab.engine.wire import Place
@@ -93,8 +94,8 @@ class KubernetesEngine(WithPods):
             kernel=info.kernel_version,
             system=info.os_image,
             cgroup="",
-            cpus=int(float(manifest.amount(most["cpu"]))),
-            memory=int(manifest.amount(most["memory"])),
+            cpus=int(float(amount(most["cpu"]))),
+            memory=int(amount(most["memory"])),
         )
 
     def unfit(self) -> str:

@@ -14,9 +14,9 @@ from faultlab.engine.bounds import Bounded
 from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
-from faultlab.engine.contract import Facts, Machine
+from faultlab.engine.contract import Machine
 from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, docker_url, here
-from faultlab.engine.fact import Fact
+from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.removal import Removable, joined_id
 from faultlab.engine.shell import Shell
 from faultlab.lab import services

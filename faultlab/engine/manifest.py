@@ -6,15 +6,15 @@ Files that they share are volumes of the pod, filled from the images as Docker f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.cluster import LAB_LABEL, MACHINE, ROLE_LABEL, RUN_LABEL, STACK_LABEL
+from faultlab.engine.quantity import limits, quantity
 from faultlab.lab import images, recipe
-from faultlab.lab.model import Lab, bytes_of
+from faultlab.lab.model import Lab
 from faultlab.lab.services import USER
 
 TOOLS = "tools"  # the ConfigMap with keep and restart
@@ -24,7 +24,6 @@ VOLUMES = "/faultlab/volumes"
 _RESOLVER = "192.0.2.1"  # an address that is nobody's (RFC 5737): all names are in /etc/hosts
 _DOCKERS_RESOLVER = "127.0.0.11"
 _SHARE = {"cpu": "50m", "memory": "32Mi"}  # of the node, which a container is sure to get
-_MEMORY = {"m": "Mi", "g": "Gi", "k": "Ki"}
 # Docker fills a volume from the first container whose image has the folder.
 _FILL = """
 for pair; do
@@ -148,8 +147,6 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
     """Return the pod of a machine (the first service) with its daemons or its user."""
     machine = here[0]
     users = any(service.name.endswith(USER) for service in here)
-    near: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: plan.stack}}}
-    near |= {"topologyKey": "kubernetes.io/hostname"}
     spec = {
         "hostname": machine.keys.get("hostname", machine.name),
         "shareProcessNamespace": not users,
@@ -160,8 +157,7 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
         "restartPolicy": "Never",
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": [_RESOLVER]},
-        # The machines of a stack are on one node, as on one switch.
-        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}},
+        "affinity": near(plan.stack),
         "initContainers": _fillers(plan, here),
         "containers": [_container(plan, service) for service in here],
         "volumes": _volumes(here),
@@ -171,6 +167,13 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
+def near(stack: str) -> dict[str, Any]:
+    """Return that a pod is on the node of its stack, as machines are on one switch."""
+    same: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: stack}}}
+    same["topologyKey"] = "kubernetes.io/hostname"
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [same]}}
+
+
 def _volumes(here: Sequence[Service]) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for service in here for name, _ in service.volumes)
     found: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in names]
@@ -178,7 +181,7 @@ def _volumes(here: Sequence[Service]) -> list[dict[str, Any]]:
         for at, options in enumerate(service.tmpfs.values()):
             kind = {"medium": "Memory"}
             if "size" in options:
-                kind["sizeLimit"] = _quantity(options["size"])
+                kind["sizeLimit"] = quantity(options["size"])
             found.append({"name": tmpfs_name(service, at), "emptyDir": kind})
     found.append({"name": NAMES, "emptyDir": {}})
     found.append({"name": TOOLS, "configMap": {"name": TOOLS, "defaultMode": 0o755}})
@@ -269,17 +272,6 @@ def _resources(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {"requests": _SHARE, "limits": most} if most else {"requests": _SHARE}
 
 
-def limits(cpus: Any = None, memory: Any = None) -> dict[str, str]:
-    """Return limits as Kubernetes takes them; `memory` as in "512m"."""
-    found = {} if cpus is None else {"cpu": f"{round(float(cpus) * 1000)}m"}
-    return found if memory is None else {**found, "memory": str(bytes_of(str(memory)))}
-
-
-def _quantity(size: str) -> str:
-    number, unit = re.fullmatch(r"(\d+)([kmg]?)", size, re.IGNORECASE).groups()  # type: ignore[union-attr]
-    return number + _MEMORY.get(unit.lower(), "")
-
-
 def _words(value: Any) -> list[str]:
     """Return a command as words; Compose writes a dollar sign twice."""
     words = value if isinstance(value, list) else ["sh", "-c", value] if value else []
@@ -289,11 +281,3 @@ def _words(value: Any) -> list[str]:
 def _environment(value: Any) -> dict[str, str]:
     pairs = value.items() if isinstance(value, dict) else (e.split("=", 1) for e in value or [])
     return {str(key): str(text).replace("$$", "$") for key, text in pairs}
-
-
-def amount(quantity: str) -> float:
-    """Return a quantity such as 500m, 256Mi or 1 as a number."""
-    units = {"m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "k": 1e3, "M": 1e6, "G": 1e9}
-    unit = next((each for each in units if str(quantity).endswith(each)), "")
-    number = str(quantity).removesuffix(unit) if unit else str(quantity)
-    return float(number or -1) * units.get(unit, 1)

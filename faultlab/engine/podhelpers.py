@@ -18,8 +18,9 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
 from faultlab.engine.cluster import HELPER, OWNER_NOTE, ROLE_LABEL, STACK_LABEL, Cluster, gone
 from faultlab.engine.contract import Part
-from faultlab.engine.manifest import HOSTS, NAMES, limits
+from faultlab.engine.manifest import HOSTS, NAMES, near
 from faultlab.engine.pods import container_id, status_of
+from faultlab.engine.quantity import limits
 from faultlab.engine.wire import Place
 from faultlab.lab import images
 
@@ -70,12 +71,8 @@ def pod(
     if whole:
         allowed["readOnlyRootFilesystem"] = True
         container["volumeMounts"] = [{"name": "tmp", "mountPath": "/tmp"}]
-        near: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: stack}}}
-        near |= {"topologyKey": "kubernetes.io/hostname"}
         spec |= {"hostPID": True, "volumes": [{"name": "tmp", "emptyDir": {}}]}
-        spec["affinity"] = {
-            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}
-        }
+        spec["affinity"] = near(stack)
     container["securityContext"] = allowed
     labels = {STACK_LABEL: stack, ROLE_LABEL: HELPER}
     notes = {OWNER_NOTE: naming.owner()}

@@ -13,8 +13,8 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
 from faultlab.engine.cluster import LAB_LABEL, OWNER_NOTE, RUN_LABEL, STACK_LABEL, Cluster
 from faultlab.engine.contract import Engine, Machine, State
-from faultlab.engine.manifest import amount, limits
 from faultlab.engine.podterminal import PodTerminal
+from faultlab.engine.quantity import amount, limits
 from faultlab.engine.shell import Done
 from faultlab.lab import recipe
 from faultlab.lab.services import USER
