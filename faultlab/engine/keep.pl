@@ -14,7 +14,7 @@ use Time::HiRes qw(time);
 my ($mode, $stop, $folders, @command) = @ARGV;
 my $folder = '/run/keep';    # in the files of this container only
 my $grace = 5;               # seconds until a command that does not end is killed, as in Docker
-my ($main, $restarts, $asked, $started, $ooms) = (0, -1, 0, '', 0);
+my ($main, $restarts, $asked, $ending, $started, $ooms) = (0, -1, 0, 0, '', 0);
 $0 = 'keep';
 
 sub slurp {
@@ -78,7 +78,11 @@ $SIG{USR1} = sub {
     if ($main > 0) { kill $stop, $main; alarm $grace }
 };
 $SIG{ALRM} = sub { kill 'KILL', $main if $main > 0 };
-$SIG{TERM} = sub { kill $stop, $main if $main > 0; exit 0 if $main <= 0 };
+$SIG{TERM} = sub {
+    $ending = 1;
+    if ($main > 0) { kill $stop, $main }
+    else { exit 0 }
+};
 
 if ($mode ne 'once') {
     mkdir $folder;
@@ -91,7 +95,7 @@ while (1) {
     if ($ended > 0 && $ended == $main) {
         alarm 0;
         my $code = WIFSIGNALED($status) ? 128 + WTERMSIG($status) : WEXITSTATUS($status);
-        exit $code if $mode eq 'once';
+        exit $code if $mode eq 'once' or $ending;
         $main = -1;
         note(0, $code, ooms() > $ooms ? 1 : 0);
         end_the_others() unless $asked;
