@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from faultlab.core.errors import CannotRun
+from faultlab.core.defaults import AUTO
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import libvirt
+from faultlab.engine import libvirt, registry
+from faultlab.engine.fact import Fact
 from faultlab.lab import checks
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
 from faultlab.run import placement
 from faultlab.run.placement import Outlook, outlook
-from faultlab.run.preflight import Fact, examine
+from faultlab.run.preflight import examine
 
 
 def _vm() -> list[Fact]:
@@ -42,16 +44,20 @@ class Built:
     images: dict[str, str]
 
 
-def show(term: Terminal, lab_ids: Sequence[str]) -> Examined:
-    """Print the facts and, per lab, RUN, VM or SKIP. Raises CannotRun when something is amiss."""
+def show(term: Terminal, lab_ids: Sequence[str], wanted: str = AUTO) -> Examined:
+    """Print the facts and, per lab, RUN, VM or SKIP. Raises CannotRun when something is amiss.
+
+    `wanted`: the engine to try, when it is not the one of this machine.
+    """
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     for lab in chosen:
         checks.load(lab.id)
-    engine = placement.local()
+    engine = placement.local() if wanted == AUTO else placement.allowed(wanted)[0].reach()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)
-        step.note("booting a guest")
-        facts += _vm()
+        if wanted == AUTO:
+            step.note("booting a guest")
+            facts += _vm()
         step.done("tried")
     term.say()
     term.table(("", "what", "found"), [("ok" if f.ok else "NO", f.name, f.text) for f in facts])
@@ -59,7 +65,7 @@ def show(term: Terminal, lab_ids: Sequence[str]) -> Examined:
     found = [
         Outlook(lab.id, "SKIP", f"{amiss[0].name}: {amiss[0].text}")
         if amiss
-        else outlook(lab, lacking)
+        else outlook(lab, lacking, engine)
         for lab in chosen
     ]
     term.say()
@@ -78,3 +84,21 @@ def images(term: Terminal) -> Built:
         engine.images.ensure(step.note)
         step.done(f"built: {', '.join(lacking)}" if lacking else "ready")
     return Built(lacking, {name: image_files.tag(name) for name in image_files.names()})
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """The images as a cluster pulls them."""
+
+    pushed: list[str]
+
+
+def push(term: Terminal, address: str) -> Pushed:
+    """Build what is missing here, and push all images. Raises BadInput without a registry."""
+    if not address:
+        raise BadInput("images push: the registry is missing.", "faultlab images --help")
+    with term.step("images", f"pushing them to {address}") as step:
+        pushed = registry.push(registry.checked(address), step.note)
+        step.done("pushed")
+    term.say(f"Next: export {registry.VARIABLE}={address}")
+    return Pushed(pushed)

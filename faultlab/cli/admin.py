@@ -2,18 +2,19 @@
 
 from click import Choice, argument, option
 
-from faultlab.cli.verb import many, verb
+from faultlab.cli.verb import ENGINE, many, verb
 from faultlab.core import defaults, paths
 from faultlab.core.terminal import Terminal
 
 
-@verb("", "mtu")
+@verb("", "mtu", "--engine kubernetes")
 @many("labs", "check only these labs")
-def doctor(term: Terminal, labs: tuple[str, ...]) -> object:
-    """Try what this machine can run."""
+@ENGINE
+def doctor(term: Terminal, labs: tuple[str, ...], wanted: str) -> object:
+    """Try what this machine, or the cluster of the current context, can run."""
     from faultlab.admin import doctor
 
-    return doctor.show(term, labs)
+    return doctor.show(term, labs, wanted)
 
 
 @verb("", "--spoil")
@@ -53,12 +54,14 @@ def setup(term: Terminal) -> object:
     return setup.setup(term)
 
 
-@verb("")
-def images(term: Terminal) -> object:
-    """Build the images that are missing."""
+@verb("", "push registry.example.org/labs")
+@argument("action", type=Choice(("build", "push")), default="build", help="(build)")
+@argument("registry", default="", help="with push: the registry from which a cluster pulls")
+def images(term: Terminal, action: str, registry: str) -> object:
+    """Build the images that are missing, or push all to a registry."""
     from faultlab.admin import doctor
 
-    return doctor.images(term)
+    return doctor.push(term, registry) if action == "push" else doctor.images(term)
 
 
 @verb("up", "status", "ssh", "down")

@@ -34,7 +34,7 @@ ENGINE = click.option(
     metavar="ENGINE",
     default=defaults.AUTO,
     callback=_engine,
-    help="where to run it: local, vm, or auto for local if possible (auto)",
+    help="where to run it: local, vm, kubernetes, or auto for local if possible (auto)",
 )
 
 EVENTS = click.option(

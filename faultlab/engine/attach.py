@@ -13,9 +13,9 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import Docker
 from faultlab.engine.exec import answer, wire
 
-_MARK = "TERMINAL_OF"
+MARK = "TERMINAL_OF"
 # The shell leads a session that has a terminal; a daemon that it started has left the session.
-_HANG_UP = """
+HANG_UP = """
 for p in /proc/[0-9]*; do
   grep -qz '^{mark}$' $p/environ 2>/dev/null || continue
   stat=$(cat $p/stat 2>/dev/null) && set -- ${{stat##*) }}
@@ -32,7 +32,7 @@ class DockerTerminal:
         self.container = container
         self._url = url
         self._docker: Docker | None = None
-        self._mark = f"{_MARK}={secrets.token_hex(8)}"
+        self._mark = f"{MARK}={secrets.token_hex(8)}"
         self._id = ""
         self._stream: Any = None  # keeps the socket open
         self.first = b""  # what the shell printed before we could read from the socket
@@ -71,7 +71,7 @@ class DockerTerminal:
                 self._stream.close()
         with suppress(CannotRun), self._docker.errors():
             api = self._docker.client.api
-            script = _HANG_UP.format(mark=self._mark)
+            script = HANG_UP.format(mark=self._mark)
             hang_up = api.exec_create(self.container, ["timeout", "10", "sh", "-c", script])["Id"]
             api.exec_start(hang_up, detach=True)
         with suppress(CannotRun), self._docker.errors():

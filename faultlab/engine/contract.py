@@ -1,8 +1,7 @@
 """The contract of an engine: all that the rest of the program can ask of it.
 
-Docker on this machine (`local`), Docker in the lab VM (`vm`) and the fake engine of the unit tests
-implement it. No object, id or error of Docker leaves this folder. Every method raises CannotRun,
-with the next command to type, if the engine does not respond or refuses.
+Nothing of the library of an engine leaves this folder. Every method raises CannotRun, with the
+next command to type, if the engine does not respond or refuses.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contention import Observer
+from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
@@ -33,18 +33,6 @@ class State:
     oom_killed: bool
     restarts: int
     started: str = ""
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Versions of an engine and of the kernel below it; `memory` in bytes."""
-
-    version: str
-    kernel: str
-    system: str
-    cgroup: str
-    cpus: int
-    memory: int
 
 
 class Shelled(Protocol):
@@ -157,6 +145,8 @@ class Engine(ABC):
 
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # we can change the kernel below, because it is a disposable VM's
+    unasked: ClassVar[bool] = True  # `auto` can choose it
+    ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
     cpus: str = ""  # that the stacks which it launches can use, as in "0" or "0-2"; empty: all
@@ -169,7 +159,7 @@ class Engine(ABC):
     @classmethod
     @abstractmethod
     def may_have(cls, stack: str) -> bool:
-        """Return, without asking the engine, whether it can have this stack of this user."""
+        """Return, without asking it, whether it can have this stack of this user."""
 
     @classmethod
     @abstractmethod
@@ -193,6 +183,14 @@ class Engine(ABC):
     @abstractmethod
     def unfit(self) -> str:
         """Return why labs cannot run on it although it responds; empty if they can."""
+
+    def cannot(self, lab: Lab) -> str:
+        """Return what a lab asks for that such an engine never has; empty if it has all."""
+        return ""
+
+    def trials(self) -> list[Fact]:
+        """Return what it needs beside images and a stack, found by trying."""
+        return []
 
     @abstractmethod
     def stacks(self) -> list[str]:

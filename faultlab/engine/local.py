@@ -9,13 +9,14 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch
+from faultlab.engine import compose, launch
 from faultlab.engine.bounds import Bounded
 from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
-from faultlab.engine.contract import Facts, Machine
+from faultlab.engine.contract import Machine
 from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, docker_url, here
+from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.removal import Removable, joined_id
 from faultlab.engine.shell import Shell
 from faultlab.lab import services
@@ -83,6 +84,10 @@ class LocalEngine(Bounded, Removable):
             info: dict[str, Any] = self.client.info()
             parts = self.client.version().get("Components") or []
         return _unfit(info, [str(part.get("Name")) for part in parts])
+
+    def trials(self) -> list[Fact]:
+        """Return the Compose that is installed. Raises CannotRun if none is."""
+        return [Fact("compose", True, " ".join(compose.program()))]
 
     def neighbours(self) -> Mapping[str, str]:
         """Return every stack of every namespace, with the id of its lab."""

@@ -11,6 +11,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import trial
 from faultlab.engine.contract import Engine
+from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.engine.vm import VmEngine
@@ -20,13 +21,17 @@ from faultlab.run import preflight
 from faultlab.run.record import Record
 
 # Every kind of engine by its name, in the order in which `auto` tries them.
-ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "vm": VmEngine}
+ENGINES: dict[str, type[Engine]] = {
+    "local": LocalEngine,
+    "vm": VmEngine,
+    "kubernetes": KubernetesEngine,
+}
 
 
 def allowed(wanted: str) -> list[type[Engine]]:
     """Return the engines that `wanted` allows, the first choice first. Raises BadInput."""
     if wanted == AUTO:
-        return [*ENGINES.values()]
+        return [kind for kind in ENGINES.values() if kind.unasked]
     if wanted not in ENGINES:
         known = ", ".join((AUTO, *ENGINES))
         raise BadInput(f"There is no engine {wanted!r}; there are {known}.", "faultlab --help")
@@ -62,7 +67,7 @@ def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
 def at_hand(lab: Lab) -> Engine:
     """Return an engine that is up and can run the lab. Raises CannotRun if none can."""
     why = []
-    for kind in ENGINES.values():
+    for kind in allowed(AUTO):
         if absent := kind.absent():
             why.append(absent)
             continue
@@ -76,6 +81,8 @@ def at_hand(lab: Lab) -> Engine:
 
 def cannot_run(engine: Engine, lab: Lab) -> str:
     """Return why this engine cannot run the lab, found by trying; empty if it can."""
+    if why := engine.cannot(lab):
+        return why
     if engine.owns_kernel:
         return ""
     if lab.scope == "kernel" or not lab.requires:
@@ -164,9 +171,11 @@ class Outlook:
     reason: str
 
 
-def outlook(lab: Lab, lacking: dict[str, str]) -> Outlook:
-    """Return where this lab runs, with the reason."""
-    why = reason(lab, lacking)
+def outlook(lab: Lab, lacking: dict[str, str], engine: Engine) -> Outlook:
+    """Return where this lab runs, with the reason why it does not run on this engine."""
+    if why := engine.cannot(lab):
+        return Outlook(lab.id, "SKIP", why)
+    why = "" if engine.owns_kernel else reason(lab, lacking)
     return Outlook(lab.id, "VM" if why else "RUN", why)
 
 
@@ -182,13 +191,19 @@ def engines_of(
             if kind.name not in up:
                 up[kind.name] = _examined(term, kind)
             engine, lacking = up[kind.name]
-            why = "" if engine.owns_kernel else reason(lab, lacking)
+            why = engine.cannot(lab) or ("" if engine.owns_kernel else reason(lab, lacking))
             if not why:
                 places[lab.id] = engine
                 break
-            another = f"faultlab verify {lab.id} --engine {_another()}"
-            cannot[lab.id] = f"needs the lab VM ({why}): {another}"
+            cannot[lab.id] = _elsewhere(engine, lab, why)
     return places, {lab_id: why for lab_id, why in cannot.items() if lab_id not in places}
+
+
+def _elsewhere(engine: Engine, lab: Lab, why: str) -> str:
+    """Return why a lab cannot be verified on an engine, with the command that can do it."""
+    if engine.cannot(lab):
+        return f"cannot run on {engine.name} ({why}): faultlab verify {lab.id}"
+    return f"needs the lab VM ({why}): faultlab verify {lab.id} --engine {_another()}"
 
 
 def places_of(term: Terminal, chosen: Sequence[Lab]) -> dict[str, Engine]:

@@ -1,12 +1,12 @@
 """Preflight: what this machine can run, found by bringing a stack up and trying."""
 
 import shutil
-from dataclasses import dataclass
 
 from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
-from faultlab.engine import compose, trial
+from faultlab.engine import trial
 from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.fact import Fact
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run.record import Record
@@ -15,32 +15,24 @@ _TRIED_ON = "healthy"  # the lab whose stack is used for the trial
 _DISK_GB = 3
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A thing that was tried, whether it is as it should be, and the command to type if not."""
-
-    name: str
-    ok: bool
-    text: str
-    hint: str = ""
-
-
 def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
-    """Try Docker, Compose, the images and a real stack. Return facts and missing abilities."""
+    """Try the engine, the images and a real stack. Return facts and missing abilities."""
     now, unfit = engine.facts(), engine.unfit()
-    about = f"{now.version}, kernel {now.kernel}, cgroup v{now.cgroup}"
+    about = f"{now.version}, kernel {now.kernel}"
+    about += f", cgroup v{now.cgroup}" if now.cgroup else ""
+    to_engine, to_images = engine.ways
     state = paths.state()
     there = next(folder for folder in (state, *state.parents) if folder.is_dir())
     free = shutil.disk_usage(there).free / 1e9
     facts = [
-        Fact("docker", not unfit, unfit or about, "docker context ls"),
-        Fact("compose", True, " ".join(compose.program())),
+        Fact(to_engine.split()[0], not unfit, unfit or about, to_engine),
+        *([] if unfit else engine.trials()),
         Fact("disk", free >= _DISK_GB, f"{free:.0f} GB free, {_DISK_GB} wanted", "df -h"),
     ]
     lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
-    facts.append(Fact("images", not lacking, text, "make setup"))
-    if lacking or unfit:
+    facts.append(Fact("images", not lacking, text, to_images))
+    if not all(fact.ok for fact in facts):
         return facts, {}
     tried, missing = _try_stack(engine)
     return facts + tried, missing

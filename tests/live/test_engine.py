@@ -1,25 +1,32 @@
-"""The contract of an engine, on Docker here and in the lab VM."""
+"""The contract of an engine, on Docker here and in the lab VM, and on a cluster of one node."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import libvirt, vm
+from faultlab.engine import libvirt, registry, vm
 from faultlab.engine.contract import Engine
+from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
 
+_CLUSTER = Path(__file__).parent / "cluster" / "cluster.sh"
 
-class _OnDocker(EngineContract):
+
+class _Launched(EngineContract):
     @pytest.fixture(scope="class")
     @classmethod
     def stack(cls, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-        engine.images.ensure(lambda _: None)
+        engine.images.ensure(print)
         name = stack_name("engine")
         try:
             engine.launch(labs.load("mtu"), name, "r", tmp_path_factory.mktemp("run"))
@@ -30,7 +37,7 @@ class _OnDocker(EngineContract):
             engine.down(name)
 
 
-class TestLocal(_OnDocker):
+class TestLocal(_Launched):
     """Docker on this machine."""
 
     @pytest.fixture(scope="class")
@@ -40,7 +47,7 @@ class TestLocal(_OnDocker):
 
 
 @pytest.mark.rotates
-class TestInTheVm(_OnDocker):
+class TestInTheVm(_Launched):
     """Docker in the lab VM."""
 
     @pytest.fixture(scope="class")
@@ -49,3 +56,58 @@ class TestInTheVm(_OnDocker):
         if libvirt.state() != "running":
             pytest.skip(f"the lab VM is {libvirt.state()}")
         return vm.VmEngine.reach()
+
+
+@pytest.mark.skipif(not os.environ.get("LONG"), reason="building a cluster takes long: LONG=1")
+class TestOnKubernetes(_Launched):
+    """A real cluster of one node, in namespaces of its own. Building it takes ten minutes once."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls) -> Iterator[Engine]:
+        pytest.importorskip("kubernetes", reason="pip install 'faultlab[kubernetes]'")
+        was_up = "it is not up" not in _cluster("status").stderr
+        for line in _cluster("up").stdout.removeprefix("export ").split():
+            name, _, value = line.partition("=")
+            os.environ[name] = value
+        try:
+            registry.push(registry.chosen(), print)
+            yield KubernetesEngine()
+        finally:
+            if not was_up:
+                _cluster("down")
+
+    def test_pods_reach_their_own_stack_only(self, engine: Engine, stack: Stack) -> None:
+        web, client = stack["web"], stack["client"]
+        assert client.must("curl -fsS -m 3 -o /dev/null -w '%{http_code}' http://web/") == "200"
+        with engine.beside("machine", stack.name, 60) as helper:
+            assert helper.run("curl -sS -m 2 http://web/").code != 0
+        assert not web.must("ip -4 route show default; ip -6 route show dev eth0")
+        node = "198.19.0.1"  # what cluster.sh gives it
+        client.run(f"ip route add {node} via 198.19.16.1")  # a learner can
+        assert client.run(f"ping -c 1 -W 2 {node}").code != 0
+        assert client.run(f"curl -ksS -m 2 https://{node}:10250/").code != 0
+
+    def test_a_restart_keeps_files_and_network(self, stack: Stack) -> None:
+        nginx = stack["nginx"]
+        nginx.must("touch /kept")
+        stack["web"].must("ip link set dev eth0 mtu 1400")
+        for _ in range(4):  # the kubelet would let the third one wait for 20 s
+            nginx.restart()
+            stack.wait_ready()
+        nginx.must("test -e /kept")
+        assert "mtu 1400" in stack["web"].must("ip link show dev eth0")
+        stack["web"].must("ip link set dev eth0 mtu 1500")
+        stack["web"].must("kill -9 $(pgrep -o -x nginx)")
+        deadline = time.monotonic() + 5
+        while nginx.state.running and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert (nginx.state.running, nginx.state.exit_code) == (False, 137)
+        nginx.restart()
+        stack.wait_ready()
+
+
+def _cluster(verb: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([_CLUSTER, verb], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done

@@ -23,7 +23,6 @@ from faultlab.core.terminal import Terminal as Console
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import (
     Engine,
-    Facts,
     Images,
     Machine,
     Part,
@@ -32,6 +31,7 @@ from faultlab.engine.contract import (
     Shelled,
     State,
 )
+from faultlab.engine.fact import Facts
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
 from faultlab.run import placement

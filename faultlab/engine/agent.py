@@ -1,0 +1,220 @@
+"""Agent: the part of the Kubernetes engine that runs helpers, and scripts on the node."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine import node, podhelpers, registry, wire
+from faultlab.engine.cluster import STACK_LABEL, Cluster
+from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.podhelpers import PodProcess
+from faultlab.engine.pods import PodMachine
+from faultlab.engine.room import drop_room, make_room
+from faultlab.engine.wire import Place
+from faultlab.lab.model import bytes_of
+
+AGENT = "agent"
+_SECONDS = 120.0  # of a script on the node
+
+
+class WithPods(Engine):
+    """An engine that has a cluster, and helpers in it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    until = staticmethod(podhelpers.until)
+
+    def create(self, stack: str, body: dict[str, Any]) -> None:
+        """Create a pod of a stack. Raises CannotRun."""
+        podhelpers.create(self.cluster, stack, body)
+
+    def refuse_to_wait(self, pod: Any) -> None:
+        """Raise CannotRun if a container of a pod, or the pod, waits for what does not come."""
+        status = pod.status
+        for each in [*(status.init_container_statuses or []), *(status.container_statuses or [])]:
+            podhelpers.refuse_to_wait(each.name, each.state.waiting if each.state else None)
+            ended = each.state.terminated if each.state else None
+            if ended is not None and ended.exit_code != 0 and status.phase == "Failed":
+                text = f"{each.name} ended with exit code {ended.exit_code} {ended.message or ''}"
+                raise CannotRun(text.strip() + ".", f"kubectl logs -n {pod.metadata.namespace}")
+        for condition in status.conditions or []:
+            if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+                raise CannotRun(
+                    f"No node has room for {pod.metadata.name}: {condition.message}",
+                    "kubectl describe nodes",
+                )
+
+    def start_agent(self, stack: str) -> None:
+        """Start the agent on the node of a stack, and wait until it runs. Raises CannotRun."""
+        image = podhelpers.image_of(registry.prefix(), "machine")
+        body = podhelpers.pod(AGENT, stack, image, seconds=86400, whole=True, rights=node.RIGHTS)
+        podhelpers.create(self.cluster, stack, body)
+        at = Place(stack, AGENT, "helper")
+        self.until(partial(podhelpers.running, self.cluster, at), "The agent did not start")
+
+    def on_node(self, stack: str, script: str) -> str:
+        """Run a script of node.py on the node of a stack. Raises CannotRun."""
+        return self.must(Place(stack, AGENT, "helper"), script)
+
+    def must(self, at: Place, script: str) -> str:
+        """Run a script in a container; it must succeed. Raises CannotRun."""
+        done = wire.run(self.cluster, at, ["sh", "-ec", script], _SECONDS)
+        if done.code != 0:
+            said = (done.err or done.out).decode(errors="replace").strip().splitlines()
+            raise CannotRun(
+                f"A helper in {at.pod} failed: {said[-1] if said else 'it printed nothing'}",
+                "faultlab doctor --engine kubernetes",
+            )
+        return done.out.decode(errors="replace")
+
+    def find_pid(self, stack: str, container: str) -> str:
+        """Return the id of a process of a container on its node; empty if there is none."""
+        try:
+            return self.on_node(stack, node.pid(container)).strip()
+        except CannotRun:
+            return ""
+
+    def machine_of(self, pod: Any, container: str) -> PodMachine:
+        """Return a container of a pod as a machine."""
+        find_pid = partial(self.find_pid, pod.metadata.namespace)
+        return PodMachine(container, pod, self.cluster, self, find_pid)
+
+    def on_disk(self) -> Mapping[str, int]:
+        """Return the disk usage of each stack's pods in bytes, as the kubelets report it."""
+        ours = {each.metadata.name for each in self.cluster.namespaces()}
+        sizes: dict[str, int] = {}
+        for each in self.cluster.nodes() if ours else []:
+            with self.cluster.errors():
+                text = self.cluster.core.connect_get_node_proxy_with_path(
+                    each.metadata.name, "stats/summary", _preload_content=False
+                ).data
+            for pod in json.loads(text).get("pods") or []:
+                stack = pod["podRef"]["namespace"]
+                if stack in ours:
+                    used = (pod.get("ephemeral-storage") or {}).get("usedBytes", 0)
+                    sizes[stack] = sizes.get(stack, 0) + used
+        return sizes
+
+    @contextmanager
+    def _pod(self, image: str, stack: str, **options: Any) -> Iterator[Place]:
+        """Keep a helper pod of a stack while the body runs; there need not be such a stack."""
+        alone = not self.cluster.namespaces(stack)
+        if alone:
+            make_room(self.cluster, stack, {STACK_LABEL: stack})
+        name = podhelpers.new_name()
+        body = podhelpers.pod(name, stack, podhelpers.image_of(registry.prefix(), image), **options)
+        at = Place(stack, name, "helper")
+        try:
+            podhelpers.create(self.cluster, stack, body)
+            look = partial(podhelpers.running, self.cluster, at)
+            self.until(look, f"The helper {name} did not start")
+            yield at
+        finally:
+            podhelpers.delete(self.cluster, stack, name)
+            if alone:
+                drop_room(self.cluster, stack)
+
+    def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
+        """Run a script in a pod that reaches no other, and return its output."""
+        with self._pod(image, stack, rights=rights) as at:
+            return self.must(at, f"exec 2>&1\n{script}")
+
+    @contextmanager
+    def beside(
+        self,
+        image: str,
+        stack: str,
+        seconds: int,
+        *,
+        whole: bool = False,
+        rights: Sequence[str] = (),
+    ) -> Iterator[Machine]:
+        """Keep a helper pod while the body runs commands in it. It ends after `seconds`."""
+        options = {"seconds": seconds, "whole": whole, "rights": rights}
+        with self._pod(image, stack, **options) as at:
+            with self.cluster.errors():
+                pod = self.cluster.core.read_namespaced_pod(at.pod, at.namespace)
+            machine = self.machine_of(pod, at.container)
+            machine.name = "a helper pod"
+            yield machine
+
+    @contextmanager
+    def lines(
+        self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
+    ) -> Iterator[Iterator[str]]:
+        """Run a program in a machine's namespaces and yield its lines while the body runs."""
+        assert isinstance(inside, PodMachine)
+        its = podhelpers.image_of(registry.prefix(), image)
+        with podhelpers.within(self.cluster, inside.at, its, rights) as (at, _):
+            line = wire.connect(self.cluster, at, command)
+            try:
+                yield podhelpers.lines(line)
+            finally:
+                line.close()
+
+    @contextmanager
+    def process(
+        self,
+        image: str,
+        command: Sequence[str],
+        stack: str,
+        *,
+        inside: Machine | None = None,
+        rights: Sequence[str] = (),
+        memory: str = "",
+        processes: int = 0,
+        cpus: str = "",
+        files: bytes | None = None,
+        folder: str = "/",
+    ) -> Iterator[PodProcess]:
+        """Run a foreign program while the body runs."""
+        with ExitStack() as after:
+            if inside is None:
+                options = {"rights": rights, "memory": memory}
+                at = after.enter_context(self._pod(image, stack, **options))
+                its = podhelpers.running(self.cluster, at)
+            else:
+                assert isinstance(inside, PodMachine)
+                named = podhelpers.image_of(registry.prefix(), image)
+                made = podhelpers.within(
+                    self.cluster, inside.at, named, rights, self._mounts(inside)
+                )
+                at, its = after.enter_context(made)
+            self._bound_process(stack, its, memory if inside else "", processes, cpus)
+            if files is not None:
+                unpack = ["sh", "-c", f"head -c {len(files)} | tar -x -C /"]
+                wire.run(self.cluster, at, unpack, _SECONDS, files)
+            began = time.monotonic()
+            start = ["sh", "-c", f'cd {shlex.quote(folder)} && exec "$@"', "sh", *command]
+            line = wire.connect(self.cluster, at, start)
+            after.callback(line.close)
+            yield PodProcess(began, podhelpers.parts(line), line)
+
+    def _bound_process(
+        self, stack: str, container: str, memory: str, processes: int, cpus: str
+    ) -> None:
+        """Set limits of a container that Kubernetes lets have none."""
+        bounds = [(container, "pids.max", str(processes))] if processes else []
+        bounds += [(container, "cpuset.cpus", cpus)] if cpus else []
+        bounds += [(container, "memory.max", str(bytes_of(memory)))] if memory else []
+        if bounds:
+            self.on_node(stack, node.bounding(bounds))
+
+    def _mounts(self, inside: PodMachine) -> list[dict[str, Any]]:
+        """Return the volumes of a machine, which its guest may only read."""
+        with self.cluster.errors():
+            pod = self.cluster.core.read_namespaced_pod(inside.at.pod, inside.at.namespace)
+        its = next(each for each in pod.spec.containers if each.name == inside.name)
+        return [
+            {"name": mount.name, "mountPath": mount.mount_path, "readOnly": True}
+            for mount in its.volume_mounts or []
+            if not mount.sub_path and not mount.mount_path.startswith("/var/run/secrets")
+        ]

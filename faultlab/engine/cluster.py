@@ -1,0 +1,127 @@
+"""Cluster: a connection to the Kubernetes cluster of the current kubeconfig context."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from faultlab.core.errors import CannotRun
+from faultlab.core.later import Later
+
+# Importing takes most of a second, and few users of faultlab have a cluster.
+client: Any = Later("kubernetes.client")
+config: Any = Later("kubernetes.config")
+urllib3: Any = Later("urllib3.exceptions")
+
+STACK_LABEL = "faultlab.stack"
+LAB_LABEL = "faultlab.lab"
+RUN_LABEL = "faultlab.run"
+ROLE_LABEL = "faultlab.role"
+OWNER_NOTE = "faultlab.owner"  # an annotation: a label has no blanks and slashes
+MACHINE, HELPER = "machine", "helper"  # the roles of a pod
+
+_INSTALL = "pip install 'faultlab[kubernetes]'"
+_CONTEXTS = "kubectl config get-contexts"
+
+
+def absent() -> str:
+    """Return why no cluster can be asked; empty if there is a library and a configuration."""
+    if find_spec("kubernetes") is None:
+        return "the Python package kubernetes is not installed"
+    files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    if not any(Path(file).is_file() for file in files.split(os.pathsep) if file):
+        return f"there is no kubeconfig ({files})"
+    return ""
+
+
+class Cluster:
+    """The API of a cluster."""
+
+    def __init__(self) -> None:
+        if find_spec("kubernetes") is None:
+            raise CannotRun("The Python package kubernetes is not installed.", _INSTALL)
+        if why := absent():
+            raise CannotRun(f"No cluster can be reached: {why}.", _CONTEXTS)
+        with self.errors():
+            try:
+                self.client = config.new_client_from_config()
+                _, current = config.list_kube_config_contexts()
+            except config.ConfigException as error:
+                raise CannotRun(f"The kubeconfig is broken: {error}", _CONTEXTS) from error
+        self.context = str(current.get("name", ""))
+        self.core = client.CoreV1Api(self.client)
+
+    @cached_property
+    def network(self) -> Any:
+        """Return the part of the API that has network policies."""
+        return client.NetworkingV1Api(self.client)
+
+    @cached_property
+    def version(self) -> Any:
+        """Return what the API says about its version."""
+        with self.errors():
+            return client.VersionApi(self.client).get_code()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn the errors of the library into one line and the next command to type."""
+        try:
+            yield
+        except client.ApiException as error:
+            raise refused(error) from error
+        except (urllib3.HTTPError, OSError) as error:
+            raise CannotRun(
+                f"The Kubernetes API does not respond: {_last(error)}", "kubectl cluster-info"
+            ) from error
+
+    def namespaces(self, stack: str = "") -> list[Any]:
+        """Return our namespaces (of one stack)."""
+        label = f"{STACK_LABEL}={stack}" if stack else STACK_LABEL
+        with self.errors():
+            return list(self.core.list_namespace(label_selector=label).items)
+
+    def pods(self, namespace: str, role: str = "") -> list[Any]:
+        """Return the pods in a namespace of ours."""
+        label = f"{ROLE_LABEL}={role}" if role else ""
+        with self.errors():
+            return list(self.core.list_namespaced_pod(namespace, label_selector=label).items)
+
+    def nodes(self) -> list[Any]:
+        """Return the nodes."""
+        with self.errors():
+            return list(self.core.list_node().items)
+
+
+def gone(error: BaseException | None) -> bool:
+    """Return whether the API said that there is no such thing."""
+    return getattr(error, "status", None) == 404
+
+
+def refused(error: Any) -> CannotRun:
+    """Return the error for a user when the API refused, with its own words."""
+    try:
+        said = json.loads(error.body or "{}").get("message", "")
+    except (ValueError, AttributeError, TypeError):
+        said = ""
+    text = " ".join(str(said or error.reason or error).split())[:300]
+    if gone(error):
+        return CannotRun(f"It is gone from Kubernetes: {text}", "faultlab status")
+    hint = "faultlab doctor --engine kubernetes"
+    if error.status in (401, 403) and (
+        found := re.search(r"cannot (\w+) resource \"(\S+)\"", text)
+    ):
+        hint = f"kubectl auth can-i {found[1]} {found[2]}"
+    return CannotRun(f"Kubernetes refused: {text}", hint)
+
+
+def _last(error: BaseException) -> str:
+    """Return the innermost reason of an error of the HTTP library."""
+    text = str(getattr(error, "reason", None) or error)
+    return re.sub(r"^.*?: ", "", text.splitlines()[0] if text else repr(error))[:200]

@@ -1,0 +1,288 @@
+"""Kubernetes: stacks on the cluster of the current kubeconfig context.
+
+A machine is a pod, a daemon is a container of it, and a stack is a namespace: decision record 044.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from faultlab.core import lock, naming
+from faultlab.core.command import uninterrupted
+from faultlab.core.errors import CannotRun
+from faultlab.core.terminal import Terminal
+from faultlab.engine import cluster as clusters
+from faultlab.engine import manifest, node, podtrial, registry
+from faultlab.engine.agent import WithPods
+from faultlab.engine.cluster import LAB_LABEL, MACHINE, OWNER_NOTE, STACK_LABEL, gone
+from faultlab.engine.contention import Observer
+from faultlab.engine.contract import Machine
+from faultlab.engine.fact import Fact, Facts
+from faultlab.engine.pods import container_id, status_of
+from faultlab.engine.quantity import amount
+from faultlab.engine.room import GONE_WITHIN, make_room
+from faultlab.engine.shell import Shell
+from faultlab.engine.wire import Place
+from faultlab.lab.model import Lab
+
+_OLDEST = (1, 33)  # the first Kubernetes that changes limits in place without a feature gate
+
+
+class KubernetesEngine(WithPods):
+    """A cluster, whose nodes we must not change."""
+
+    name = "kubernetes"
+    owns_kernel = False
+    unasked = False
+    ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
+    walk_seconds = 5400
+
+    def __init__(self) -> None:
+        super().__init__(clusters.Cluster())
+        self.images = registry.ClusterImages(self.cluster)
+
+    @classmethod
+    def absent(cls) -> str:
+        """Return why no cluster is asked. Without a stack of this user on one, none is."""
+        if why := clusters.absent():
+            return why
+        return (
+            ""
+            if any(lock.folder().glob(_mark("*").name))
+            else "this user has no stack on a cluster"
+        )
+
+    @classmethod
+    def may_have(cls, stack: str) -> bool:
+        """Return whether this user has started this stack on a cluster and not removed it."""
+        return _mark(stack).exists()
+
+    @classmethod
+    def reach(cls, patient: bool = False) -> KubernetesEngine:
+        """Return the cluster of the current context. Raises CannotRun if it does not respond."""
+        return cls()
+
+    @classmethod
+    def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> KubernetesEngine:
+        """Check that the cluster has the images. Raises CannotRun."""
+        engine = cls()
+        with term.step("images", f"asking the cluster of {engine.cluster.context}") as step:
+            engine.images.ensure(step.note, images)
+            step.done("ready")
+        return engine
+
+    @property
+    def kernel(self) -> Shell:
+        """Refuse a root shell on a node. Raises CannotRun."""
+        raise CannotRun("The kernel of a node must not be changed.", "add --engine vm")
+
+    def facts(self) -> Facts:
+        """Return the version of the API, and what the first node says about itself."""
+        nodes = self.cluster.nodes()
+        if not nodes:
+            raise CannotRun("The cluster has no node.", "kubectl get nodes")
+        info, most = nodes[0].status.node_info, nodes[0].status.allocatable
+        return Facts(
+            version=self.cluster.version.git_version,
+            kernel=info.kernel_version,
+            system=info.os_image,
+            cgroup="",
+            cpus=int(float(amount(most["cpu"]))),
+            memory=int(amount(most["memory"])),
+        )
+
+    def unfit(self) -> str:
+        """Return that Kubernetes is too old, if it is; `doctor` tries the rest."""
+        said = self.cluster.version
+        now = (int(said.major), int("".join(filter(str.isdigit, said.minor))))
+        if now < _OLDEST:
+            return f"Kubernetes {said.git_version} cannot change limits in place; 1.33 can"
+        return ""
+
+    def trials(self) -> list[Fact]:
+        """Return the rights, admission, agent, network policies and resizing of the cluster."""
+        return podtrial.tried(self)
+
+    def cannot(self, lab: Lab) -> str:
+        """Return why the services of a lab cannot be pods."""
+        return manifest.obstacle(manifest.services(lab))
+
+    def stacks(self) -> list[str]:
+        """Return our stacks of which anything is left; in a namespace of ours, only its own."""
+        names = self.neighbours()
+        return sorted(name for name in names if name.startswith(naming.prefix_of_all()))
+
+    def neighbours(self) -> Mapping[str, str]:
+        """Return every stack, with the id of its lab."""
+        found = [each.metadata.labels for each in self.cluster.namespaces()]
+        return {its[STACK_LABEL]: its.get(LAB_LABEL, "") for its in found}
+
+    def machines(self, stack: str) -> list[Machine]:
+        """Return the machines of a stack and then its daemons, running or not."""
+        found: list[Machine] = [
+            self.machine_of(pod, container.name)
+            for pod in self.cluster.pods(stack, MACHINE)
+            for container in pod.spec.containers
+        ]
+        return sorted(found, key=lambda machine: (bool(machine.joins), machine.name))
+
+    def leftovers(self, stack: str) -> list[str]:
+        """Return the namespace of a stack and the pods in it."""
+        spaces = [f"namespace {each.metadata.name}" for each in self.cluster.namespaces(stack)]
+        pods = self.cluster.pods(stack) if spaces else []
+        return [
+            *spaces,
+            *(f"pod {pod.metadata.name}" for pod in pods),
+            *(f"container {p.metadata.name}/{c.name}" for p in pods for c in p.spec.containers),
+        ]
+
+    def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
+        """Create the pods of a lab, give them their names, and wait until they run."""
+        made = manifest.services(lab)
+        plan = manifest.Plan(stack, lab.alias, run_id, registry.prefix())
+        bodies = manifest.pods(plan, made)
+        for body in bodies:
+            body["metadata"]["annotations"] = {OWNER_NOTE: naming.owner()}
+        (folder / "compose.yaml").write_text(yaml.safe_dump_all(bodies, sort_keys=False))
+        _mark(stack).touch(mode=0o600)
+        make_room(self.cluster, stack, plan.labels)
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            agent = pool.submit(self.start_agent, stack)
+            list(pool.map(partial(self.create, stack), bodies))
+            agent.result()
+        self._join(stack, made)
+
+    def _join(self, stack: str, made: Mapping[str, manifest.Service]) -> None:
+        """Close the networks of the pods, tell them their names, and wait until they run."""
+        pods = self.until(partial(self._waiting_for_names, stack), "The pods got no address")
+        by_name = {pod.metadata.name: pod for pod in pods}
+        first = {n: container_id(status_of(p, manifest.NAMES)) for n, p in by_name.items()}
+        peers = [pod.status.pod_ip for pod in pods]
+        settings = {first[name]: manifest.sysctls(made[name]) for name in by_name}
+        self.on_node(stack, node.closing(settings, peers))
+        for service in made.values():
+            for at, options in enumerate(service.tmpfs.values()):
+                if "nr_inodes" in options:
+                    where = f"{manifest.VOLUMES}/{manifest.tmpfs_name(service, at)}"
+                    self.on_node(stack, node.sizing(first[service.home], where, options))
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda pod: self._tell(stack, pod, pods), pods))
+        running = self.until(partial(self._running, stack), "The pods did not start")
+        self._bound(stack, made, running)
+
+    def _waiting_for_names(self, stack: str) -> list[Any]:
+        """Return the pods once all have an address and wait for names; empty before."""
+        pods = self.cluster.pods(stack, MACHINE)
+        for pod in pods:
+            status = status_of(pod, manifest.NAMES)
+            if status is None or status.state.running is None or not pod.status.pod_ip:
+                self.refuse_to_wait(pod)
+                return []
+        return pods
+
+    def _tell(self, stack: str, pod: Any, pods: Sequence[Any]) -> None:
+        """Write the hosts files of a pod: one for its machine, and one for its user."""
+        lines = ["127.0.0.1 localhost"]
+        lines += [f"{each.status.pod_ip} {each.metadata.name}" for each in pods]
+        text = "\\n".join([*lines, ""])
+        write = f"printf '{text}' >hosts; cp hosts part; mv part hosts-user"
+        place = Place(stack, pod.metadata.name, manifest.NAMES)
+        self.must(place, f"cd {manifest.HOSTS}; {write}")
+
+    def _running(self, stack: str) -> dict[str, str]:
+        """Return the ids of all containers once all have started; empty before."""
+        found = {}
+        for pod in self.cluster.pods(stack, MACHINE):
+            for container in pod.spec.containers:
+                status = status_of(pod, container.name)
+                state = status.state if status else None
+                if state is None or (state.running is None and state.terminated is None):
+                    self.refuse_to_wait(pod)
+                    return {}
+                found[container.name] = container_id(status)
+        return found
+
+    def _bound(
+        self, stack: str, made: Mapping[str, manifest.Service], running: Mapping[str, str]
+    ) -> None:
+        """Set the limits that a pod cannot have, in the cgroups of its containers."""
+        bounds = [
+            (running[name], "pids.max", str(service.keys["pids_limit"]))
+            for name, service in made.items()
+            if "pids_limit" in service.keys
+        ]
+        if self.cpus:
+            bounds += [(its, "cpuset.cpus", self.cpus) for its in running.values()]
+        if bounds:
+            self.on_node(stack, node.bounding(bounds))
+
+    def furnish(self, machines: Sequence[Machine]) -> None:
+        """Make /proc/sys/net writable in the machines; their networks are closed already."""
+        if machines:
+            marks = [machine.mark for machine in machines]
+            self.on_node(machines[0].stack, node.opening(marks))
+
+    def down(self, stack: str) -> None:
+        """Remove a stack, and verify that nothing is left. Raises Held if it is another user's."""
+        spaces = self.cluster.namespaces(stack)
+        notes = [each.metadata.annotations or {} for each in spaces]
+        lock.refuse_others(stack, [each.get(OWNER_NOTE, "") for each in notes])
+        with uninterrupted():
+            self._remove(stack)
+        _mark(stack).unlink(missing_ok=True)
+
+    def _remove(self, stack: str) -> None:
+        deadline = time.monotonic() + GONE_WITHIN
+        asked = False
+        while self._there(stack):
+            if time.monotonic() > deadline:
+                left = ", ".join(self.leftovers(stack)) or f"namespace {stack}"
+                raise CannotRun(f"Could not remove {left}.", f"kubectl get all -n {stack}")
+            if not asked:
+                core = self.cluster.core
+                for remove in (core.delete_collection_namespaced_pod, core.delete_namespace):
+                    self._tolerant(partial(remove, stack, grace_period_seconds=0))
+                asked = True
+            time.sleep(0.1)
+
+    def _there(self, stack: str) -> bool:
+        try:
+            with self.cluster.errors():
+                found = self.cluster.core.read_namespace(stack)
+        except CannotRun as problem:
+            if gone(problem.__cause__):
+                return False
+            raise
+        if STACK_LABEL not in (found.metadata.labels or {}):
+            raise CannotRun(f"The namespace {stack} is not ours.", f"kubectl get namespace {stack}")
+        return True
+
+    def _tolerant(self, remove: Callable[[], object]) -> None:
+        """Remove it, and ignore that it is already gone; the next look decides."""
+        with self.cluster.errors():
+            try:
+                remove()
+            except Exception as error:
+                if getattr(error, "status", None) not in (404, 409):
+                    raise
+
+    def note_kernel(self, stack: str) -> None:
+        """Note nothing, because no lab changes this kernel."""
+
+    def observer(self, stack: str) -> Observer:
+        """Return an observer that does not count the stack's pods as others."""
+        pods = self.cluster.pods(stack)
+        every = [s for pod in pods for s in pod.status.container_statuses or []]
+        return Observer([container_id(status) for status in every])
+
+
+def _mark(stack: str) -> Path:
+    """Return the file that records that this user has started this stack on a cluster."""
+    return lock.folder() / f"{stack}.in-kubernetes"

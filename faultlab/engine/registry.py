@@ -1,0 +1,127 @@
+"""Registry: our images in a registry, or on the nodes of a cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.later import Later
+from faultlab.engine.build import DockerImages
+from faultlab.engine.cluster import Cluster
+from faultlab.engine.contract import Images, Say
+from faultlab.engine.docker import Docker
+from faultlab.lab.images import BASE, names, tag
+
+if TYPE_CHECKING:
+    import urllib3
+else:
+    urllib3 = Later("urllib3")
+
+VARIABLE = "FAULTLAB_REGISTRY"  # as in registry.example.org/labs; empty: images are on the nodes
+_ADDRESS = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]+)?")
+_LOOPBACK = re.compile(r"(localhost|127\.)")
+_KINDS = (
+    "application/vnd.docker.distribution.manifest.v2+json, "
+    "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json"
+)
+
+
+def chosen() -> str:
+    """Return the registry of the environment. Raises BadInput for what is no address of one."""
+    return checked(os.environ.get(VARIABLE, "").rstrip("/")) if os.environ.get(VARIABLE) else ""
+
+
+def checked(address: str) -> str:
+    """Return an address of a registry. Raises BadInput if it is none."""
+    if not _ADDRESS.fullmatch(address):
+        raise BadInput(f"{address!r} is no address of a registry.", "faultlab images --help")
+    return address
+
+
+def prefix() -> str:
+    """Return what stands before the tag of an image; empty if the images are on the nodes."""
+    return f"{chosen()}/" if chosen() else ""
+
+
+def push(registry: str, say: Say) -> list[str]:
+    """Build the missing images with Docker here, and push all of them. Raises CannotRun."""
+    docker = Docker()
+    built = DockerImages(docker)
+    built.ensure(say)
+    pushed = []
+    for name in names():
+        if name == BASE:
+            continue
+        target = f"{checked(registry)}/{tag(name)}"
+        say(f"image {name}: pushing")
+        with docker.errors():
+            docker.client.images.get(tag(name)).tag(*target.rsplit(":", 1))
+            for event in docker.client.images.push(target, stream=True, decode=True):
+                if "error" in event:
+                    raise CannotRun(f"{registry} refused {name}: {event['error']}", "docker login")
+            docker.client.images.remove(target)
+        pushed.append(target)
+    return pushed
+
+
+class ClusterImages(Images):
+    """The images that the nodes of a cluster have, or can pull."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def missing(self, wanted: Collection[str] | None = None) -> list[str]:
+        """Return the wanted images (default: all) that are missing. `base` is not needed here."""
+        every = [name for name in (names() if wanted is None else wanted) if name != BASE]
+        registry = chosen()
+        if registry:
+            return [name for name in every if not _in_registry(registry, tag(name))]
+        have = self._on_all_nodes()
+        return [name for name in every if f"docker.io/{tag(name)}" not in have]
+
+    def _on_all_nodes(self) -> set[str]:
+        """Return the images that each node says it has."""
+        each = [
+            {name for image in node.status.images or [] for name in image.names or []}
+            for node in self._cluster.nodes()
+        ]
+        return set.intersection(*each) if each else set()
+
+    def ensure(
+        self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
+    ) -> None:
+        """Check that no image is missing; a cluster builds none. Raises CannotRun."""
+        if lacking := self.missing(wanted):
+            where = chosen() or "REGISTRY"
+            what = f"{chosen()} has" if chosen() else "The nodes have"
+            raise CannotRun(
+                f"{what} no current image of {', '.join(lacking)}.", f"faultlab images push {where}"
+            )
+
+    def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
+        """Write images to a compressed archive, by the Docker of this machine. Raises CannotRun."""
+        DockerImages(Docker()).save(tags, to, note)
+
+    def remove(self) -> list[str]:
+        """Remove none: what a node has pulled is the kubelet's, which collects it."""
+        return []
+
+
+def _in_registry(registry: str, image: str) -> bool:
+    host, _, path = registry.partition("/")
+    name, _, version = f"{path}/{image}".strip("/").rpartition(":")
+    scheme = "http" if _LOOPBACK.match(host) else "https"
+    url = f"{scheme}://{host}/v2/{name}/manifests/{version}"
+    try:
+        answer = urllib3.request("HEAD", url, headers={"Accept": _KINDS}, timeout=10, retries=1)
+    except urllib3.exceptions.HTTPError as error:
+        raise CannotRun(
+            f"The registry {host} does not respond.", f"curl {scheme}://{host}/v2/"
+        ) from error
+    if answer.status in (401, 403):
+        return True  # only the nodes have its password; they say if it is missing
+    return answer.status == 200

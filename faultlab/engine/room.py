@@ -1,0 +1,107 @@
+"""Room: the namespace of a stack, in which only its own pods reach each other."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from faultlab.core import naming
+from faultlab.core.errors import CannotRun
+from faultlab.engine.cluster import MACHINE, OWNER_NOTE, ROLE_LABEL, Cluster, gone
+from faultlab.engine.manifest import TOOLS
+
+GONE_WITHIN = 90  # seconds in which Kubernetes removes a namespace; it waits for 5 by itself
+_LONGEST = 63  # characters of the name of a namespace
+_TAKEN = 409
+# What a machine may do in its namespaces is more than the levels `baseline` and `restricted` allow.
+_LEVEL = {"pod-security.kubernetes.io/enforce": "privileged"}
+
+
+def policy() -> dict[str, Any]:
+    """Return the network policy of a stack: machines reach machines, and nothing else is open."""
+    machines = {"podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "only-machines"},
+        "spec": {
+            "podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [machines]}],
+            "egress": [{"to": [machines]}],
+        },
+    }
+
+
+def nothing() -> dict[str, Any]:
+    """Return the network policy of everything else in the namespace: no network."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "nothing"},
+        "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+    }
+
+
+def tools() -> dict[str, Any]:
+    """Return the ConfigMap with the programs that keep daemons."""
+    here = files("faultlab.engine")
+    keep = "#!/usr/bin/perl\n" + (here / "keep.pl").read_text()
+    data = {"keep": keep, "restart": (here / "restart.sh").read_text()}
+    return {"metadata": {"name": TOOLS}, "data": data}
+
+
+def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
+    """Create the namespace of a stack, with all but its pods. Raises CannotRun."""
+    if len(stack) > _LONGEST or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", stack):
+        raise CannotRun(
+            f"Kubernetes takes no namespace of this name: {stack}.", "export FAULTLAB_NAMESPACE=lab"
+        )
+    meta = {"name": stack, "labels": {**labels, **_LEVEL}}
+    meta["annotations"] = {OWNER_NOTE: naming.owner()}
+    _create_namespace(cluster, stack, {"metadata": meta})
+    with cluster.errors():
+        cluster.core.create_namespaced_service_account(
+            stack, {"metadata": {"name": MACHINE}, "automountServiceAccountToken": False}
+        )
+        cluster.core.create_namespaced_config_map(stack, tools())
+        for body in (nothing(), policy()):
+            cluster.network.create_namespaced_network_policy(stack, body)
+
+
+def _create_namespace(cluster: Cluster, stack: str, body: dict[str, Any]) -> None:
+    """Create a namespace; wait for one of this name that is just being removed."""
+    deadline = time.monotonic() + GONE_WITHIN
+    while True:
+        try:
+            with cluster.errors():
+                cluster.core.create_namespace(body)
+            return
+        except CannotRun as problem:
+            if getattr(problem.__cause__, "status", None) != _TAKEN or not _ending(cluster, stack):
+                raise
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _ending(cluster: Cluster, stack: str) -> bool:
+    try:
+        with cluster.errors():
+            found = cluster.core.read_namespace(stack)
+    except CannotRun as problem:
+        return gone(problem.__cause__)
+    return found.metadata.deletion_timestamp is not None
+
+
+def drop_room(cluster: Cluster, stack: str) -> None:
+    """Let Kubernetes remove a namespace, without waiting for it."""
+    with cluster.errors():
+        try:
+            cluster.core.delete_namespace(stack)
+        except Exception as error:
+            if not gone(error):
+                raise

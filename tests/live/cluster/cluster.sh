@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Purpose: a real Kubernetes cluster of one node, for the tests of that engine. All of it is in
+#          network, mount and process namespaces of its own, which end with its first process. So
+#          packet filter, interfaces, mounts and sysctls of this host stay as they are. From here it
+#          is reached at 127.0.0.1 only: the API at port 16443, a registry at port 16500.
+# Usage:   tests/live/cluster/cluster.sh up | down | status
+#          up builds what is missing (build.sh) and prints where its kubeconfig is
+# Reads:   FAULTLAB_CLUSTER   its folder (~/.cache/faultlab/cluster)
+# Exit:    0 done, 2 wrong usage, 3 cannot run here
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+DIR=${FAULTLAB_CLUSTER:-$HOME/.cache/faultlab/cluster}
+GROUP=faultlab-cluster
+PORTS="16443 16500"
+NODE_IP=198.19.0.1
+
+say() { echo "cluster: $1" >&2; }
+
+# The process that made the namespaces; empty if it is not there, or the number is another's by now.
+first() {
+    local pid
+    pid=$(cat "$DIR/run/pid" 2>/dev/null) || return 0
+    if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$HERE/node.sh $DIR"; then echo "$pid"; fi
+}
+
+# key NAME SUBJECT [EXTENSION]: a key and a certificate of the cluster's own authority.
+key() {
+    local curve=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30)
+    if [[ $1 == ca ]]; then
+        openssl req -x509 "${curve[@]}" -subj "$2" -keyout ca.key -out ca.crt 2>/dev/null
+        return
+    fi
+    openssl req "${curve[@]}" -subj "$2" -keyout "$1.key" -out "$1.csr" 2>/dev/null
+    openssl x509 -req -in "$1.csr" -CA ca.crt -CAkey ca.key -CAcreateserial -days 30 -out "$1.crt" \
+        -extfile <(echo "${3:-basicConstraints=CA:FALSE}") 2>/dev/null
+}
+
+# kubeconfig NAME: the file with which the owner of this key talks to the API.
+kubeconfig() {
+    cat <<END
+apiVersion: v1
+kind: Config
+current-context: faultlab-cluster
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:16443", certificate-authority: $DIR/pki/ca.crt}}]
+users: [{name: u, user: {client-certificate: $DIR/pki/$1.crt, client-key: $DIR/pki/$1.key}}]
+contexts: [{name: faultlab-cluster, context: {cluster: c, user: u}}]
+END
+}
+
+configure() {
+    rm -rf "$DIR/pki" "$DIR/conf" "$DIR/run" "$DIR/data" "$DIR/log"
+    mkdir -p "$DIR"/{pki,conf/cni,run,data,log,registry}
+    (
+        cd "$DIR/pki"
+        key ca /CN=faultlab-cluster
+        key api /CN=api "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
+        key admin /O=system:masters/CN=admin
+        key node /O=system:nodes/CN=system:node:node
+        key kubelet /CN=node "subjectAltName=IP:$NODE_IP,DNS:node"
+        openssl genrsa -out sa.key 2048 2>/dev/null
+        openssl rsa -in sa.key -pubout -out sa.pub 2>/dev/null
+    )
+    for who in admin node; do kubeconfig $who >"$DIR/conf/$who.kubeconfig"; done
+    local file
+    for file in containerd.toml kubelet.yaml 10-pods.conflist registry.yaml; do
+        sed -e "s|@DIR@|$DIR|g" -e "s|@NODE_IP@|$NODE_IP|g" -e "s|@GROUP@|$GROUP|g" "$HERE/conf/$file" >"$DIR/conf/$file"
+    done
+    mv "$DIR/conf/10-pods.conflist" "$DIR/conf/cni/"
+}
+
+# Its pods are in cgroups of its own. Version 1 has a tree of them for each controller.
+trees() { find /sys/fs/cgroup -mindepth 1 -maxdepth 2 -type d -name "$GROUP"; }
+make_trees() {
+    local tree
+    for tree in /sys/fs/cgroup /sys/fs/cgroup/*/; do
+        tree=${tree%/}
+        if [[ -L $tree || ! -e $tree/cgroup.procs ]]; then continue; fi
+        mkdir -p "$tree/$GROUP"
+        if [[ -e $tree/$GROUP/cpuset.mems ]]; then
+            cat "$tree/cpuset.mems" >"$tree/$GROUP/cpuset.mems"
+            cat "$tree/cpuset.cpus" >"$tree/$GROUP/cpuset.cpus"
+        fi
+    done
+}
+
+kubectl() { "$DIR/bin/kubectl" --kubeconfig "$DIR/conf/admin.kubeconfig" --request-timeout 5s "$@"; }
+
+up() {
+    "$HERE/build.sh" "$DIR"
+    if [[ $(first) ]]; then
+        say "it is up already"
+    else
+        down
+        configure
+        make_trees
+        # shellcheck disable=SC2086
+        setsid python3 "$HERE/forward.py" listen $PORTS -- \
+            unshare --net --mount --pid --fork --kill-child --mount-proc "$HERE/node.sh" "$DIR" "$NODE_IP" $PORTS \
+            >"$DIR/log/node.log" 2>&1 &
+        echo $! >"$DIR/run/pid"
+    fi
+    local deadline=$((SECONDS + 90))
+    until kubectl wait --for=condition=Ready node/node --timeout=1s >/dev/null 2>&1; do
+        if ! [[ $(first) ]] || ((SECONDS > deadline)); then
+            say "it did not come up: $(tail -n 1 "$DIR/log/node.log")"
+            down
+            exit 3
+        fi
+        sleep 0.2
+    done
+    echo "export KUBECONFIG=$DIR/conf/admin.kubeconfig FAULTLAB_REGISTRY=127.0.0.1:16500"
+}
+
+# Works after a crash too: the namespaces end with their first process, and only the cgroups stay.
+down() {
+    local pid deadline=$((SECONDS + 30)) group
+    pid=$(first)
+    if [[ $pid ]]; then kill -KILL "$pid"; fi
+    while [[ $(first) ]]; do sleep 0.1; done
+    for group in $(trees); do
+        until find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do
+            if ((SECONDS > deadline)); then say "$group could not be removed"; exit 3; fi
+            sleep 0.1
+        done
+    done
+    rm -rf "$DIR/run" "$DIR/data"
+}
+
+case ${1-} in
+    up) up ;;
+    down) down ;;
+    status) if [[ $(first) ]]; then kubectl get nodes,pods -A; else say "it is not up"; fi ;;
+    *) sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2 ;;
+esac

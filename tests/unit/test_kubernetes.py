@@ -1,0 +1,268 @@
+"""The Kubernetes engine, as far as it needs no cluster: its pods, policies, errors and commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from faultlab.core.defaults import AUTO
+from faultlab.core.errors import BadInput, CannotRun
+from faultlab.engine import cluster, manifest, node, podhelpers, registry, room, wire
+from faultlab.engine.cluster import MACHINE, ROLE_LABEL
+from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine.pods import PodMachine
+from faultlab.engine.quantity import amount
+from faultlab.lab import load as labs
+from faultlab.lab import recipe
+from faultlab.run import placement
+
+PLAN = manifest.Plan("faultlab-mtu", "mtu", "r1", "registry.example.org/")
+DOCKERS = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
+ENGINE = Path(cluster.__file__).parent
+
+
+def pods_of(lab_id: str) -> dict[str, dict[str, Any]]:
+    made = manifest.pods(PLAN, manifest.services(labs.load(lab_id)))
+    return {pod["metadata"]["name"]: pod["spec"] for pod in made}
+
+
+def test_a_machine_is_a_pod() -> None:
+    pods = pods_of("mtu")
+    names = {name: [c["name"] for c in spec["containers"]] for name, spec in pods.items()}
+    assert names == {"client": ["client", "client-user"], "web": ["web", "nginx", "php-fpm"]}
+    assert pods["web"]["shareProcessNamespace"] and not pods["client"]["shareProcessNamespace"]
+    assert [c["name"] for c in pods["web"]["initContainers"]] == [
+        "names",
+        "fill-nginx",
+        "fill-php-fpm",
+    ]
+    user = pods["client"]["containers"][1]
+    assert user["securityContext"]["readOnlyRootFilesystem"]
+    hosts = {"mountPath": "/etc/hosts", "name": "names", "subPath": "hosts-user"}
+    assert hosts in user["volumeMounts"]
+
+
+def test_no_pod_has_more_rights_than_a_container() -> None:
+    for lab_id in labs.ids():
+        lab = labs.load(lab_id)
+        if manifest.obstacle(manifest.services(lab)) or lab.scope == "kernel":
+            continue
+        for spec in pods_of(lab_id).values():
+            for key in ("hostNetwork", "hostPID", "hostIPC"):
+                assert key not in spec
+            assert not spec["automountServiceAccountToken"]
+            for container in [*spec["containers"], *spec["initContainers"]]:
+                rights = container["securityContext"]
+                assert "privileged" not in rights
+                assert rights["seccompProfile"] == {"type": "RuntimeDefault"}
+                assert set(rights.get("capabilities", {}).get("add", [])) <= DOCKERS
+            for volume in spec["volumes"]:
+                assert volume.keys() <= {"name", "emptyDir", "configMap"}
+
+
+def test_what_pods_cannot_do() -> None:
+    why = {
+        lab_id: manifest.obstacle(manifest.services(labs.load(lab_id)))
+        for lab_id in ("certificate", "dead-resolver", "mtu")
+    }
+    assert why["certificate"] == "client and web share the volume trusted, and pods share none"
+    assert why["dead-resolver"] == "web asks Docker's own resolver, 127.0.0.11"
+    assert why["mtu"] == ""
+    with pytest.raises(CannotRun, match="certificate cannot run on Kubernetes"):
+        manifest.pods(
+            manifest.Plan("s", "certificate", "r"), manifest.services(labs.load("certificate"))
+        )
+
+
+def test_a_compose_file_is_merged_as_compose_does() -> None:
+    gzip = manifest.services(labs.load("gzip"))
+    assert ("list", "/var/www/html/list") in gzip["web"].volumes
+    assert ("nginx-etc", "/etc/nginx") in gzip["web"].volumes
+    inodes = pods_of("inodes")["web"]
+    memory = next(v for v in inodes["volumes"] if v["name"] == "tmpfs-php-fpm-0")
+    assert memory["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
+    command = next(c for c in inodes["containers"] if c["name"] == "php-fpm")["command"]
+    assert command[:4] == ["/usr/local/sbin/keep", "daemon", "QUIT", "/srv/php"]
+    assert "$(seq 10 29)" in command[-1] and "$$" not in command[-1]
+    stampede = pods_of("stampede")
+    limited = [
+        c for spec in stampede.values() for c in spec["containers"] if "limits" in c["resources"]
+    ]
+    assert [c["resources"]["limits"] for c in limited] == [{"cpu": "500m"}]
+
+
+def test_recipes_of_images() -> None:
+    nginx = recipe.read("nginx")
+    assert nginx.command == ("nginx", "-g", "daemon off;") and nginx.stop == "QUIT"
+    assert nginx.health == "curl -fsSo /dev/null http://127.0.0.1/health"
+    assert (
+        recipe.read("tomcat").health.startswith("curl -fsS -m 3")
+        and not recipe.read("machine").health
+    )
+
+
+def test_only_machines_reach_machines() -> None:
+    only, nothing = room.policy()["spec"], room.nothing()["spec"]
+    machines = {"podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}}}
+    assert only["ingress"] == [{"from": [machines]}] and only["egress"] == [{"to": [machines]}]
+    assert nothing == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+
+
+def test_helpers_have_their_rights_only() -> None:
+    agent = podhelpers.pod("agent", "s", {}, whole=True, rights=node.RIGHTS)["spec"]
+    rights = agent["containers"][0]["securityContext"]
+    assert agent["hostPID"] and "hostNetwork" not in agent and "privileged" not in rights
+    assert rights["capabilities"]["add"] == list(node.RIGHTS) and rights["readOnlyRootFilesystem"]
+    assert (
+        "capabilities"
+        not in podhelpers.pod("h", "s", {})["spec"]["containers"][0]["securityContext"]
+    )
+
+
+def test_scripts_of_the_node_are_shell() -> None:
+    scripts = [
+        node.pid("abc"),
+        node.opening(["abc"]),
+        node.closing({"abc": {"net.ipv4.ip_local_port_range": "1024 65535"}}, ["198.18.0.2"]),
+        node.sizing("abc", "/faultlab/volumes/x", {"size": "16m", "nr_inodes": "512"}),
+        node.bounding([("abc", "pids.max", "120")]),
+    ]
+    for script in scripts:
+        done = subprocess.run(
+            ["sh", "-n", "-c", script], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_auto_never_chooses_a_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert KubernetesEngine not in placement.allowed(AUTO)
+    assert placement.allowed("kubernetes") == [KubernetesEngine]
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert "kube" in KubernetesEngine.absent()
+
+
+def error(status: int, message: str) -> Any:
+    return SimpleNamespace(status=status, body=json.dumps({"message": message}), reason="")
+
+
+def test_errors_name_the_next_command() -> None:
+    forbidden = 'pods is forbidden: User "ann" cannot create resource "pods" in API group ""'
+    assert cluster.refused(error(403, forbidden)).hint == "kubectl auth can-i create pods"
+    assert cluster.refused(error(404, "no pod")).message.startswith("It is gone")
+    at = wire.Place("s", "web", "nginx")
+    unreachable = 'error sending request: Post "https://node:10250/exec": dial tcp: no route'
+    assert wire.failed(at, unreachable).message.endswith("kubelet: dial tcp: no route")
+    assert "is not running any more" in wire.failed(at, "container not found").message
+    waiting = SimpleNamespace(reason="ErrImagePull", message="not found")
+    with pytest.raises(CannotRun, match="no image for nginx: not found") as raised:
+        podhelpers.refuse_to_wait("nginx", waiting)
+    assert raised.value.hint == "faultlab images push REGISTRY"
+    with pytest.raises(BadInput, match="no address of a registry"):
+        registry.checked("https://example.org/")
+
+
+def machine(name: str) -> PodMachine:
+    meta = SimpleNamespace(
+        labels={}, annotations={}, namespace="faultlab-mtu", name="web", creation_timestamp=MOMENT
+    )
+    status = SimpleNamespace(
+        container_statuses=[], ephemeral_container_statuses=[], init_container_statuses=[]
+    )
+    spec = SimpleNamespace(containers=[], ephemeral_containers=[])
+    pod = SimpleNamespace(metadata=meta, status=status, spec=spec)
+    nothing: Any = None
+    return PodMachine(name, pod, nothing, nothing, lambda _: "")
+
+
+MOMENT = SimpleNamespace(strftime=lambda _: "2026-01-01T00:00:00")
+
+
+def test_what_an_engineer_types() -> None:
+    nginx = machine("nginx")
+    assert nginx.joins == "web" and machine("web").joins == ""
+    where = "-n faultlab-mtu web -c nginx"
+    assert nginx.typed("restart") == f"kubectl exec {where} -- restart nginx"
+    assert nginx.typed("logs --tail 5") == f"kubectl logs {where} --tail 5"
+    patch = nginx.typed("update --cpus 0.5 --memory 256m").partition("-p ")[2].strip("'")
+    container = {"name": "nginx", "resources": {"limits": {"cpu": "500m", "memory": "268435456"}}}
+    assert json.loads(patch) == {"spec": {"containers": [container]}}
+    with pytest.raises(CannotRun, match="cannot be restarted"):
+        machine("web").restart()
+
+
+def test_amounts() -> None:
+    assert [amount(text) for text in ("500m", "256Mi", "2", "")] == [0.5, 256 << 20, 2, -1]
+
+
+class Socket:
+    """A WebSocket that has these messages, and then is closed."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self.messages = [*messages]
+
+    def recv_data_frame(self, _control: bool) -> tuple[int, Any]:
+        if not self.messages:
+            raise OSError("closed")
+        return 2, SimpleNamespace(data=self.messages.pop(0))
+
+
+def test_the_end_of_a_command() -> None:
+    websocket = pytest.importorskip("websocket")
+    assert websocket.ABNF.OPCODE_BINARY == 2
+    failed = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
+    line = wire.Wire(Socket(b"\1one", b"\1", b"\2two", b"\3" + json.dumps(failed).encode()))
+    assert [*line.read()] == [(1, b"one"), (2, b"two")] and line.code == 3 and not line.problem
+    refused = {"status": "Failure", "message": "container not found"}
+    line = wire.Wire(Socket(b"\3" + json.dumps(refused).encode()))
+    assert not [*line.read()] and line.problem == "container not found"
+    line = wire.Wire(Socket(b"\1half"))
+    assert [*podhelpers.parts(line)] == [(b"half", None)] and line.code is None
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Any]:
+    """Keep a daemon here, with its files in a folder of the test."""
+    script = (ENGINE / "keep.pl").read_text().replace("'/run/keep'", f"'{tmp_path}/keep'")
+    # The processes of this test are in one cgroup with it, and must not be ended.
+    script = script.replace("kill 'KILL', $pid if", "next if")
+    file = tmp_path / "keep.pl"
+    file.write_text(script)
+    daemon = ["sh", "-c", f"echo started >>{tmp_path}/starts; exec sleep 60"]
+    process = subprocess.Popen(["perl", str(file), "daemon", "TERM", f"{tmp_path}/memory", *daemon])
+    yield SimpleNamespace(folder=tmp_path, pid=process.pid)
+    process.terminate()
+    process.wait(10)
+
+
+def state(folder: Path, wanted: str) -> list[str]:
+    deadline = time.monotonic() + 10
+    words: list[str] = []
+    while time.monotonic() < deadline:
+        file = folder / "keep" / "state"
+        words = file.read_text().split() if file.exists() else []
+        if words and words[0] + words[3] == wanted:
+            break
+        time.sleep(0.02)
+    return words
+
+
+def test_a_kept_daemon_starts_again(kept: Any) -> None:
+    (kept.folder / "memory").mkdir()
+    (kept.folder / "memory" / "file").touch()
+    first = state(kept.folder, "10")
+    restart = (ENGINE / "restart.sh").read_text().replace("/run/keep", f"{kept.folder}/keep")
+    subprocess.run(["sh", "-c", restart], check=True, timeout=20)
+    second = state(kept.folder, "11")
+    assert (first[:4], second[:4]) == (["1", "0", "0", "0"], ["1", "0", "0", "1"])
+    assert first[4] != second[4] and not [*(kept.folder / "memory").iterdir()]
+    subprocess.run(["pkill", "-KILL", "-P", str(kept.pid)], check=True)
+    assert state(kept.folder, "01")[:2] == ["0", "137"]
+    subprocess.run(["sh", "-c", restart], check=True, timeout=20)
+    assert state(kept.folder, "12")[0] == "1"
