@@ -73,6 +73,8 @@ def rush(machine: Shell, url: str, users: int) -> Rush:
     """Let ten users come one by one, then `users` at once; none of these waits over ten seconds."""
     alone = one_by_one(machine, f"{url}?alone", count=10, max_time=5, seconds=20)
     return Rush(arriving(machine, url, tries=users, max_time=10), alone)
+
+
 def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int) -> int:
     """Count how many of `count` pages come within `seconds`, each over a new connection.
 
