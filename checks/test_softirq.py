@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
-from faultlab.lab.check import Check, Evidence, Measure
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, hping3, interface, nstat, ping, softirq
@@ -84,12 +84,6 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Evidence(
-            "time of ksoftirqd/0 on its CPU",
-            lambda before, after: after.cpus[0].thread_percent_since(before.cpus[0]),
-            at_least(25),
-            unit="%",
-        ).seen("kernel", "top -b -n 2 -d 5 | grep ksoftirqd"),
         grows(
             "packets that the queue of CPU 0 drops", lambda now: now.cpus[0].dropped, at_least(50)
         ).seen("kernel", "head -1 /proc/net/softnet_stat"),

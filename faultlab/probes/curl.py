@@ -79,11 +79,13 @@ def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int
     """Count how many of `count` pages come within `seconds`, each over a new connection.
 
     At most `per_second` are asked for in a second, one after the other. A page that takes more than
-    five seconds does not count.
+    five seconds does not count. The outcomes go to stderr: those in the buffer of stdout are lost
+    when the time is over.
     """
     command = (
         f"timeout {seconds} curl -s -o /dev/null --max-time 5 -H 'Connection: close'"
-        f" --rate {per_second}/s {_OUTCOME} '{url}?visit=[1-{count}]'"
+        f" --rate {per_second}/s -w '%{{stderr}}%{{http_code}} %{{exitcode}}\\n'"
+        f" '{url}?visit=[1-{count}]' 2>&1"
     )
     return _arrived(machine.run(command, timeout=seconds + 30).out)
 
