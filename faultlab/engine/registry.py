@@ -43,7 +43,7 @@ def checked(address: str) -> str:
 
 
 def prefix() -> str:
-    """Return what stands before the tag of an image; empty if the images are on the nodes."""
+    """Return the beginning of the name of an image; empty if the images are on the nodes."""
     return f"{chosen()}/" if chosen() else ""
 
 
