@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
@@ -86,19 +87,29 @@ def images(term: Terminal) -> Built:
     return Built(lacking, {name: image_files.tag(name) for name in image_files.names()})
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The images as a cluster pulls them."""
-
-    pushed: list[str]
-
-
-def push(term: Terminal, address: str) -> Pushed:
+def push(term: Terminal, address: str) -> Built:
     """Build what is missing here, and push all images. Raises BadInput without a registry."""
     if not address:
         raise BadInput("images push: the registry is missing.", "faultlab images --help")
+    lacking = placement.local().images.missing()
     with term.step("images", f"pushing them to {address}") as step:
         pushed = registry.push(registry.checked(address), step.note)
         step.done("pushed")
     term.say(f"Next: export {registry.VARIABLE}={address}")
-    return Pushed(pushed)
+    return Built(lacking, pushed)
+
+
+def save(term: Terminal, file: str) -> Built:
+    """Build what is missing here, and write all images to a file. Raises BadInput without one."""
+    if not file:
+        raise BadInput("images save: the file is missing.", "faultlab images --help")
+    engine = placement.local()
+    lacking = engine.images.missing()
+    names = [name for name in image_files.names() if name != image_files.BASE]
+    tags = {name: image_files.tag(name) for name in names}
+    with term.step("images", f"writing them to {file}") as step:
+        engine.images.ensure(step.note)
+        engine.images.save([*tags.values()], Path(file), step.note)
+        step.done("saved")
+    term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")
+    return Built(lacking, tags)

@@ -54,14 +54,19 @@ def setup(term: Terminal) -> object:
     return setup.setup(term)
 
 
-@verb("", "push registry.example.org/labs")
-@argument("action", type=Choice(("build", "push")), default="build", help="(build)")
-@argument("registry", default="", help="with push: the registry from which a cluster pulls")
-def images(term: Terminal, action: str, registry: str) -> object:
-    """Build the images that are missing, or push all to a registry."""
+@verb("", "push registry.example.org/labs", "save images.tar.gz")
+@argument("action", type=Choice(("build", "push", "save")), default="build", help="(build)")
+@argument("to", default="", help="with push: a registry; with save: a file")
+def images(term: Terminal, action: str, to: str) -> object:
+    """Build the images that are missing, and push or save all for a cluster."""
     from faultlab.admin import doctor
 
-    return doctor.push(term, registry) if action == "push" else doctor.images(term)
+    match action:
+        case "push":
+            return doctor.push(term, to)
+        case "save":
+            return doctor.save(term, to)
+    return doctor.images(term)
 
 
 @verb("up", "status", "ssh", "down")

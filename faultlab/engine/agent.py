@@ -76,7 +76,7 @@ class WithPods(Engine):
         return done.out.decode(errors="replace")
 
     def find_pid(self, stack: str, container: str) -> str:
-        """Return the id of a process of a container on its node; empty if there is none."""
+        """Return the id of a process of a container on its node; empty if it has none."""
         try:
             return self.on_node(stack, node.pid(container)).strip()
         except CannotRun:

@@ -21,7 +21,7 @@ TOOLS = "tools"  # the ConfigMap with keep and restart
 NAMES = "names"  # the volume with the hosts files, and the container that waits for them
 HOSTS = "/faultlab/names"
 VOLUMES = "/faultlab/volumes"
-_RESOLVER = "192.0.2.1"  # an address that is nobody's (RFC 5737): all names are in /etc/hosts
+_RESOLVER = "192.0.2.1"  # of no machine (RFC 5737): all names are in /etc/hosts
 _DOCKERS_RESOLVER = "127.0.0.11"
 _SHARE = {"cpu": "50m", "memory": "32Mi"}  # of the node, which a container is sure to get
 # Docker fills a volume from the first container whose image has the folder.

@@ -223,7 +223,7 @@ def status_of(pod: Any, name: str) -> Any:
 
 
 def container_id(status: Any) -> str:
-    """Return the id of a container without the name of its runtime; empty if there is none."""
+    """Return the id of a container without the name of its runtime; empty before it has started."""
     return str((status.container_id if status else "") or "").rpartition("/")[2]
 
 

@@ -43,16 +43,19 @@ def checked(address: str) -> str:
 
 
 def prefix() -> str:
-    """Return what stands before the tag of an image; empty if the images are on the nodes."""
+    """Return the beginning of the name of an image; empty if the images are on the nodes."""
     return f"{chosen()}/" if chosen() else ""
 
 
-def push(registry: str, say: Say) -> list[str]:
-    """Build the missing images with Docker here, and push all of them. Raises CannotRun."""
+def push(registry: str, say: Say) -> dict[str, str]:
+    """Build the missing images with Docker here, and push all of them.
+
+    Return the place of each image. Raises CannotRun.
+    """
     docker = Docker()
     built = DockerImages(docker)
     built.ensure(say)
-    pushed = []
+    pushed = {}
     for name in names():
         if name == BASE:
             continue
@@ -64,7 +67,7 @@ def push(registry: str, say: Say) -> list[str]:
                 if "error" in event:
                     raise CannotRun(f"{registry} refused {name}: {event['error']}", "docker login")
             docker.client.images.remove(target)
-        pushed.append(target)
+        pushed[name] = target
     return pushed
 
 

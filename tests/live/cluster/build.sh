@@ -25,7 +25,7 @@ command -v go >/dev/null || fail "there is no Go" "apt-get install golang"
 for program in containerd ctr runc iptables; do
     [[ -x $(command -v "$program") ]] || fail "there is no $program" "make setup"
 done
-mkdir -p "$DIR/bin" "$DIR/root" "$DIR/src"
+mkdir -p "$DIR/bin" "$DIR/packages" "$DIR/src"
 
 # module NAME VERSION PACKAGES...: a module of ours that needs these packages of others.
 module() {
@@ -73,11 +73,11 @@ END
     tar --create --file "$DIR/pause.tar" --directory "$work" layer.tar config.json manifest.json
     rm -r "$work"
 fi
-if ! [[ -x $DIR/root/usr/bin/docker-registry ]]; then
+if ! [[ -x $DIR/packages/usr/bin/docker-registry ]]; then
     mkdir -p "$DIR/debs"
     cd "$DIR/debs"
     # shellcheck disable=SC2086
     apt-get download $PACKAGES 2>/dev/null || { apt-get update -qq && apt-get download $PACKAGES; }
-    for package in *.deb; do dpkg-deb --extract "$package" "$DIR/root"; done
+    for package in *.deb; do dpkg-deb --extract "$package" "$DIR/packages"; done
 fi
 rm -rf "$GOCACHE" "$DIR/src" "$DIR/debs"

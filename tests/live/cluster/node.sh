@@ -5,7 +5,7 @@ set -euo pipefail
 DIR=$1 NODE_IP=$2 API=$3 REGISTRY=$4
 cd "$DIR"
 HERE=$(dirname "${BASH_SOURCE[0]}")
-export PATH=$DIR/bin:$DIR/root/usr/bin:$DIR/root/usr/sbin:$DIR/root/sbin:$PATH:/usr/sbin:/sbin
+export PATH=$DIR/bin:$DIR/packages/usr/bin:$DIR/packages/usr/sbin:$DIR/packages/sbin:$PATH:/usr/sbin:/sbin
 
 # What the parts write outside DIR is seen in here only.
 mount --make-rshared /
@@ -70,7 +70,7 @@ ctr --address run/containerd.sock --namespace k8s.io images import pause.tar
 part kubelet kubelet --config=conf/kubelet.yaml --kubeconfig=conf/node.kubeconfig \
     --hostname-override=node --node-ip="$NODE_IP" --root-dir="$DIR/data/kubelet" \
     --cert-dir="$DIR/data/kubelet/pki" --v=2
-part kube-router bash -c "export LD_LIBRARY_PATH=\$(echo $DIR/root/usr/lib/*-linux-gnu)
+part kube-router bash -c "export LD_LIBRARY_PATH=\$(echo $DIR/packages/usr/lib/*-linux-gnu)
     until kube-router --run-router=false --run-firewall=true --run-service-proxy=false \
         --kubeconfig=$admin --hostname-override=node --health-port=0 --v=1; do sleep 0.5; done"
 wait
