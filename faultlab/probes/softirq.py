@@ -8,9 +8,10 @@ import re
 from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell
+from faultlab.probes import host
 
 COMMAND = (
-    "cat /proc/net/softnet_stat /proc/stat;"
+    f"cat /proc/net/softnet_stat; {host.CPU};"
     " for p in $(pgrep '^ksoftirqd/'); do cat /proc/$p/stat; done"
 )
 _CPU = re.compile(r"^cpu(\d+) (.+)$", re.MULTILINE)
