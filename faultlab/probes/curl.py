@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell, json_of
 
-_OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
+# To stderr, because what is in the buffer of stdout is lost when `timeout` ends curl.
+_OUTCOME = r"-w '%{stderr}%{http_code} %{exitcode}\n'"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     """Count how many of `tries` parallel fetches get their page within `max_time` seconds."""
     command = (
         f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
-        f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]'"
+        f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]' 2>&1"
     )
     return _arrived(machine.run(command, timeout=max_time + 20).out)
 
@@ -64,7 +65,7 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
     """
     command = (
         f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
-        f" {_OUTCOME} '{url}&visit=[1-{count}]'"
+        f" {_OUTCOME} '{url}&visit=[1-{count}]' 2>&1"
     )
     return _arrived(machine.run(command, timeout=seconds + 20).out)
 
@@ -79,13 +80,11 @@ def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int
     """Count how many of `count` pages come within `seconds`, each over a new connection.
 
     At most `per_second` are asked for in a second, one after the other. A page that takes more than
-    five seconds does not count. The outcomes go to stderr: those in the buffer of stdout are lost
-    when the time is over.
+    five seconds does not count.
     """
     command = (
         f"timeout {seconds} curl -s -o /dev/null --max-time 5 -H 'Connection: close'"
-        f" --rate {per_second}/s -w '%{{stderr}}%{{http_code}} %{{exitcode}}\\n'"
-        f" '{url}?visit=[1-{count}]' 2>&1"
+        f" --rate {per_second}/s {_OUTCOME} '{url}?visit=[1-{count}]' 2>&1"
     )
     return _arrived(machine.run(command, timeout=seconds + 30).out)
 

@@ -151,6 +151,8 @@ def test_pages_one_by_one() -> None:
     assert curl.one_by_one(client, url, count=5, max_time=10, seconds=60) == 2
     assert "'http://app/?kb=1&visit=[1-5]'" in typed[0]
     assert r"%{exitcode}\n'" in typed[0]
+    # What waits in the buffer of stdout is lost when the time is over.
+    assert "'%{stderr}%{http_code}" in typed[0] and typed[0].endswith("2>&1")
 
 
 def test_a_container_that_ends_a_bit_later() -> None:
