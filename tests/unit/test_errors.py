@@ -65,7 +65,7 @@ def said(problem: str, hint: str, code: int) -> Result:
         ),
         (
             "start mtu --engine moon",
-            "There is no engine 'moon'; there are auto, local, vm.",
+            "There is no engine 'moon'; there are auto, local, vm, kubernetes.",
             "faultlab --help",
         ),
         (

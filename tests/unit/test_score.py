@@ -499,4 +499,5 @@ def test_every_tool_of_this_project(name: str) -> None:
 def test_terms_name_no_lab(faultlab: Run) -> None:
     told = json.loads(faultlab("terms", "--json").out)
     assert "mtu" in told["causes"] and "none" not in told["causes"]
-    assert set(told["components"]) == {"cache", "mysql", "nginx", "php-fpm", "tomcat", "web"}
+    components = {"cache", "firewall", "mysql", "nginx", "php-fpm", "tomcat", "web"}
+    assert set(told["components"]) == components
