@@ -51,8 +51,9 @@ class Cluster:
             raise CannotRun(f"No cluster can be reached: {why}.", _CONTEXTS)
         with self.errors():
             try:
-                self.client = config.new_client_from_config()
-                _, current = config.list_kube_config_contexts()
+                chosen = os.environ.get("KUBECONFIG")  # the library reads it at its import only
+                self.client = config.new_client_from_config(config_file=chosen)
+                _, current = config.list_kube_config_contexts(config_file=chosen)
             except config.ConfigException as error:
                 raise CannotRun(f"The kubeconfig is broken: {error}", _CONTEXTS) from error
         self.context = str(current.get("name", ""))

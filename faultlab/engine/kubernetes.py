@@ -111,7 +111,11 @@ class KubernetesEngine(WithPods):
         return podtrial.tried(self)
 
     def cannot(self, lab: Lab) -> str:
-        """Return why the services of a lab cannot be pods."""
+        """Return why the services of a lab cannot be pods, or its fault has no effect on them."""
+        if any("ip addr add" in (step.run or "") for step in lab.inject):
+            return (
+                "it moves a machine to an address that is no pod's, and the policy shuts that out"
+            )
         return manifest.obstacle(manifest.services(lab))
 
     def stacks(self) -> list[str]:

@@ -81,6 +81,12 @@ def test_what_pods_cannot_do() -> None:
         )
 
 
+def test_an_address_that_no_pod_has() -> None:
+    engine = KubernetesEngine.__new__(KubernetesEngine)
+    assert "an address that is no pod's" in engine.cannot(labs.load("stale-upstream"))
+    assert engine.cannot(labs.load("mtu")) == ""
+
+
 def test_a_compose_file_is_merged_as_compose_does() -> None:
     gzip = manifest.services(labs.load("gzip"))
     assert ("list", "/var/www/html/list") in gzip["web"].volumes
