@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from faultlab.engine.shell import Shell, json_of
 
-# To stderr, because what is in the buffer of stdout is lost when `timeout` ends curl.
-_OUTCOME = r"-w '%{stderr}%{http_code} %{exitcode}\n'"
+_OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
+# To stderr, because what is in the buffer of stdout is lost when `timeout` ends curl. But there
+# curl also shows the progress of parallel fetches, even with -s.
+_AT_ONCE = r"-w '%{stderr}%{http_code} %{exitcode}\n' 2>&1"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     """Count how many of `tries` parallel fetches get their page within `max_time` seconds."""
     command = (
         f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
-        f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]' 2>&1"
+        f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]'"
     )
     return _arrived(machine.run(command, timeout=max_time + 20).out)
 
@@ -65,7 +67,7 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
     """
     command = (
         f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
-        f" {_OUTCOME} '{url}&visit=[1-{count}]' 2>&1"
+        f" {_AT_ONCE} '{url}&visit=[1-{count}]'"
     )
     return _arrived(machine.run(command, timeout=seconds + 20).out)
 
@@ -84,7 +86,7 @@ def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int
     """
     command = (
         f"timeout {seconds} curl -s -o /dev/null --max-time 5 -H 'Connection: close'"
-        f" --rate {per_second}/s {_OUTCOME} '{url}?visit=[1-{count}]' 2>&1"
+        f" --rate {per_second}/s {_AT_ONCE} '{url}?visit=[1-{count}]'"
     )
     return _arrived(machine.run(command, timeout=seconds + 30).out)
 

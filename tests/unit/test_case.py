@@ -93,6 +93,7 @@ OWN = {  # tests that a check file adds for its own lab
     "bandwidth": ["test_more_connections_do_not_help"],
     "conntrack": [FULL],
     "netem-loss": ["test_the_loss_is_what_was_asked_for"],
+    "softirq": ["test_no_queue_of_connections_is_full"],
     "syn-flood": ["test_the_crowd_holds_its_slots_also_when_it_is_fixed"],
     "throughput": [FULL],
 }
