@@ -7,7 +7,7 @@ from faultlab.engine.shell import Shell, json_of
 _OUTCOME = r"-w '%{http_code} %{exitcode}\n'"
 # To stderr, because what is in the buffer of stdout is lost when `timeout` ends curl. But there
 # curl also shows the progress of parallel fetches, even with -s.
-_AT_ONCE = r"-w '%{stderr}%{http_code} %{exitcode}\n' 2>&1"
+_UNBUFFERED = r"-w '%{stderr}%{http_code} %{exitcode}\n' 2>&1"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
     """
     command = (
         f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
-        f" {_AT_ONCE} '{url}&visit=[1-{count}]'"
+        f" {_UNBUFFERED} '{url}&visit=[1-{count}]'"
     )
     return _arrived(machine.run(command, timeout=seconds + 20).out)
 
@@ -86,7 +86,7 @@ def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int
     """
     command = (
         f"timeout {seconds} curl -s -o /dev/null --max-time 5 -H 'Connection: close'"
-        f" --rate {per_second}/s {_AT_ONCE} '{url}?visit=[1-{count}]'"
+        f" --rate {per_second}/s {_UNBUFFERED} '{url}?visit=[1-{count}]'"
     )
     return _arrived(machine.run(command, timeout=seconds + 30).out)
 
