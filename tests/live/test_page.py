@@ -134,6 +134,8 @@ def test_from_the_catalogue_to_the_lesson(
     page.set_viewport_size({"width": 390, "height": 844})
     page.screenshot(path=shots / f"page-{lab}-phone.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    title = row.locator("td").nth(1)
+    assert title.evaluate("cell => cell.getBoundingClientRect().right") <= 390
     expect(row.get_by_role("button")).to_be_enabled()
     page.click("#remove")
     expect(page.locator("#state")).to_have_text("", timeout=60_000)

@@ -4,6 +4,7 @@
 const seat = document.body.dataset.seat;
 const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
 const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
+const HEADS = ["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"];
 let told = null, heard = 0, turnShown = 0, wasState = "";
 const terminals = new Map();
 
@@ -119,7 +120,7 @@ function showCatalogue(now) {
     place.lastElementChild.replaceChildren(...now.catalogue.flatMap((track) => [
       element("h2", {}, track.title),
       element("div", { class: "wide" }, element("table", {},
-        element("thead", {}, element("tr", {}, ...["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"].map((head) => element("th", { scope: "col" }, head)))),
+        element("thead", {}, element("tr", {}, ...HEADS.map((head) => element("th", { scope: "col" }, head)))),
         element("tbody", {}, ...track.labs.map((one) => labRow(one, now))))),
     ]));
   }
@@ -149,7 +150,7 @@ function labRow(one, now) {
   button.addEventListener("click", () => choose(act, one.lab));
   const cells = [one.title + (one.vm ? " (in the lab VM)" : ""), String(one.minutes), `${one.level} of 5`, one.state, ...one.counts];
   return element("tr", { class: one.next ? "next" : "" }, element("td", {}, button),
-    element("th", { scope: "row" }, one.lab + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text) => element("td", {}, text)));
+    element("th", { scope: "row" }, one.lab + (one.up ? " (up)" : one.next ? " (next)" : "")), ...cells.map((text, i) => element("td", { "data-head": HEADS[i + 2] }, text)));
 }
 
 function showDebrief(now) {
