@@ -44,6 +44,6 @@ class Agent(Strict):
 
 def load(name: str) -> Agent:
     """Read and validate an agent of this project, or one in any folder. Raises BadInput."""
-    folder = tool.folder_of(name, "agent", tool.ids(tool.AGENT), _MANUAL)
+    folder = tool.folder_of(name, "agent", lambda: tool.ids(tool.AGENT), _MANUAL)
     where = paths.show(folder / FILE)
     return document.strict(Agent, folder / FILE, where, _MANUAL, id=folder.name, folder=folder)

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,7 +80,7 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
     """
     edit = _edit(where, manual)
     try:
-        facts = tomllib.loads(file.read_text())
+        facts = _toml(file.read_text())
     except FileNotFoundError as error:
         raise BadInput(f"{where}: missing file", f"see {manual}") from error
     except OSError as error:
@@ -93,6 +94,12 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
         return kind(**own, **facts)
     except ValidationError as error:
         raise BadInput(f"{where}: {_explain(error)}", edit) from error
+
+
+@lru_cache(maxsize=256)
+def _toml(text: str) -> dict[str, Any]:
+    """Parse TOML. Some verbs read each lab many times, and parsing is most of that."""
+    return tomllib.loads(text)
 
 
 def all_known(named: Iterable[tuple[str, str, Collection[str]]], where: str, manual: str) -> None:

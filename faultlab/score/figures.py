@@ -178,11 +178,11 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
 
 def disagreements(results: Results) -> list[Disagreement]:
     """Return where a tool of this project did not do what is expected of it."""
-    known = set(tools.ids())
+    known = {tool_id: tools.load(tool_id) for tool_id in tools.ids()}
     found = []
     for lab_id, each in cells(results).items():
         for tool_id, cell in each.items():
-            entry = tools.load(tool_id).expected(lab_id) if tool_id in known else None
+            entry = known[tool_id].expected(lab_id) if tool_id in known else None
             share = cell.false if lab_of(lab_id).control else cell.detected
             if entry is None or not share.of:
                 continue

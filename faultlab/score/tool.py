@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -159,11 +159,14 @@ def causes() -> frozenset[str]:
     return frozenset(terms.words().causes)
 
 
-def folder_of(name: str, kind: str, known: Sequence[str], manual: str) -> Path:
-    """Return the folder of a tool or agent, here or anywhere. Raises BadInput if it is none."""
+def folder_of(name: str, kind: str, known: Callable[[], Sequence[str]], manual: str) -> Path:
+    """Return the folder of a tool or agent, here or anywhere. Raises BadInput if it is none.
+
+    `known` returns the names of all of them, for that message.
+    """
     folder = Path(name).resolve() if "/" in name else paths.tools() / name
     if not (folder / FILE).is_file():
-        there = f"There is no {kind} called {name!r}; there are {', '.join(known)}."
+        there = f"There is no {kind} called {name!r}; there are {', '.join(known())}."
         why = f"{name}: there is no {FILE}" if "/" in name else there
         raise BadInput(why, f"see {manual}")
     return folder
@@ -171,7 +174,7 @@ def folder_of(name: str, kind: str, known: Sequence[str], manual: str) -> Path:
 
 def load(name: str) -> Tool:
     """Read and validate a tool of this project, or one in any folder. Raises BadInput."""
-    folder = folder_of(name, "tool", ids(), _MANUAL)
+    folder = folder_of(name, "tool", ids, _MANUAL)
     file = folder / FILE
     where = paths.show(file)
     if _kind(file) == AGENT:
