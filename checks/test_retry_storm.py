@@ -37,7 +37,10 @@ while ($i < {USERS} || $open->count) {{
   $open->remove(grep {{ $user{{$_}}[1] < time }} $open->handles);
 }}
 print $served'; wait"""
-FORTY = f"for i in $(seq {{n}} $(({{n}} + 39))); do curl -sfm 5 {PAGE}$i || echo failed; done"
+FORTY = (
+    "timeout 35 sh -c 'for i in $(seq {n} $(({n} + 39)));"
+    f" do curl -sfm 5 {PAGE}$i || echo failed; done'"
+)
 # Four readers at a time: ten need three times 200 ms.
 TEN = f"curl -s -o /dev/null -Z --parallel-immediate --parallel-max 10 -m 5 '{PAGE}[1-10]'"
 SLOW = f"began=$(date +%s%N) && {TEN} 2>/dev/null; [ $(($(date +%s%N) - began)) -ge 500000000 ]"

@@ -1,5 +1,6 @@
 """Author: the verbs for people who write labs and documents."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -61,8 +62,12 @@ def made(text: str) -> str:
 
 
 def _printed(words: str) -> str:
+    """Run a command beside the runs that are kept with the tests, not those of this machine."""
     command = [sys.executable, "-m", "faultlab", *shlex.split(words)]
-    done = subprocess.run(command, cwd=paths.root(), capture_output=True, text=True, check=False)
+    env = {**os.environ, "FAULTLAB_STATE": str(paths.root() / "tests/recorded")}
+    done = subprocess.run(
+        command, cwd=paths.root(), env=env, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise CannotRun(f"faultlab {words} failed: {done.stderr.strip()}", f"faultlab {words}")
     return done.stdout

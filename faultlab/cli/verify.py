@@ -33,19 +33,32 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
     return verify.verify(term, labs, **how)
 
 
-@verb("mtu iptables-drop", "--all --json", "--recorded")
+@verb("mtu iptables-drop", "--all --json", "--recorded", "--collect docs/matrix.json")
 @many("labs", "labs to run")
 @option("--all", "everything", is_flag=True, help="every lab")
 @option("--recorded", is_flag=True, help="show the newest recorded rows and run nothing")
+@option("--file", metavar="FILE", help="show the rows of this file and run nothing")
+@option("--collect", metavar="INTO", help="put the newest recorded rows into this file")
+@option("--markdown", is_flag=True, help="with --file: print the Markdown of docs/matrix.md")
 @ENGINE
 def matrix(
-    term: Terminal, labs: tuple[str, ...], everything: bool, recorded: bool, wanted: str
+    term: Terminal,
+    labs: tuple[str, ...],
+    *,
+    everything: bool,
+    recorded: bool,
+    file: str | None,
+    collect: str | None,
+    markdown: bool,
+    wanted: str,
 ) -> object:
     """Check that the evidence of each lab shows in no other lab."""
     from faultlab.verify import matrix
 
-    if recorded:
-        return matrix.again(term)
+    if collect:
+        return matrix.collect(term, collect)
+    elif recorded or file:
+        return matrix.again(term, file, markdown)
     else:
         return matrix.show(term, labs, everything, wanted)
 

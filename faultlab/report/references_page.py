@@ -16,7 +16,7 @@ from faultlab.run.record import Record
 _ABOUT_FIGURES = """\
 # The figures of the sources, and what is measured here
 
-Written by `faultlab origins --markdown` from the newest whole run of each lab; not edited by hand.
+Each value comes from a whole run of `faultlab verify`; the runs are listed at the end.
 
 Each row has the source's figures (faulty → fixed), ours, and both ratios. A row holds if the
 direction is the same and our ratio is at least half of the source's. `-`: the source gives only
@@ -76,7 +76,7 @@ def show(term: Terminal, lab_ids: Sequence[str], markdown: bool, picture: str | 
         raise CannotRun("No lab has a whole run yet.", "faultlab verify --all")
     found = ladders(figures)
     if markdown:
-        term.console.width = 240
+        term.console.width = 1000  # a Markdown table is not wrapped
         term.say(_ABOUT_FIGURES)
     _print(term, FIGURES, [figure_row(row) for row in figures], markdown)
     if found:

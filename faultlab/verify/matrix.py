@@ -5,12 +5,14 @@ must happen in its own lab, and elsewhere only where `twins` says so. A composit
 parts there.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from faultlab.core import lock
-from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core import document, lock, paths
+from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
@@ -24,6 +26,7 @@ from faultlab.run.readings import FAULTY, HEALTHY, showing
 from faultlab.run.record import Record
 from faultlab.run.standing import standing
 
+SCHEMA = 1  # of the file that `collect` writes
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
 LETTERS: dict[Mark, str] = {
     "own": "X",
@@ -33,6 +36,7 @@ LETTERS: dict[Mark, str] = {
     "silent": ".",
     "absent": " ",
 }
+_QUIET = ("missing", "silent")
 LEGEND = (
     "X its own fault   t a declared twin   . silent   blank: no such machine here",
     "! fires where it must not   ? silent in its own lab",
@@ -47,6 +51,15 @@ class Cell:
     of: str
     mark: Mark
     evidence: list[Finding]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a file of `collect`: the labs whose evidence fires in a run, and the silent ones."""
+
+    run: str
+    fires: list[str]
+    silent: list[str]
 
 
 @dataclass(frozen=True)
@@ -73,18 +86,42 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
     return _conclude(term, rows, [lab.id for lab in columns])
 
 
-def again(term: Terminal) -> Matrix:
-    """Print the newest recorded row of each lab, marked by today's `twins`. Runs nothing.
+def again(term: Terminal, file: str | None, markdown: bool) -> Matrix:
+    """Print the newest row of each lab in `runs/`, or the rows of a file. Runs nothing.
 
-    Raises CannotRun if no row is recorded, and SaidNo for a wrong cell.
+    Today's `twins` mark them. Raises CannotRun if no row is recorded, SaidNo for a wrong cell.
+    `markdown`: as in docs/matrix.md.
     """
-    rows = recorded()
+    rows = _kept(Path(file)) if file else recorded()
+    if markdown:
+        term.say("```text")
     if not rows:
         raise CannotRun("No row of the matrix is recorded yet.", "faultlab matrix --all")
     for lab_id, (run, row) in rows.items():
         term.say(f"{lab_id}: {', '.join(_loud(row)) or 'silent'} ({run})")
     cells = {lab_id: row for lab_id, (_, row) in rows.items()}
-    return _conclude(term, cells, sorted({cell.of for row in cells.values() for cell in row}))
+    matrix = _conclude(term, cells, sorted({cell.of for row in cells.values() for cell in row}))
+    if markdown:
+        term.say("```")
+    return matrix
+
+
+def collect(term: Terminal, into: str) -> Matrix:
+    """Put the newest rows of `runs/` into a file, in place of its older ones, and print them all.
+
+    The file has no values, only whose evidence fires. Raises as `again`.
+    """
+    file = Path(into)
+    rows = (_kept(file) if file.exists() else {}) | recorded()
+    facts = {
+        "schema": SCHEMA,
+        "rows": {
+            lab_id: asdict(_Row(run, _loud(row), [c.of for c in row if c.mark in _QUIET]))
+            for lab_id, (run, row) in sorted(rows.items())
+        },
+    }
+    paths.write_whole(file, json.dumps(facts, indent=1) + "\n")
+    return again(term, into, markdown=False)
 
 
 def recorded() -> dict[str, tuple[str, list[Cell]]]:
@@ -107,6 +144,25 @@ def recorded() -> dict[str, tuple[str, list[Cell]]]:
                 ],
             )
     return rows
+
+
+def _kept(file: Path) -> dict[str, tuple[str, list[Cell]]]:
+    """Return the rows of a file of `collect`, of labs that still exist, without their values."""
+    missing = BadInput(f"There is no file {file}.", f"faultlab matrix --collect {file}")
+    facts = document.read(file, SCHEMA, missing)
+    rows = document.shaped(dict[str, _Row], facts.get("rows"), file)
+    known = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
+    return {
+        lab_id: (
+            row.run,
+            [
+                Cell(lab_id, of, mark(known[lab_id], known[of], of in row.fires, there=True), [])
+                for of in sorted({*row.fires, *row.silent} & {*known})
+            ],
+        )
+        for lab_id, row in rows.items()
+        if lab_id in known
+    }
 
 
 def _loud(row: Sequence[Cell]) -> list[str]:
@@ -176,11 +232,12 @@ def _print(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence
     """Print a row for each lab that runs, and a numbered column for each lab's evidence."""
     numbers = {of: number for number, of in enumerate(columns, 1)}
     term.say()
-    term.say("evidence of lab".rjust(22) + "".join(f"{numbers[of]:>2}" for of in columns))
+    term.say(" " * 23 + "".join(f"{n // 10 or ' '}" for n in numbers.values()))
+    term.say("evidence of lab".rjust(22) + " " + "".join(f"{n % 10}" for n in numbers.values()))
     for running, row in rows.items():
         number = f"{numbers[running]:>2}" if running in numbers else "  "
         marks = {cell.of: LETTERS[cell.mark] for cell in row}
-        term.say(f"{number} {running:<19}" + "".join(f" {marks.get(of, ' ')}" for of in columns))
+        term.say(f"{number} {running:<19} " + "".join(marks.get(of, " ") for of in columns))
     term.say()
     for line in LEGEND:
         term.say(line)

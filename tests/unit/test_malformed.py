@@ -122,7 +122,7 @@ def test_labs(batch: int, project: Project, faultlab: Run) -> None:
 @pytest.mark.parametrize("batch", range(8))
 def test_records(batch: int, project: Project, faultlab: Run) -> None:
     for dice in ten("record", batch):
-        good = dice.choice(sorted((REPO / "tests/recorded/runs").glob("[a-i]*.json")))
+        good = dice.choice(sorted((REPO / "tests/recorded/runs").glob("*-[a-i]*/run.json")))
         run = json.loads(good.read_text())["id"]
         folder = project.root / "runs" / run
         folder.mkdir(parents=True, exist_ok=True)

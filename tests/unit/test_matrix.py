@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -74,10 +75,11 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     }
     matrix._print(Terminal(), rows, ["mtu", "swap"])
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:4] == [
-        "       evidence of lab 1 2",
+    assert lines[1:5] == [
+        "",
+        "       evidence of lab 12",
         "   healthy             .",
-        " 1 mtu                 X !",
+        " 1 mtu                 X!",
     ]
 
 
@@ -108,6 +110,33 @@ def test_recorded_rows_are_marked_as_twins_says_today(project: Project, faultlab
     project.write("labs/netem-loss/lab.toml", re.sub(r"twins .*", "twins = []", other.read_text()))
     got = faultlab("matrix", "--recorded")
     assert got.code == 1 and "Not as declared: netem-loss in mtu." in got.err
+
+
+def test_rows_kept_in_a_file(project: Project, faultlab: Run) -> None:
+    """A newer row takes the place of an older one; a row that runs/ no longer has stays."""
+
+    def row(run: str, **fires: bool) -> None:
+        sign = {"name": "n", "value": 1.0, "unit": "", "wanted": "at least 1"}
+        cells = [{"of": of, "evidence": [{**sign, "holds": holds}]} for of, holds in fires.items()]
+        project.run(run, matrix=cells)
+
+    kept = str(project.root / "kept.json")
+    row("20260101-000000-mtu-aaaa", mtu=True, nagle=False)
+    row("20260101-000000-nagle-aaaa", nagle=True, mtu=False)
+    assert faultlab("matrix", "--collect", kept).code == 0
+    shutil.rmtree(project.root / "runs")
+    row("20260102-000000-nagle-bbbb", nagle=True, mtu=True)
+    got = faultlab("matrix", "--collect", kept)
+    assert got.code == 1 and "Not as declared: mtu in nagle." in got.err
+    again = faultlab("matrix", "--file", kept)
+    assert (again.code, again.out) == (1, got.out)
+    assert "mtu: mtu (20260101-000000-mtu-aaaa)" in got.out
+    assert "nagle: mtu, nagle (20260102-000000-nagle-bbbb)" in got.out
+    missing = faultlab("matrix", "--file", "nothing.json")
+    assert missing.code == 2 and "faultlab matrix --collect nothing.json" in missing.err
+    project.write("kept.json", '{"schema": 1, "rows": {"mtu": 7}}')
+    damaged = faultlab("matrix", "--file", kept)
+    assert damaged.code == 2 and "kept.json is damaged" in damaged.err
 
 
 def test_no_recorded_row(project: Project, faultlab: Run) -> None:

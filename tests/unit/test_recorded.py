@@ -1,7 +1,7 @@
 """Runs that were recorded before are judged as they were: their readings stay readable.
 
-Each is a run of `faultlab verify`; `recorded/runs/judged.json` holds what `faultlab judge --json`
-said of it. Write that file anew only when a limit was changed on purpose:
+Each is a run of `faultlab verify`, and docs/origins.md is made from them. `judged.json` holds what
+`faultlab judge --json` said of each. Write it anew only when a limit was changed on purpose:
 `python -m tests.unit.test_recorded`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from tests.unit.conftest import REPO, Project, Run
 
 RUNS = REPO / "tests/recorded/runs"
 JUDGED = RUNS / "judged.json"
-RECORDED = sorted(file.stem for file in RUNS.glob("*.json") if file != JUDGED)
+RECORDED = {run.name[16:-5]: run.name for run in RUNS.iterdir() if run.is_dir()}
 NOT_RECORDED = {"throughput"}  # without KVM it takes ten minutes
 
 
@@ -32,11 +33,9 @@ def test_every_lab_has_a_recorded_run() -> None:
 
 @pytest.mark.parametrize("lab_id", RECORDED)
 def test_it_is_judged_as_before(lab_id: str, project: Project, faultlab: Run) -> None:
-    record = json.loads((RUNS / f"{lab_id}.json").read_text())
-    folder = project.root / "runs" / record["id"]
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps(record))
-    got = faultlab("judge", record["id"], "--json")
+    run = RECORDED[lab_id]
+    shutil.copytree(RUNS / run, project.root / "runs" / run)
+    got = faultlab("judge", run, "--json")
     assert got.code == 0, got.err
     assert json.loads(got.out) == json.loads(JUDGED.read_text())[lab_id]
 
@@ -47,13 +46,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         for name in ("labs", "checks", "images"):
             Path(root, name).symlink_to(REPO / name)
-        for lab_id in RECORDED:
-            record = json.loads((RUNS / f"{lab_id}.json").read_text())
-            folder = Path(root, "runs", record["id"])
-            folder.mkdir(parents=True)
-            (folder / "run.json").write_text(json.dumps(record))
+        shutil.copytree(RUNS, Path(root, "runs"))
+        for lab_id, run in sorted(RECORDED.items()):
             done = subprocess.run(
-                [sys.executable, "-m", "faultlab", "judge", record["id"], "--json"],
+                [sys.executable, "-m", "faultlab", "judge", run, "--json"],
                 env={**os.environ, "FAULTLAB_ROOT": root},
                 capture_output=True,
                 text=True,
