@@ -9,6 +9,8 @@ import socket
 from contextlib import suppress
 from typing import Any
 
+from docker.errors import NotFound
+
 from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import Docker
 from faultlab.engine.exec import answer, wire
@@ -61,6 +63,20 @@ class DockerTerminal:
         if self._docker is not None:
             with suppress(CannotRun), self._docker.errors():
                 self._docker.client.api.exec_resize(self._id, height=rows, width=columns)
+
+    def ended(self) -> bool:
+        """Return whether Docker has forgotten the shell.
+
+        A daemon has the processes of its machine. When its container stops, Docker 20.10 ends the
+        shell there and leaves the connection open.
+        """
+        if self._docker is None:
+            return False
+        try:
+            with self._docker.errors():
+                return not self._docker.client.api.exec_inspect(self._id)["Running"]
+        except CannotRun as problem:  # any other one can pass
+            return isinstance(problem.__cause__, NotFound)
 
     def close(self) -> None:
         """Hang up the shell, as a terminal does, without waiting for the container."""

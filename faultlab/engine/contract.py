@@ -46,6 +46,9 @@ class Shelled(Protocol):
     def resize(self, columns: int, rows: int) -> None:
         """Tell the shell the size of its window."""
 
+    def ended(self) -> bool:
+        """Return whether the shell is gone although its socket is still open."""
+
     def close(self) -> None:
         """Hang up the shell, as a terminal does, without waiting for the machine."""
 

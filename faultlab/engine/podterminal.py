@@ -61,6 +61,10 @@ class PodTerminal:
             with suppress(OSError):
                 self._wire.send(wire.RESIZE, size)
 
+    def ended(self) -> bool:
+        """Return False: the connection ends together with the container."""
+        return False
+
     def close(self) -> None:
         """Hang up the shell, as a terminal does, without waiting for the container."""
         if self._wire is None or self._ours is None:

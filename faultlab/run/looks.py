@@ -131,8 +131,10 @@ class Looks(Measured):
             name = stopped[0].split()[0]
             # A restarted machine has new namespaces, without the fault and without our settings.
             daemon = name in self.lab.daemons and not self.engine.owns_kernel
+            last = self.stack[name].last_log_line()
             raise CannotRun(
-                f"{stopped[0]} is not running, so nothing can be judged.",
+                f"{stopped[0]} is not running, so nothing can be judged."
+                + (f" Its log ends: {last[:200]}" if last else ""),
                 self.stack[name].typed("start") if daemon else f"make reset-{self.lab.alias}",
             )
         if self.machines_started() != self.record.facts["machines"]:

@@ -22,6 +22,7 @@ MOST_BYTES = 64 * 1024  # of one message
 _BYTES_A_SECOND = 64 * 1024
 _AT_ONCE = 16 * 1024  # bytes that go to a page in one message
 _PAUSE = 0.05  # seconds
+_LOOK = 3.0  # seconds between two looks at whether the shell is still there
 _MOST_WAITING = 64  # messages that a shell has not read yet
 _OVER, _NOT_UNDERSTOOD, _TOO_MUCH, _GONE = 1000, 1007, 1008, 1011
 # Separate threads, so that a slow container of one seat delays no other page.
@@ -69,7 +70,8 @@ async def serve(
         typed: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
         hear, type_ = _from_page(page, shell, typed, allowed), _to_shell(line, typed)
         show = _to_page(page, shell.first, line, printed)
-        tasks = [asyncio.create_task(one) for one in (hear, type_, show, _when(gone))]
+        ends = _when(gone), _when_ended(shell)
+        tasks = [asyncio.create_task(one) for one in (hear, type_, show, *ends)]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         codes = [task.result() for task in done if not task.exception()]
         await _close(page, codes[0] if codes else _GONE)
@@ -92,6 +94,12 @@ async def _close(page: WebSocket, code: int) -> None:
 
 async def _when(gone: asyncio.Event) -> int:
     await gone.wait()
+    return _OVER
+
+
+async def _when_ended(shell: Shelled) -> int:
+    while not await asyncio.get_running_loop().run_in_executor(_hands, shell.ended):
+        await asyncio.sleep(_LOOK)
     return _OVER
 
 

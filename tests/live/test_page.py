@@ -73,7 +73,9 @@ def hint(page: Page) -> str:
     before = page.locator("#hints li").count()
     page.click("[data-act=hint]")
     expect(page.locator("#hints li")).to_have_count(before + 1, timeout=20_000)
-    return page.locator("#hints li").last.inner_text()
+    last = page.locator("#hints li").last
+    expect(last).to_be_in_viewport()
+    return last.inner_text()
 
 
 def check(page: Page, *words: str) -> None:
@@ -109,6 +111,7 @@ def test_from_the_catalogue_to_the_lesson(
     assert hint(page)
     check(page)
     expect(page.locator("#state")).to_have_text("open")
+    expect(page.locator("#findings h2")).to_be_in_viewport()
     found = page.locator("#findings tbody tr, #findings > p:not(:empty)")  # or why there is none
     expect(found.first).to_be_visible()
     machine, command, daemon = REPAIRS[lab]
@@ -120,8 +123,12 @@ def test_from_the_catalogue_to_the_lesson(
         page.get_by_text("The host: restart a daemon").click()
         expect(page.locator("#states")).to_contain_text(f"{daemon}: ")
         page.select_option("#host [name=daemon]", daemon)
+        type_into(page, daemon, "echo o''pen", r"^open$")
         page.get_by_role("button", name="docker restart").click()
         until(page, "!told.doing && !pressed")
+        expect(page.locator("#message")).to_have_text(f"{daemon} was restarted.")
+        ended = page.locator(f"#screen-{daemon} .xterm-rows")
+        expect(ended).to_contain_text("press Enter for a new shell", timeout=20_000)
     check(page)
     expect(page.locator("#state")).to_have_text("repaired")
     expect(page.locator("#debrief")).to_contain_text(f"It was {lab}")

@@ -567,6 +567,7 @@ class Mirror:
     opened: list[str] = []  # noqa: RUF012
     last: Mirror
     first = b""
+    is_gone = False
 
     def __init__(self, container: str) -> None:
         self.opened.append(container)
@@ -589,6 +590,9 @@ class Mirror:
 
     def resize(self, columns: int, rows: int) -> None:
         self.its.sendall(f"{columns}x{rows}".encode())
+
+    def ended(self) -> bool:
+        return self.is_gone
 
     def close(self) -> None:
         self.its.close()
@@ -777,6 +781,19 @@ def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
         until(here.site.terminals.typing.is_set)
         page.send(json.dumps({"input": "kept"}))
         assert page.recv(5) == b"kept"
+
+
+def test_a_shell_that_ended_with_its_container(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection can stay open; the page is told all the same, and offers a new shell."""
+    monkeypatch.setattr(tty, "_LOOK", 0.05)
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        page.send(json.dumps({"input": "x"}))
+        assert page.recv(5) == b"x"
+        monkeypatch.setattr(Mirror.last, "is_gone", True)
+        with pytest.raises(ConnectionClosed):
+            page.recv(5)
 
 
 def test_a_terminal_that_prints_without_end(here: Served) -> None:

@@ -5,11 +5,13 @@ const seat = document.body.dataset.seat;
 const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
 const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
 const HEADS = ["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"];
-let told = null, heard = 0, turnShown = 0, wasState = "";
+let told = null, heard = 0, turnShown = 0, wasState = "", saidLast = "";
 const terminals = new Map();
 
 function show(now) {
   const finished = told && !told.debrief && now.debrief;
+  const checked = told && told.turn === now.turn && now.checks > told.checks;
+  const hinted = told && told.turn === now.turn && now.hints.length > told.hints.length;
   told = now; heard = Date.now();
   const solo = Boolean(now.catalogue), name = solo ? now.title || "Choose a lab" : now.name;
   document.title = `${name}: ${now.class}`;
@@ -19,12 +21,14 @@ function show(now) {
   mark.textContent = now.ended ? "ended" : now.paused ? "paused" : solo && now.state === "waiting" ? "" : WORDS[now.state];
   mark.className = `verdict ${now.state}`;
   byId("turn").textContent = solo ? (now.title ? "" : CHOOSE) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
-  if (now.doing) say([`${now.doing} …`, now.delay].filter(Boolean).join(" "), true);
-  else if (now.state === "failed") say(`There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`);
-  else if (now.state === "waiting" && now.why) say(now.why, true);
-  else if (now.ended) say("The class has ended.", true);
-  else if (now.paused) say("The class is paused: clocks are stopped, and what you type is ignored.", true);
-  else if (byId("message").classList.contains("well")) say("");
+  const news = now.doing ? [`${now.doing} …`, now.delay].filter(Boolean).join(" ")
+    : now.state === "failed" ? `There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`
+    : now.state === "waiting" && now.why ? now.why
+    : now.ended ? "The class has ended."
+    : now.paused ? "The class is paused: clocks are stopped, and what you type is ignored." : "";
+  if (news) say(news, now.doing || now.state !== "failed");
+  else if (byId("message").textContent === saidLast) say(""); // what a button has said remains
+  saidLast = news;
 
   setHtml(byId("ticket"), now.ticket);
   const open = !now.paused && !now.ended;
@@ -37,7 +41,7 @@ function show(now) {
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
   const hint = document.querySelector("[data-act=hint]");
   hint.hidden = !now.hint_left || Boolean(now.debrief);
-  hint.textContent = now.next_cost ? `Hint (${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
+  hint.textContent = now.next_cost ? `Hint (costs ${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
   byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
   showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
   showTerminals(now);
@@ -45,6 +49,8 @@ function show(now) {
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
   tick();
   if (finished) showResult();
+  else if (checked) byId("findings").scrollIntoView({ block: "nearest" });
+  else if (hinted) byId("hints").querySelector("li:last-child").scrollIntoView({ block: "nearest" });
 }
 
 // The result is above what has been pressed, so bring it into view, and a screen reader to it.
@@ -66,6 +72,10 @@ function showForm(now) {
   if ([...daemons.options].map((one) => one.value).join() !== now.daemons.join()) {
     daemons.replaceChildren(...now.daemons.map((name) => element("option", { value: name }, name)));
   }
+  if (now.turn !== turnShown || now.state === "waiting") byId("host").reset(); // values of the lab before
+  const stopped = now.daemons.find((name) => now.states[name]?.startsWith("exited"));
+  if (stopped && daemons.dataset.stopped !== stopped) daemons.value = stopped;
+  daemons.dataset.stopped = stopped ?? "";
   for (const [part, words] of Object.entries(now.terms)) {
     const list = form.elements[part];
     if (list.options.length) continue;
@@ -80,9 +90,9 @@ function showFindings(now) {
   byId("findings").hidden = now.checks === 0;
   byId("findings").querySelector("tbody").replaceChildren(...now.findings.map((found) => element("tr", {},
     element("td", {}, found.name),
-    element("td", {}, whole(`${number(found.value)} ${found.unit}`.trim())),
-    element("td", {}, whole(found.wanted)),
-    element("td", { class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
+    element("td", { "data-head": "measured" }, whole(`${number(found.value)} ${found.unit}`.trim())),
+    element("td", { "data-head": "wanted" }, whole(found.wanted)),
+    element("td", { "data-head": "ok?", class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
   const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean))];
   const list = byId("findings").querySelector("ul");
   list.hidden = !said.length;
@@ -186,6 +196,8 @@ function showTerminals(now) {
   document.querySelector(".terminals").hidden = !now.machines.length;
   if (!now.machines.length || terminals.size) return;
   turnShown = now.turn;
+  const machines = now.machines.filter((name) => !now.daemons.includes(name));
+  byId("whose").textContent = `${machines.join(", ")}: machines, with ss, ps and logs. ${now.daemons.join(", ")}: daemons on them, each with its own programs only.`;
   for (const machine of now.machines) terminals.set(machine, makeTab(machine));
   select(now.machines.includes("web") ? "web" : now.machines[0]);
 }
@@ -234,6 +246,11 @@ function connect(machine, screen) {
       select(machine);
     });
   };
+  // Ctrl+V pastes, and Ctrl+C copies what is selected; the browser does both.
+  terminal.attachCustomKeyEventHandler((event) => {
+    const typed = event.ctrlKey && !event.shiftKey && event.key;
+    return typed !== "v" && !(typed === "c" && terminal.hasSelection());
+  });
   const most = 8192; // characters of a message; a long paste sends several
   terminal.onData((text) => { for (let i = 0; i < text.length; i += most) send({ input: text.slice(i, i + most) }); });
   return { terminal, socket, fit };
@@ -264,7 +281,9 @@ async function send(act, facts = {}) {
   pressed = true;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = true;
   say("", true);
-  await press(`/seat/${seat}/${act}`, { turn: told.turn, ...facts });
+  const done = await press(`/seat/${seat}/${act}`, { turn: told.turn, ...facts });
+  if (done && act === "restart") say(`${facts.daemon} was restarted.`, true);
+  if (done && act === "limit") say(`${facts.daemon} has its new limits.`, true);
   setTimeout(() => { pressed = false; show(told); }, 500);
 }
 
