@@ -1,7 +1,7 @@
-"""Text: numbers as people read them."""
+"""Text: numbers as people read them, and the lines of a stream."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def number(value: float, unit: str = "") -> str:
@@ -14,3 +14,11 @@ def number(value: float, unit: str = "") -> str:
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table."""
     return [f"| {' | '.join(each)} |" for each in (columns, ["---"] * len(columns), *rows)]
+
+
+def lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield each line of a stream as soon as its line break has come."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from faultlab.core import text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
@@ -116,7 +117,7 @@ class WithHelpers(DockerEngine):
                 printed = container.attach(stream=True, stderr=False)
                 after.callback(_close, printed)
                 container.start()
-            yield _lines(printed)
+            yield text.lines(printed)
 
     @contextmanager
     def process(
@@ -183,10 +184,3 @@ def _close(output: Any) -> None:
     with suppress(OSError):  # it has ended
         output.close()  # so that no thread reads from it any more
     output._response.close()
-
-
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    rest = b""
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)

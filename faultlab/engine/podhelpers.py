@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core import naming
+from faultlab.core import naming, text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
@@ -217,11 +217,7 @@ def parts(line: wire.Wire) -> Iterator[Part]:
 
 def lines(line: wire.Wire) -> Iterator[str]:
     """Yield the lines of standard output."""
-    rest = b""
-    for channel, piece in line.read():
-        if channel == wire.STDOUT:
-            *whole, rest = (rest + piece).split(b"\n")
-            yield from (each.decode(errors="replace") for each in whole)
+    return text.lines(piece for channel, piece in line.read() if channel == wire.STDOUT)
 
 
 def image_of(registry: str, name: str) -> dict[str, str]:
