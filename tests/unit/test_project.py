@@ -32,7 +32,7 @@ HEADINGS = [
 HARMLESS = {
     *("set", "dev", "add", "del", "root", "link", "eth0", "tcp", "net", "core", "ipv4", "sed"),
     *("dport", "sport", "mode", "random", "probability", "input", "output", "etc", "conf"),
-    *("var", "www", "html", "php", "booking", "web"),
+    *("var", "www", "html", "php", "booking", "web", "book", "statement"),
 }
 MAKE = ["lab", "shell", "use", "hint", "check", "fix", "debrief", "reset", "down", "verify"]
 LABS = labs.ids()
