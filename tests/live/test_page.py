@@ -85,6 +85,13 @@ def check(page: Page, *words: str) -> None:
     until(page, f"told.checks > {before} && !told.doing && !pressed")
 
 
+def restart(page: Page, daemon: str) -> None:
+    """Press `docker restart`, and wait until the page says that it has happened."""
+    page.get_by_role("button", name="docker restart").click()
+    until(page, "!told.doing && !pressed")
+    expect(page.locator("#message")).to_have_text(f"{daemon} was restarted.")
+
+
 def result_is_shown(page: Page) -> None:
     """What a check has found is in view, the focus on it, and the lesson has room."""
     heading = page.locator("#debrief h2").first
@@ -123,10 +130,9 @@ def test_from_the_catalogue_to_the_lesson(
         page.get_by_text("The host: restart a daemon").click()
         expect(page.locator("#states")).to_contain_text(f"{daemon}: ")
         page.select_option("#host [name=daemon]", daemon)
+        restart(page, daemon)
         type_into(page, daemon, "echo o''pen", r"^open$")
-        page.get_by_role("button", name="docker restart").click()
-        until(page, "!told.doing && !pressed")
-        expect(page.locator("#message")).to_have_text(f"{daemon} was restarted.")
+        restart(page, daemon)
         ended = page.locator(f"#screen-{daemon} .xterm-rows")
         expect(ended).to_contain_text("press Enter for a new shell", timeout=20_000)
     check(page)
