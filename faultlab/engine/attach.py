@@ -9,8 +9,6 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-from docker.errors import NotFound
-
 from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import Docker
 from faultlab.engine.exec import answer, wire
@@ -75,8 +73,10 @@ class DockerTerminal:
         try:
             with self._docker.errors():
                 return not self._docker.client.api.exec_inspect(self._id)["Running"]
-        except CannotRun as problem:  # any other one can pass
-            return isinstance(problem.__cause__, NotFound)
+        except CannotRun as problem:
+            from docker.errors import NotFound
+
+            return isinstance(problem.__cause__, NotFound)  # any other error can pass
 
     def close(self) -> None:
         """Hang up the shell, as a terminal does, without waiting for the container."""

@@ -143,6 +143,7 @@ def test_a_figure_names_what_its_check_measures(lab_id: str) -> None:
 def test_the_document_has_every_figure() -> None:
     text = (REPO / "docs/origins.md").read_text()
     _, _, without = text.partition("No whole run yet: ")  # not every machine runs every lab
+    without, _, _ = without.partition("\n")
     for lab_id in labs.ids():
         for figure in labs.load(lab_id).figure:
             assert lab_id in without.strip().split(", ") or f"| {lab_id} | {figure.what}" in text
