@@ -80,7 +80,7 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
     """
     edit = _edit(where, manual)
     try:
-        facts = _toml(file.read_text())
+        facts = toml(file.read_text())
     except FileNotFoundError as error:
         raise BadInput(f"{where}: missing file", f"see {manual}") from error
     except OSError as error:
@@ -97,8 +97,11 @@ def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:
 
 
 @lru_cache(maxsize=256)
-def _toml(text: str) -> dict[str, Any]:
-    """Parse TOML. Some verbs read each lab many times, and parsing is most of that."""
+def toml(text: str) -> dict[str, Any]:
+    """Parse TOML. Some verbs read a file many times, and parsing is most of that.
+
+    All callers share the result, so none may change it.
+    """
     return tomllib.loads(text)
 
 

@@ -149,7 +149,7 @@ def ids(kind: str = "") -> list[str]:
 def _kind(file: Path) -> str:
     """Return the kind of a tool; empty for a usual one, and for a file that `load` will refuse."""
     with suppress(tomllib.TOMLDecodeError, UnicodeDecodeError):
-        return str(tomllib.loads(file.read_text()).get("kind", ""))
+        return str(document.toml(file.read_text()).get("kind", ""))
     return ""
 
 

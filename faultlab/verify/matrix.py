@@ -36,6 +36,7 @@ LETTERS: dict[Mark, str] = {
     "silent": ".",
     "absent": " ",
 }
+_LOUD = ("own", "twin", "alarm")  # the evidence fires
 _QUIET = ("missing", "silent")
 LEGEND = (
     "X its own fault   t a declared twin   . silent   blank: no such machine here",
@@ -93,10 +94,10 @@ def again(term: Terminal, file: str | None, markdown: bool) -> Matrix:
     `markdown`: as in docs/matrix.md.
     """
     rows = _kept(Path(file)) if file else recorded()
-    if markdown:
-        term.say("```text")
     if not rows:
         raise CannotRun("No row of the matrix is recorded yet.", "faultlab matrix --all")
+    if markdown:
+        term.say("```text")
     for lab_id, (run, row) in rows.items():
         term.say(f"{lab_id}: {', '.join(_loud(row)) or 'silent'} ({run})")
     cells = {lab_id: row for lab_id, (_, row) in rows.items()}
@@ -166,7 +167,7 @@ def _kept(file: Path) -> dict[str, tuple[str, list[Cell]]]:
 
 
 def _loud(row: Sequence[Cell]) -> list[str]:
-    return [cell.of for cell in row if cell.mark in ("own", "twin", "alarm")]
+    return [cell.of for cell in row if cell.mark in _LOUD]
 
 
 def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Sequence[str]) -> Matrix:

@@ -98,9 +98,10 @@ async def _when(gone: asyncio.Event) -> int:
 
 
 async def _when_ended(shell: Shelled) -> int:
-    while not await asyncio.get_running_loop().run_in_executor(_hands, shell.ended):
+    while True:
         await asyncio.sleep(_LOOK)
-    return _OVER
+        if await asyncio.get_running_loop().run_in_executor(_hands, shell.ended):
+            return _OVER
 
 
 async def _from_page(
