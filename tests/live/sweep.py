@@ -12,7 +12,8 @@ from faultlab.score.trial import Outcome
 # Looks for the id in whatever a tool can reach: its own and other processes' environment and words,
 # names of hosts in both directions, mounts, and the names and (where it is no common word) the
 # contents of files, also of the daemons' file systems. What Debian's packages are called is no
-# hint: each machine of each lab has the same ones, conntrack among them.
+# hint: each machine of each lab has the same ones, conntrack among them. Nor is the kernel's own
+# name for the limit of a tmpfs, nr_inodes.
 SWEEP = r"""
 id=@ID@
 say() { sed "s#^#LEAK $1: #" | head -n 3 | tee -a /tmp/leaks; }
@@ -22,7 +23,7 @@ for p in /proc/[0-9]*; do
   [ "$(cat $p/cgroup 2>/dev/null)" = "$(cat /proc/self/cgroup)" ] && continue  # this script
   tr '\0' '\n' < $p/environ 2>/dev/null | grep -F -- "$id" | say "$p/environ"
   tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
-  grep -F -- "$id" $p/mountinfo 2>/dev/null | say "$p/mountinfo"
+  sed s/nr_inodes=// $p/mountinfo 2>/dev/null | grep -F -- "$id" | say "$p/mountinfo"
   root=$(stat -Lc %d:%i $p/root/)
   case " $seen " in *" $root "*) continue ;; esac  # once for all processes of a container
   seen="$seen $root"
