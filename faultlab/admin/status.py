@@ -75,7 +75,7 @@ def show(term: Terminal, spoil: bool) -> Status:
         term.say("Nothing of ours is up.")
     else:
         cells = [(row.stack, row.engine, row.since.replace("T", " "), row.state) for row in found]
-        term.table(("stack", "engine", "since (UTC)", "state"), cells)
+        term.table(("stack", "engine", "since (UTC)", "state"), cells, whole=(0,))
     changes: dict[str, list[str]] = {}
     if spoil and found:
         baselines = {name: _fresh_sysctls(engine) for name, engine in reached.items()}

@@ -12,10 +12,12 @@ MOST = 1 << 20  # bytes of each output of a command
 TIMED_OUT = 124  # the exit code of timeout(1)
 NOT_RUNNING = 126
 # `head` keeps the beginning and `cat` reads the rest, so that a long output does not end a command.
+# Nothing waits for `head` if a process in the background keeps the output open, so it must not hold
+# anything in a buffer.
 _LIMITED = (
     "exec 3>&1 4>&2; timeout -k 1 {seconds:g} bash -c {command} </dev/null"
-    " > >(head -c {most} >&3; exec cat >/dev/null)"
-    " 2> >(head -c {most} >&4; exec cat >/dev/null) 3>&- 4>&-"
+    " > >(stdbuf -o0 head -c {most} >&3; exec cat >/dev/null)"
+    " 2> >(stdbuf -o0 head -c {most} >&4; exec cat >/dev/null) 3>&- 4>&-"
 )
 
 

@@ -195,14 +195,19 @@ class Terminal:
         columns: Sequence[str],
         rows: Sequence[Sequence[str]],
         strong: Collection[int] = (),
+        whole: Collection[int] = (),
     ) -> None:
-        """Print a plain table; the rows `strong` (from 0) are emphasised where there is colour."""
+        """Print a plain table.
+
+        The rows `strong` (from 0) are emphasised where there is colour. The columns `whole` (from
+        0) are never cut or wrapped: they hold what people copy.
+        """
         from rich.table import Table
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(Text(column))
+        for i, column in enumerate(columns):
+            table.add_column(Text(column), no_wrap=i in whole)
         for i, row in enumerate(rows):
             cells = (Text(plain(cell)) for cell in row)
             table.add_row(*cells, style="bold red" if i in strong else None)

@@ -145,7 +145,15 @@ def test_files(kept: Session) -> None:
         kept.write_file("web", "/etc/passwd/x", b"")
 
 
-@pytest.mark.parametrize("name", ["web", "nginx", "client", "client-user"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "web",
+        pytest.param("nginx", marks=pytest.mark.rotates(minutes=1.7)),
+        "client",
+        "client-user",
+    ],
+)
 def test_a_killed_container_is_an_error(its: Session, name: str) -> None:
     """Also in the middle of a command: neither its output nor the verdict is a result."""
     stack = its._run.stack
@@ -174,12 +182,14 @@ def test_a_killed_container_is_no_trial(engine: LocalEngine, tmp_path: Path) -> 
     both = [BuiltIn("dies", "x", dies), BuiltIn("works", "x", works)]
     kept = Results(tmp_path / "agents.json")
     every = [exam.Case(one, mtu, HEALTHY, 1) for one in both]
+    before = engine.stacks()  # of other tests
     troubles = exam._all(Terminal(), {"mtu": engine}, every, kept)
     assert len(troubles) == 1 and troubles[0].startswith("dies, mtu healthy 1: "), troubles
     assert [key[0] for key in kept.trials] == ["works"]
-    assert [n for n in engine.stacks() if "case-" in n] == []
+    assert engine.stacks() == before
 
 
+@pytest.mark.rotates(minutes=2)
 def test_the_baselines(tmp_path: Path) -> None:
     """By the command line: the oracle repairs, nop and each cheat do not; and it goes on."""
     file = tmp_path / "agents.json"

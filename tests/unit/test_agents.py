@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -17,10 +18,12 @@ import pytest
 from faultlab.agents import adapter, exam, session, wire
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
+from faultlab.agents.command import limited
 from faultlab.agents.session import Lost, Session
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
+from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import run as runs
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
@@ -148,6 +151,18 @@ class TestSession:
             its.run(name, "echo well")
         with pytest.raises(Lost):
             its.finish()
+
+    def test_docker_learns_late_that_a_container_was_killed(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        its = opened()
+        started = its._run.stack["web"].state.started
+        alive, dead = State(True, 0, False, 0, started), State(False, 137, False, 0, started)
+        states = iter([alive, alive, alive])  # before the command, and twice after it
+        monkeypatch.setattr(FakeMachine, "state", property(lambda _: next(states, dead)))
+        monkeypatch.setattr(FakeMachine, "run", lambda *_: Done("sleep 5", 137, "", "", 1.0))
+        with pytest.raises(Lost, match="web has ended"):
+            its.run("web", "sleep 5")
 
     def test_a_daemon_that_the_fault_has_ended_serves_nobody(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch
@@ -468,3 +483,13 @@ def test_the_checklist_knows_no_lab() -> None:
     text = (REPO / "tools/checklist/checklist.py").read_text()
     steps = [step.run for lab in map(labs.load, labs.ids()) for step in lab.inject if step.run]
     assert not [step for step in steps if step in text]
+
+
+def test_an_output_arrives_while_a_process_in_the_background_keeps_it_open() -> None:
+    """Docker closes it soon after the command has ended; nothing may be in a buffer then."""
+    command = limited("sleep 20 & echo $!", 30)
+    with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        in_background = int(process.stdout.readline())
+        assert Path(f"/proc/{in_background}/cmdline").read_bytes()  # so it has not ended
+        os.kill(in_background, signal.SIGKILL)
