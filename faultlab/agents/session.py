@@ -12,7 +12,7 @@ import binascii
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from shlex import quote
@@ -25,7 +25,7 @@ from faultlab.agents.command import (
     TIMED_OUT,
     Command,
     Output,
-    limited,
+    in_limits,
     packed,
 )
 from faultlab.core import lock
@@ -40,10 +40,7 @@ from faultlab.run.readings import FAULTY, sentences
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
-_GRACE = 5.0  # seconds that a command can take to end after its time limit
 _RESTARTS = 15.0  # seconds: a visit of the users can restart a daemon
-_KILLED = 137  # the exit code of a command that was killed
-_LEARNS = 2.0  # seconds within which Docker learns of the end of a container
 _KEPT = 10_000  # characters of a command in the record
 _BETWEEN = 0.05  # seconds between two visits of the users, in which a check can begin
 
@@ -270,24 +267,15 @@ class Session:
             return Output(NOT_RUNNING, "", f"{name} is not running; the host can start it.")
         began = time.monotonic()
         try:
-            done = machine.run(limited(command, seconds), seconds + _GRACE)
+            done = in_limits(machine, command, seconds)
         except CannotRun as problem:
             self._must_be_up(name)
             in_time = time.monotonic() - began < seconds
             code = NOT_RUNNING if in_time else TIMED_OUT  # a visit can restart a daemon
             return Output(code, "", problem.message.partition(": ")[0])
-        if done.code == _KILLED:
-            self._await_the_end(name)
         self._must_be_up(name)
         late = f"{done.err}It did not end within {seconds:g} s.\n"
         return Output(done.code, done.out, late if done.code == TIMED_OUT else done.err)
-
-    def _await_the_end(self, name: str) -> None:
-        """Give Docker a moment to learn that a container has ended, if it has."""
-        until = time.monotonic() + _LEARNS
-        with suppress(CannotRun):
-            while self._run.stack[name].state.running and time.monotonic() < until:
-                time.sleep(_BETWEEN)
 
     def _must_be_up(self, name: str) -> bool:
         """Return whether a container runs. Raises Lost if it ended and the fault does not do that.

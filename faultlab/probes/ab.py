@@ -22,14 +22,17 @@ _TURNED_AWAY = re.compile(
 _TAIL = r"""awk -F'\t' 'NR > 1 { t[++n] = $5; if ($5 >= %d) slow++ }
 END { k = int(n / 100); if (k < 1) k = 1
   for (i = n - k + 1; i <= n; i++) sum += t[i]
-  printf "tail %%d %%d %%d %%.1f\n", t[int((n + 1) / 2)], t[n], slow, sum / k }'"""
+  usual = t[int((n + 1) / 2)]
+  for (i = n; i > 0 && t[i] > 3 * usual; i--) late++
+  printf "tail %%d %%d %%d %%.1f %%d\n", usual, t[n], slow, sum / k, late }'"""
 
 
 @dataclass(frozen=True)
 class Visits:
     """Visits over a new connection each. Times are in seconds and include the connect.
 
-    `slow`: over half a second. `slowest_percent`: the mean of the slowest 1%.
+    `slow`: over half a second. `slowest_percent`: the mean of the slowest 1%. `late`: over three
+    times the median; 0 in records from before it was counted.
     """
 
     seconds: float
@@ -39,6 +42,7 @@ class Visits:
     median: float
     slowest_percent: float
     max: float
+    late: int = 0
 
     @property
     def good_per_second(self) -> float:
@@ -49,6 +53,11 @@ class Visits:
     def slow_share(self) -> float:
         """Return the share of visits that were slow or failed, 0 to 1; 1 if there were none."""
         return min(1, (self.slow + self.failed) / self.requests) if self.requests else 1.0
+
+    @property
+    def late_share(self) -> float:
+        """Return the share of visits that were late, 0 to 1; 1 if there were none."""
+        return self.late / self.requests if self.requests else 1.0
 
 
 @dataclass(frozen=True)
@@ -80,13 +89,13 @@ def parse(out: str, seconds: float) -> Visits:
     """Parse ab's report and the line about the tail.
 
     ab prints no report if it gets no response any more, or after ten refused visits. Then all
-    visits before that count as slow, because their times are unknown. Raises CannotRun for any
-    other output without a report.
+    visits before that count as slow and late, because their times are unknown. Raises CannotRun for
+    any other output without a report.
     """
     if "apr_pollset_poll: The timeout" in out or _TURNED_AWAY.search(out):
         before = int(_number(r"Total of (\d+) requests completed", out))
-        return Visits(seconds, before, 0, before, _SILENCE, _SILENCE, _SILENCE)
-    tail = re.search(r"^tail (\d+) (\d+) (\d*) ([\d.]+)$", out, re.MULTILINE)
+        return Visits(seconds, before, 0, before, _SILENCE, _SILENCE, _SILENCE, before)
+    tail = re.search(r"^tail (\d+) (\d+) (\d*) ([\d.]+)(?: (\d+))?$", out, re.MULTILINE)
     if not tail:
         last = (out.strip().splitlines() or ["nothing"])[-1]
         raise CannotRun(f"ab gave no result: {last}")
@@ -101,6 +110,7 @@ def parse(out: str, seconds: float) -> Visits:
         median=int(tail[1]) / 1000,
         slowest_percent=float(tail[4]) / 1000,
         max=int(tail[2]) / 1000,
+        late=int(tail[5] or 0),
     )
 
 

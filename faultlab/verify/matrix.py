@@ -183,13 +183,18 @@ def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Seque
 def _row(
     engine: Engine, lab: Lab, columns: Iterable[Lab], check_of: Mapping[str, Check[Any, Any]]
 ) -> list[Cell]:
-    """Bring one lab up, prove its symptom, and look for all evidence around its load."""
+    """Bring one lab up, prove its symptom, and look for all evidence around its load.
+
+    Some evidence is a rate over the time between two inspections. So the lab's own ones are made
+    right before and after the load.
+    """
     name = stack_name(lab.id, verify_namespace())
+    own_last = sorted((other.id for other in columns), key=lambda other: other == lab.id)
     with lock.hold(name, f"matrix {lab.id}"), standing(engine, lab, name, HEALTHY) as run:
         run.inject()
-        before = {other.id: _inspect(check_of[other.id], run.stack) for other in columns}
+        before = {other: _inspect(check_of[other], run.stack) for other in own_last}
         run.gate(FAULTY)
-        after = {other.id: _inspect(check_of[other.id], run.stack) for other in columns}
+        after = {other: _inspect(check_of[other], run.stack) for other in reversed(own_last)}
         cells = [
             _cell(lab, other, _evident(check_of[other.id], before[other.id], after[other.id]))
             for other in columns

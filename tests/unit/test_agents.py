@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.agents import adapter, exam, session, wire
+from faultlab.agents import adapter, command, exam, session, wire
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import limited
@@ -46,7 +46,7 @@ def opened(
 ) -> Iterator[Callable[..., Session]]:
     """Sessions at mtu on a fake engine, whose machines run commands as they are."""
     monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
-    monkeypatch.setattr(session, "limited", lambda command, _seconds: command)
+    monkeypatch.setattr(command, "limited", lambda words, _seconds: words)
     monkeypatch.setattr(session, "_RESTARTS", 0.0)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert project.root
@@ -487,8 +487,8 @@ def test_the_checklist_knows_no_lab() -> None:
 
 def test_an_output_arrives_while_a_process_in_the_background_keeps_it_open() -> None:
     """Docker closes it soon after the command has ended; nothing may be in a buffer then."""
-    command = limited("sleep 20 & echo $!", 30)
-    with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True) as process:
+    words = limited("sleep 20 & echo $!", 30)
+    with subprocess.Popen(["bash", "-c", words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         in_background = int(process.stdout.readline())
         assert Path(f"/proc/{in_background}/cmdline").read_bytes()  # so it has not ended

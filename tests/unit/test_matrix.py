@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -66,6 +67,25 @@ def test_evidence_that_needs_another_machine_is_absent() -> None:
     full = cast(Stack, {"db": SimpleNamespace(drops=3)})
     assert matrix._inspect(check, full) == Count(3)
     assert [item.holds for item in matrix._evident(check, Count(1), Count(3))] == [True]
+
+
+def test_the_inspections_of_the_lab_itself_enclose_its_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of some counters a rate is taken over the time between them."""
+    seen: list[str] = []
+    run = SimpleNamespace(
+        inject=lambda: None,
+        gate=lambda _: seen.append("load"),
+        stack=None,
+        record=SimpleNamespace(facts={}),
+    )
+    monkeypatch.setattr(matrix, "standing", lambda *_: nullcontext(run))
+    monkeypatch.setattr(matrix, "_inspect", lambda check, _: seen.append(check))
+    three = [labs.load(lab_id) for lab_id in ("gzip", "mtu", "swap")]
+    named = cast(Any, {lab.id: lab.id for lab in three})
+    matrix._row(cast(Any, None), three[1], three, named)
+    assert seen == ["gzip", "swap", "mtu", "load", "mtu", "swap", "gzip"]
 
 
 def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,8 +49,15 @@ from tests.unit.conftest import recorded
 def test_ab_counts_those_who_got_in_before_nobody_did() -> None:
     """The lab conntrack: two hundred, and then silence."""
     got = ab.parse(recorded("ab/full"), 5.0)
-    assert got == Visits(5.0, 200, 0, 200, 5, 5, 5)
-    assert (got.good_per_second, got.slow_share) == (40, 1)
+    assert got == Visits(5.0, 200, 0, 200, 5, 5, 5, 200)
+    assert (got.good_per_second, got.slow_share, got.late_share) == (40, 1, 1)
+
+
+def test_ab_counts_who_waited_far_longer_than_others() -> None:
+    """The lab throughput: a queue of ten overflows, and users send their SYN again."""
+    got = ab.parse(recorded("ab/overflows"), 9.0)
+    assert 0.1 < got.late_share < 0.4 and got.median < 0.2 and got.max > 3
+    assert ab.parse(recorded("ab/silent"), 1.0).late_share == 1
 
 
 def test_conntrack() -> None:
@@ -114,7 +121,7 @@ def test_ab(name: str, visits: Visits, slow: float) -> None:
 def test_ab_when_visitors_are_turned_away() -> None:
     """It ends after ten of them, and says no times of those before."""
     got = ab.parse(recorded("ab/turned-away"), 1.0)
-    assert got == Visits(1.0, 20416, 0, 20416, 5, 5, 5) and got.slow_share == 1
+    assert got == Visits(1.0, 20416, 0, 20416, 5, 5, 5, 20416) and got.slow_share == 1
     with pytest.raises(CannotRun):  # no port is left to ab itself
         ab.parse("apr_socket_connect(): Cannot assign requested address (99)\nTotal of 5", 1.0)
 
