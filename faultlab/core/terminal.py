@@ -200,7 +200,7 @@ class Terminal:
         """Print a plain table.
 
         The rows `strong` (from 0) are emphasised where there is colour. The columns `whole` (from
-        0) are never cut or wrapped: they hold what people copy.
+        0) hold what people copy: they are never wrapped, and cut only if the others have no room.
         """
         from rich.table import Table
         from rich.text import Text

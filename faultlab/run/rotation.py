@@ -67,13 +67,13 @@ def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
     return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
 
 
-def shared_out(minutes: Sequence[float], every: int = EVERY) -> list[int]:
-    """Return for each thing, by the minutes it takes, which run of `every` takes it, from 0.
+def shared_out(minutes: Sequence[float]) -> list[int]:
+    """Return for each thing, by the minutes it takes, which of ten runs takes it, from 0.
 
     The longest ones are assigned first, each to the run with the least work, so that all runs take
     about the same time.
     """
-    load = [0.0] * every
+    load = [0.0] * EVERY
     found = [0] * len(minutes)
     for i in sorted(range(len(minutes)), key=lambda i: -minutes[i]):
         found[i] = load.index(min(load))

@@ -6,10 +6,11 @@ An interrupted verify continues from its JSON file.
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from faultlab.core import paths
+from faultlab.core import lock, paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput
@@ -68,10 +69,12 @@ def verify(
 
 
 def _take_down(places: Mapping[str, Engine]) -> None:
-    """Remove the stacks of walks that were interrupted."""
+    """Remove the stacks of walks that were interrupted, but none that another verify holds."""
     with uninterrupted():
         for lab_id, engine in places.items():
-            engine.down(stack_name(lab_id, verify_namespace()))
+            name = stack_name(lab_id, verify_namespace())
+            with suppress(lock.Held), lock.hold(name, "verify"):
+                engine.down(name)
 
 
 def _earlier(term: Terminal, file: Path, asked: Campaign) -> Campaign | None:

@@ -2,7 +2,8 @@
 
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
 when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
-it takes, so that no run gets too much: faultlab/run/rotation.py.
+it takes, so that no run gets too much: faultlab/run/rotation.py. Tests that are marked `beside` run
+several at a time, each worker of pytest-xdist in a namespace of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,21 +20,52 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from faultlab.core import lock
-from faultlab.core.naming import verify_namespace
+from faultlab.core.naming import VERIFY, verify_namespace
 from faultlab.engine.local import LocalEngine
 from faultlab.run import rotation
 from tests.live.host import differences, snapshot
 
 OUT = pytest.StashKey[list[str]]()
+BEFORE = pytest.StashKey[dict[str, list[str]]]()
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
 # Neither stacks nor sweeps of the tests touch what a learner has up.
-os.environ["FAULTLAB_NAMESPACE"] = verify_namespace()
+if WORKER and WORKER not in verify_namespace():
+    os.environ["FAULTLAB_NAMESPACE"] = verify_namespace().replace(VERIFY, f"{WORKER}-{VERIFY}")
+else:
+    os.environ["FAULTLAB_NAMESPACE"] = verify_namespace()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let SIGTERM end us through the clean-up, as Ctrl-C does, however we were launched."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove the stacks of tests that were cut off, and note how the host is."""
+    if session.config.option.collectonly:
+        return
+    engine = LocalEngine()
+    engine.images.ensure(lambda _: None)
+    for name in engine.stacks():
+        with lock.hold(name, "tests"):
+            engine.down(name)
+    if not WORKER and os.geteuid() == 0:  # others have no right to read the packet filter
+        session.config.stash[BEFORE] = snapshot()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Compare the host with how it was before the tests, whatever they did."""
+    if BEFORE not in session.config.stash:
+        return
+    before = session.config.stash[BEFORE]
+    deadline = time.monotonic() + 10  # Docker's own bridge goes down some time after its last user
+    while (amiss := differences(before, snapshot())) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    if amiss:
+        print("\nthe tests have changed the host:", *amiss, sep="\n  ", file=sys.stderr)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -70,25 +103,6 @@ def pytest_terminal_summary(
     )
     for test, count in sorted(out.items()):
         terminalreporter.write_line(f"  {count:3} x {test.removeprefix('tests/live/')}")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def the_host_is_as_it_was() -> Iterator[None]:
-    """Whatever the tests do, the host is the same before and after all of them."""
-    if os.geteuid() != 0:
-        yield  # no right to read the packet filter
-        return
-    engine = LocalEngine()
-    engine.images.ensure(lambda _: None)
-    for name in engine.stacks():  # of tests that were cut off: ours to remove, now or later
-        with lock.hold(name, "tests"):
-            engine.down(name)
-    before = snapshot()
-    yield
-    deadline = time.monotonic() + 10  # Docker's own bridge goes down some time after its last user
-    while (amiss := differences(before, snapshot())) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert amiss == []
 
 
 @pytest.fixture(scope="module")

@@ -40,3 +40,12 @@ def untouched(lab_id: str, name: str) -> Iterator[Run]:
     lab = labs.load(lab_id)
     with lock.hold(stack_name(name), name), standing(engine_for(lab), lab, stack_name(name)) as run:
         yield run
+
+
+def beside(lab_id: str, minutes: float) -> list[pytest.MarkDecorator]:
+    """Return the marks of a slow test that measures no speed, so that others can run beside it.
+
+    The VM holds one lab at a time.
+    """
+    marks = [pytest.mark.beside, pytest.mark.rotates(minutes=minutes)]
+    return marks + [pytest.mark.xdist_group("vm")] * (labs.load(lab_id).scope == "kernel")

@@ -14,7 +14,7 @@ from faultlab.learn import hints
 from faultlab.run import inject
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
-from tests.live.stacks import engine_for
+from tests.live.stacks import beside, engine_for
 
 HALF = [
     (lab_id, number)
@@ -26,8 +26,8 @@ HALF = [
 MINUTES = {"conntrack": 0.5, "packet-loss": 0.5, "netem-loss": 0.5, "swap": 1.9, "throughput": 0.9}
 
 
-def taking_turns(lab_id: str) -> pytest.MarkDecorator:
-    return pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.1))
+def marks(lab_id: str) -> list[pytest.MarkDecorator]:
+    return beside(lab_id, MINUTES.get(lab_id, 0.1))
 
 
 def held(run: Run, lab: Lab) -> set[int]:
@@ -47,7 +47,7 @@ def injected(run: Run, lab: Lab) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("lab_id", "number"), [pytest.param(*half, marks=taking_turns(half[0])) for half in HALF]
+    ("lab_id", "number"), [pytest.param(*half, marks=marks(half[0])) for half in HALF]
 )
 def test_half_a_repair_leads_to_another_hint(lab_id: str, number: int) -> None:
     lab, name = labs.load(lab_id), stack_name("hints")
@@ -58,7 +58,7 @@ def test_half_a_repair_leads_to_another_hint(lab_id: str, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "lab_id", [pytest.param(lab_id, marks=taking_turns(lab_id)) for lab_id in dict(HALF)]
+    "lab_id", [pytest.param(lab_id, marks=marks(lab_id)) for lab_id in dict(HALF)]
 )
 def test_after_the_whole_repair_none_is_about_a_half(lab_id: str) -> None:
     lab, name = labs.load(lab_id), stack_name("hints")

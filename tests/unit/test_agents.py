@@ -18,7 +18,6 @@ import pytest
 from faultlab.agents import adapter, command, exam, session, wire
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
-from faultlab.agents.command import limited
 from faultlab.agents.session import Lost, Session
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
@@ -487,7 +486,7 @@ def test_the_checklist_knows_no_lab() -> None:
 
 def test_an_output_arrives_while_a_process_in_the_background_keeps_it_open() -> None:
     """Docker closes it soon after the command has ended; nothing may be in a buffer then."""
-    words = limited("sleep 20 & echo $!", 30)
+    words = command.limited("sleep 20 & echo $!", 30)
     with subprocess.Popen(["bash", "-c", words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         in_background = int(process.stdout.readline())

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.core import events
+from faultlab.core import events, lock
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.lock import Held
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
@@ -21,6 +21,7 @@ from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.run import Run
+from faultlab.verify import verify
 from tests.engine import EngineContract
 from tests.unit.conftest import Project
 from tests.unit.conftest import Run as Verbs
@@ -58,10 +59,23 @@ def test_a_whole_lab(begun: Run) -> None:
     begun.down()
     wanted = {HEALTHY, FAULTY, FIXED, "alternative 1, before", "alternative 1", cheat(1)}
     assert wanted <= {*begun.phases}
+    assert begun.reading(FIXED).answers
+    # The page does not come after this cheat. It is not waited for again.
+    assert begun.reading(cheat(1)).answers == {}
     told = Contract()
     for name in (name for name in dir(Contract) if name.startswith("test_")):
         test = getattr(told, name)
         test(begun)
+
+
+def test_an_interrupted_verify_removes_what_no_other_command_holds(begun: Run) -> None:
+    engine = begun.engine
+    other, ours = (stack_name(lab_id, verify_namespace()) for lab_id in ("mtu", "gzip"))
+    for name in (other, ours):
+        engine.launch(labs.load("mtu"), name, "r", begun.record.folder)
+    with lock.hold(other, "verify"):
+        verify._take_down({"mtu": engine, "gzip": engine})
+    assert {other, ours} & {*engine.stacks()} == {other}
 
 
 @pytest.fixture
