@@ -141,7 +141,8 @@ class FakeMachine(Machine):
         """It runs, since its last restart."""
         return State(True, 0, False, 0, f"2026-01-01T00:00:{self.restarts:02}")
 
-    def unready(self) -> str:
+    @property
+    def health(self) -> str:
         """It is always ready."""
         return ""
 
