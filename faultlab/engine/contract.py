@@ -90,18 +90,6 @@ class Machine(Shell):
     def health(self) -> str:
         """Return the command that tells whether it is ready; empty if there is none."""
 
-    def unready(self) -> str:
-        """Wait for two seconds at most until it is ready; return why it is not, or nothing.
-
-        One command tries again and again. If each try were a command of its own, that would take
-        more CPU time from a daemon that starts than the tries do.
-        """
-        if not self.health:
-            return ""
-        tries = f"for _ in $(seq 20); do ({self.health}) >/dev/null 2>&1 && exit; sleep 0.1; done"
-        done = self.run(f"{tries}; {self.health}", timeout=5)
-        return "" if done.code == 0 else (done.err or done.out).strip() or f"exit code {done.code}"
-
     @abstractmethod
     def last_log_line(self) -> str:
         """Return the last line of its log; empty if the log is empty."""

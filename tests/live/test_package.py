@@ -15,6 +15,12 @@ from faultlab.core import naming
 from tests.live.bare import wheel
 from tests.live.commandline import ended
 
+pytestmark = [
+    pytest.mark.beside,
+    pytest.mark.xdist_group("package"),
+    pytest.mark.rotates(together=True, minutes=3),
+]
+
 
 @dataclass(frozen=True)
 class Installed:
@@ -64,7 +70,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return Installed(folder / "venv", folder / "user")
 
 
-@pytest.mark.rotates(minutes=3)
 def test_a_lab_without_a_checkout(installed: Installed) -> None:
     before = installed.files()
     try:
@@ -87,7 +92,6 @@ def test_a_lab_without_a_checkout(installed: Installed) -> None:
     assert list((installed.user / "empty").iterdir()) == []
 
 
-@pytest.mark.rotates(minutes=3)
 def test_what_a_package_refuses_names_the_next_command(installed: Installed) -> None:
     for words in (("docs",), ("bundle",), ("page",), ("class", "start", "x.toml")):
         code, said = installed.run(*words)
