@@ -6,7 +6,7 @@ from statistics import median
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
-from faultlab.lab.check import Check, Measure
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import grows, steady
 from faultlab.probes import nstat
@@ -14,7 +14,7 @@ from faultlab.probes import nstat
 COUNT = 80  # the questions of one bill
 DISH = "http://web/booking/dish.php?n="
 TYPED = "%{http_code} %{num_connects} %{time_total}\\n"
-DELAYED = "TcpExtDelayedACKs"
+DELAYED, RECEIVED = "TcpExtDelayedACKs", "TcpInSegs"
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The acknowledgements that the kernel of client has delayed."""
+    """The acknowledgements that the kernel of client has delayed, and the segments that it got."""
 
     delayed: int
+    received: int
 
 
 def look(stack: Stack) -> Look:
@@ -47,8 +48,13 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Read the counter of the network that client and its users share."""
-    return Inspection(nstat.read(stack.user(), [DELAYED])[DELAYED])
+    """Read the counters of the network that client and its users share."""
+    return Inspection(*nstat.read(stack.user(), [DELAYED, RECEIVED]).values())
+
+
+def waits(before: Inspection, after: Inspection) -> float:
+    """Return the delayed acknowledgements for each hundred segments."""
+    return 100 * (after.delayed - before.delayed) / max(1, after.received - before.received)
 
 
 CHECK = Check(
@@ -69,6 +75,10 @@ CHECK = Check(
     evidence=(
         grows("acknowledgements that client delays", "delayed", at_least(COUNT // 2)).seen(
             "client", f"nstat -az {DELAYED}"
+        ),
+        # Many connections delay some as well. Here it is one for every few segments.
+        Evidence("delayed, of the segments that client gets", waits, at_least(10), unit="%").seen(
+            "client", f"nstat -az {DELAYED} {RECEIVED}"
         ),
     ),
     asks=(page(f"{DISH}{{n}}", times=10),),

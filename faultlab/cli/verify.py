@@ -33,9 +33,9 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
     return verify.verify(term, labs, **how)
 
 
-@verb("mtu iptables-drop", "--all --json", "--recorded", "--collect docs/matrix.json")
+@verb("mtu iptables-drop", "--all", "mtu --all", "--recorded", "--collect docs/matrix.json")
 @many("labs", "labs to run")
-@option("--all", "everything", is_flag=True, help="every lab")
+@option("--all", "everything", is_flag=True, help="look for the evidence of every lab")
 @option("--recorded", is_flag=True, help="show the newest recorded rows and run nothing")
 @option("--file", metavar="FILE", help="show the rows of this file and run nothing")
 @option("--collect", metavar="INTO", help="put the newest recorded rows into this file")

@@ -99,7 +99,7 @@ class DockerMachine(Machine):
 
     @property
     def health(self) -> str:
-        """Return the command of its image's HEALTHCHECK; empty if there is none."""
+        """Return the command of its image's HEALTHCHECK, or an empty text."""
         health: dict[str, Any] = self.container.attrs["Config"].get("Healthcheck") or {}
         match health.get("Test"):
             case ["CMD", *words]:

@@ -88,7 +88,7 @@ class Machine(Shell):
     @property
     @abstractmethod
     def health(self) -> str:
-        """Return the command that tells whether it is ready; empty if there is none."""
+        """Return the command that tells whether it is ready, or an empty text."""
 
     @abstractmethod
     def last_log_line(self) -> str:

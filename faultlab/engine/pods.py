@@ -117,7 +117,7 @@ class PodMachine(Machine):
 
     @property
     def health(self) -> str:
-        """Return the command of its image's HEALTHCHECK; empty if there is none."""
+        """Return the command of its image's HEALTHCHECK, or an empty text."""
         return recipe.read(self.image).health if self.image else ""
 
     def last_log_line(self) -> str:

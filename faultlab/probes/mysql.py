@@ -52,6 +52,15 @@ def counters(machine: Shell, names: Sequence[str]) -> dict[str, int]:
     return parse_counters(machine.must(f'mysql -BNe "{sql}"'))
 
 
+def copies(machine: Shell) -> int:
+    """Return how many sessions run the same query now, of the query that most of them run."""
+    sql = (
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query'"
+        " GROUP BY INFO ORDER BY 1 DESC LIMIT 1"
+    )
+    return int(machine.must(f'mysql -BNe "{sql}"'))
+
+
 def parse_counters(out: str) -> dict[str, int]:
     """Parse the lines `Com_select<tab>1234`."""
     rows = (line.split("\t") for line in out.splitlines())

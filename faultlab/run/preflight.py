@@ -41,7 +41,7 @@ def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
 def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     lab = labs.load(_TRIED_ON)
     name = stack_name("doctor")
-    with lock.hold(name, "doctor"):
+    with lock.hold(name, "doctor", wait=True):  # another command may be trying the same
         engine.down(name)
         record = Record.create("doctor", name, {})
         try:

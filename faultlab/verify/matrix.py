@@ -71,10 +71,15 @@ class Matrix:
 
 
 def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> Matrix:
-    """Run the labs one by one and print the matrix. Raises SaidNo for a wrong cell."""
-    chosen = labs.chosen(lab_ids, everything, "matrix")
-    check_of = {lab.id: checks.load(lab.id) for lab in chosen}
-    columns = [lab for lab in chosen if check_of[lab.id].evidence]
+    """Run the labs one by one and print the matrix. Raises SaidNo for a wrong cell.
+
+    It looks for the evidence of these labs, or with `everything` of all labs. So the rows of the
+    whole matrix can be made in pieces.
+    """
+    chosen = labs.chosen(lab_ids, everything and not lab_ids, "matrix")
+    looked_for = labs.chosen([], True, "matrix") if everything else chosen
+    check_of = {lab.id: checks.load(lab.id) for lab in looked_for}
+    columns = [lab for lab in looked_for if check_of[lab.id].evidence]
     places, cannot = engines_of(term, chosen, wanted)
     rows: dict[str, list[Cell]] = {}
     for lab in chosen:

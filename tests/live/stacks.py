@@ -45,7 +45,8 @@ def untouched(lab_id: str, name: str) -> Iterator[Run]:
 def beside(lab_id: str, minutes: float) -> list[pytest.MarkDecorator]:
     """Return the marks of a slow test that measures no speed, so that others can run beside it.
 
-    The VM holds one lab at a time.
+    A lab that may need the VM is alone: the VM holds one of these at a time.
     """
-    marks = [pytest.mark.beside, pytest.mark.rotates(minutes=minutes)]
-    return marks + [pytest.mark.xdist_group("vm")] * (labs.load(lab_id).scope == "kernel")
+    lab = labs.load(lab_id)
+    alone = lab.scope == "kernel" or lab.requires
+    return [pytest.mark.rotates(minutes=minutes)] + [pytest.mark.beside] * (not alone)

@@ -18,6 +18,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
+from faultlab.lab.model import Lab
 from faultlab.verify import matrix
 from faultlab.verify.matrix import Cell, Mark
 from tests.unit.conftest import Project, Run
@@ -103,10 +104,36 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize(("words", "said"), [([], "Name some labs"), (["mtu", "--all"], "Name")])
-def test_it_takes_some_labs_or_all(words: list[str], said: str, faultlab: Run) -> None:
-    got = faultlab("matrix", *words)
-    assert got.code == 2 and said in got.err and "faultlab matrix --help" in got.err
+def test_it_takes_some_labs_or_all(faultlab: Run) -> None:
+    got = faultlab("matrix")
+    assert got.code == 2 and "Name some labs" in got.err and "faultlab matrix --help" in got.err
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "columns"),
+    [
+        ("mtu gzip", ["mtu", "gzip"], ["mtu", "gzip"]),
+        ("mtu --all", ["mtu"], labs.ids()),
+        ("--all", labs.ids(), labs.ids()),
+    ],
+)
+def test_which_labs_run_and_whose_evidence_is_looked_for(
+    words: str, rows: list[str], columns: list[str], faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the rows of the whole matrix can be made in pieces."""
+    ran: dict[str, list[str]] = {}
+
+    def row(_engine: object, lab: Lab, of: list[Lab], _checks: object) -> list[Cell]:
+        ran[lab.id] = [other.id for other in of]
+        return []
+
+    every = {lab_id: None for lab_id in labs.ids()}
+    monkeypatch.setattr(matrix, "engines_of", lambda *_: (every, {}))
+    monkeypatch.setattr(matrix, "_row", row)
+    assert faultlab("matrix", *words.split()).code == 0
+    controls = {lab_id for lab_id in labs.ids() if labs.load(lab_id).control}
+    assert [*ran] == rows
+    assert all(of == [one for one in columns if one not in controls] for of in ran.values())
 
 
 def test_recorded_rows_are_marked_as_twins_says_today(project: Project, faultlab: Run) -> None:

@@ -166,7 +166,10 @@ def test_no_other_console_in_a_lesson(lab_id: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", *(f"docs/{n}.md" for n in ("start", "scorecard", "reliability", "origins"))],
+    [
+        "README.md",
+        *(f"docs/{n}.md" for n in ("start", "scorecard", "reliability", "origins", "matrix")),
+    ],
 )
 def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     """Otherwise: make docs."""

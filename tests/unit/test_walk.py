@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.learn import learner
+from faultlab.run import preflight
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
@@ -76,6 +78,23 @@ def test_an_interrupted_verify_removes_what_no_other_command_holds(begun: Run) -
     with lock.hold(other, "verify"):
         verify._take_down({"mtu": engine, "gzip": engine})
     assert {other, ours} & {*engine.stacks()} == {other}
+
+
+def test_two_commands_try_the_machine_one_after_the_other(project: Project) -> None:
+    """The second one was refused, and two campaigns could not begin at the same time."""
+    assert project.root
+    name, tried = stack_name("doctor"), threading.Event()
+
+    def second() -> None:
+        preflight.examine(FakeEngine())
+        tried.set()
+
+    with lock.hold(name, "doctor"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert not tried.wait(0.3)
+    assert tried.wait(10)
+    thread.join()
 
 
 @pytest.fixture
