@@ -47,7 +47,7 @@ trap 'exit 130' INT TERM HUP
 later vm .venv/bin/faultlab vm up
 later lint make --no-print-directory lint
 took unit make --no-print-directory unit
-took lint ended lint
-took vm ended vm
+ended lint
+ended vm
 took beside .venv/bin/pytest -v -rs -n 4 --dist loadgroup -m beside tests/live
 took live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live

@@ -109,16 +109,17 @@ class Stack(Mapping[str, Machine]):
 
 
 def _unready(machine: Machine) -> str:
-    """Wait for two seconds at most until it is ready; return why it is not, or nothing.
+    """Wait for a few seconds until it is ready; return why it is not, or an empty text.
 
     One command tries again and again. If each try were a command of its own, that would take more
     CPU time from a daemon that starts than the tries do. Raises CannotRun if the daemon has ended.
     """
-    if not machine.health:
+    health = machine.health
+    if not health:
         return ""
-    tries = f"for _ in $(seq 20); do ({machine.health}) >/dev/null 2>&1 && exit; sleep 0.1; done"
+    tries = f"for _ in $(seq 20); do ({health}) >/dev/null 2>&1 && exit; sleep 0.1; done"
     try:
-        done = machine.run(f"{tries}; {machine.health}", timeout=5)
+        done = machine.run(f"{tries}; {health}", timeout=5)
         why = (done.err or done.out).strip() or f"exit code {done.code}" if done.code else ""
     except CannotRun:
         why = "it does not respond"

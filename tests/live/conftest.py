@@ -20,7 +20,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from faultlab.core import lock
-from faultlab.core.naming import VERIFY, verify_namespace
+from faultlab.core.naming import verify_namespace
 from faultlab.engine.local import LocalEngine
 from faultlab.run import rotation
 from tests.live.host import differences, snapshot
@@ -31,10 +31,7 @@ BESIDE = 2  # times as fast as one after the other: 89 s and 183 s, four workers
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
 # Neither stacks nor sweeps of the tests touch what a learner has up.
-if WORKER and WORKER not in verify_namespace():
-    os.environ["FAULTLAB_NAMESPACE"] = verify_namespace().replace(VERIFY, f"{WORKER}-{VERIFY}")
-else:
-    os.environ["FAULTLAB_NAMESPACE"] = verify_namespace()
+os.environ["FAULTLAB_NAMESPACE"] = f"{WORKER}-{verify_namespace()}".lstrip("-")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -48,5 +48,5 @@ def beside(lab_id: str, minutes: float) -> list[pytest.MarkDecorator]:
     A lab that may need the VM is alone: the VM holds one of these at a time.
     """
     lab = labs.load(lab_id)
-    alone = lab.scope == "kernel" or lab.requires
-    return [pytest.mark.rotates(minutes=minutes)] + [pytest.mark.beside] * (not alone)
+    turn = pytest.mark.rotates(minutes=minutes)
+    return [turn] if lab.scope == "kernel" or lab.requires else [turn, pytest.mark.beside]
