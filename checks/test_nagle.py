@@ -6,9 +6,9 @@ from statistics import median
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
-from faultlab.lab.check import Check, Evidence, Measure
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
-from faultlab.lab.measures import grows, steady
+from faultlab.lab.measures import grows, grows_per, steady
 from faultlab.probes import nstat
 
 COUNT = 80  # the questions of one bill
@@ -52,11 +52,6 @@ def inspect(stack: Stack) -> Inspection:
     return Inspection(*nstat.read(stack.user(), [DELAYED, RECEIVED]).values())
 
 
-def waits(before: Inspection, after: Inspection) -> float:
-    """Return the delayed acknowledgements for each hundred segments."""
-    return 100 * (after.delayed - before.delayed) / max(1, after.received - before.received)
-
-
 CHECK = Check(
     look=look,
     inspect=inspect,
@@ -77,9 +72,9 @@ CHECK = Check(
             "client", f"nstat -az {DELAYED}"
         ),
         # Many connections delay some as well. Here it is one for every few segments.
-        Evidence("delayed, of the segments that client gets", waits, at_least(10), unit="%").seen(
-            "client", f"nstat -az {DELAYED} {RECEIVED}"
-        ),
+        grows_per(
+            "delayed, of the segments that client gets", "delayed", "received", at_least(10)
+        ).seen("client", f"nstat -az {DELAYED} {RECEIVED}"),
     ),
     asks=(page(f"{DISH}{{n}}", times=10),),
 )

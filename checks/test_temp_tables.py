@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import said
-from faultlab.lab.check import Check, Evidence, Measure
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
-from faultlab.lab.measures import rate, steady
+from faultlab.lab.measures import grows, grows_per, rate, steady
 from faultlab.observe import profiler
 from faultlab.probes import mysql, mysqlslap
 
@@ -51,6 +51,16 @@ class Inspection:
 
     counters: dict[str, int]
 
+    @property
+    def created(self) -> int:
+        """Return the temporary tables on disk that the server has made."""
+        return self.counters[CREATED]
+
+    @property
+    def asked(self) -> int:
+        """Return the queries that it has run."""
+        return self.counters[ASKED]
+
 
 def look(stack: Stack) -> Look:
     """Run reports for nearly a second, after a few that read the rows into memory."""
@@ -86,16 +96,6 @@ def inspect(stack: Stack) -> Inspection:
     return Inspection(mysql.counters(stack["db"], [CREATED, ASKED]))
 
 
-def created(before: Inspection, after: Inspection) -> int:
-    """Return the new temporary tables on disk."""
-    return after.counters[CREATED] - before.counters[CREATED]
-
-
-def on_disk(before: Inspection, after: Inspection) -> float:
-    """Return the temporary tables on disk for each query."""
-    return created(before, after) / max(1, after.counters[ASKED] - before.counters[ASKED])
-
-
 MANY = at_least(25)  # system calls cost more on some CPUs: 54 to 64% were seen
 
 CHECK = Check(
@@ -116,11 +116,11 @@ CHECK = Check(
         ),
     ),
     evidence=(
-        Evidence("temporary tables on disk, for each query", on_disk, at_least(0.5)).seen(
+        grows_per("temporary tables on disk, per query", "created", "asked", at_least(50)).seen(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Created_tmp%'\""
         ),
         # To read performance_schema makes a few, also in a database that is idle.
-        Evidence("temporary tables on disk", created, at_least(50)).seen(
+        grows("temporary tables on disk", "created", at_least(50)).seen(
             "db", f"mysqladmin extended-status | grep {CREATED}"
         ),
     ),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 else:
     docker = Later("docker")
 
+_PATIENCE = 30.0  # seconds, until Docker has removed a helper
 _UNCONFINED = ["apparmor=unconfined"]
 _HELPER = {"auto_remove": True, "network_mode": "none"}
 
@@ -167,8 +168,21 @@ class WithHelpers(DockerEngine):
         try:
             yield container
         finally:
-            with self.errors(), uninterrupted(), suppress(docker.errors.APIError):
-                container.remove(force=True)
+            with self.errors(), uninterrupted():
+                _remove(container)
+
+
+def _remove(container: Container) -> None:
+    """Remove a container. Docker can refuse while it ends or is being removed; try again."""
+    deadline = time.monotonic() + _PATIENCE
+    with suppress(docker.errors.NotFound):
+        while True:
+            try:
+                return container.remove(force=True)
+            except docker.errors.APIError as error:
+                if error.status_code == 404 or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
 
 def _having(rights: Sequence[str]) -> dict[str, Any]:

@@ -19,16 +19,22 @@ _OF_A_STACK = re.compile(r"^net\.(ipv4|ipv6)\.(conf|neigh)\.(veth|br-)")
 _NOTES = "/run/faultlab"
 _PART = "-- next --"
 SYSCTLS = "sysctl -a 2>/dev/null"
-_READ = f"{SYSCTLS}; echo {_PART}; cat /proc/swaps; echo {_PART}; tc qdisc show"
+_RULES = 'for t in raw mangle nat filter; do iptables -t $t -S | sed "s/^/-t $t /"; done'
+_OF_DOCKER = re.compile(r"docker| br-", re.IGNORECASE)
+_READ = f"; echo {_PART}; ".join([SYSCTLS, "cat /proc/swaps", "tc qdisc show", _RULES])
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Sysctls by name, swap areas, and the root qdiscs of interfaces that belong to no stack."""
+    """Sysctls by name, swap areas, and the root qdiscs of interfaces that belong to no stack.
+
+    `rules`: those of the packet filter that are not Docker's, as arguments of iptables.
+    """
 
     sysctls: dict[str, str]
     swaps: list[str]
     qdiscs: list[str]
+    rules: list[str]
 
 
 def read(shell: Shell) -> Settings:
@@ -37,8 +43,8 @@ def read(shell: Shell) -> Settings:
 
 
 def parse(out: str) -> Settings:
-    """Parse the output of sysctl, /proc/swaps and tc."""
-    sysctl, swaps, qdiscs = out.split(f"{_PART}\n")
+    """Parse the output of sysctl, /proc/swaps, tc and iptables."""
+    sysctl, swaps, qdiscs, rules = out.split(f"{_PART}\n")
     return Settings(
         sysctls=sysctls(sysctl),
         swaps=[line.split()[0] for line in swaps.splitlines()[1:]],
@@ -47,6 +53,7 @@ def parse(out: str) -> Settings:
             for line in qdiscs.splitlines()
             if " dev veth" not in line and " dev br-" not in line
         ),
+        rules=[line for line in rules.splitlines() if not _OF_DOCKER.search(line)],
     )
 
 
@@ -65,6 +72,8 @@ def differences(before: Settings, now: Settings) -> list[str]:
     ]
     found += [f"swap {area} is on" for area in now.swaps if area not in before.swaps]
     found += [f"swap {area} is off" for area in before.swaps if area not in now.swaps]
+    found += [f"new rule: iptables {rule}" for rule in now.rules if rule not in before.rules]
+    found += [f"rule is gone: iptables {rule}" for rule in before.rules if rule not in now.rules]
     return found + [f"new {qdisc}" for qdisc in now.qdiscs if qdisc not in before.qdiscs]
 
 
@@ -91,7 +100,20 @@ def put_back(shell: Shell, name: str) -> None:
     for key, value in before.sysctls.items():
         if now.sysctls.get(key, value) != value:
             shell.run(f"sysctl -w {key}='{value}'")
+    _put_back_rules(shell, before.rules, now.rules)
     left = differences(before, read(shell))
     if left:
         raise CannotRun(f"The VM's kernel was not restored: {left[0]}.", "faultlab vm reset")
     shell.must(f"rm {file}")
+
+
+def _put_back_rules(shell: Shell, before: list[str], now: list[str]) -> None:
+    """Undo what happened to the packet filter: rules first, then the chains that they were in."""
+    new = [rule for rule in now if rule not in before]
+    for add, remove in ((" -A ", " -D "), (" -N ", " -X ")):
+        for rule in new:
+            if add in rule:
+                shell.run(f"iptables {rule.replace(add, remove, 1)}")
+    for rule in before:
+        if rule not in now:
+            shell.run(f"iptables {rule}")

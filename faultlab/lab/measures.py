@@ -75,6 +75,16 @@ def grows(
     )
 
 
+def grows_per(name: str, of: Source, each: Source, fires: Bound) -> Evidence[Any]:
+    """Return evidence: the growth of a counter in percent of the growth of another one."""
+    one, other = _reader(of), _reader(each)
+
+    def percent(before: Any, after: Any) -> float:
+        return 100 * (one(after) - one(before)) / max(1, other(after) - other(before))
+
+    return Evidence(name, percent, fires, unit="%")
+
+
 def ends(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
 ) -> Evidence[Any]:

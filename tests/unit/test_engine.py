@@ -7,13 +7,14 @@ import struct
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import ClassVar
 
 import pytest
 from docker.models.containers import Container
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, exec, local
+from faultlab.engine import boot, exec, helper, local
 from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine
 from faultlab.engine.local import LocalEngine
@@ -30,44 +31,76 @@ def frame(stream: int, data: bytes) -> bytes:
 
 
 class Docker(BaseHTTPRequestHandler):
-    """Knows one command, and sends its headers and all that it printed in one piece."""
+    """Knows one command, and sends its headers and all that it printed in one piece.
+
+    `removals`: the statuses of the next responses to the request to remove a container.
+    """
 
     protocol_version = "HTTP/1.1"
     printed = b""
+    removals: ClassVar[list[int]] = []
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
-        self.tell({"ApiVersion": "1.41", "ExitCode": 0})
+        self.tell({"ApiVersion": "1.41", "ExitCode": 0, "Id": "1", "Config": {}})
+
+    def do_DELETE(self) -> None:
+        self.tell({"message": "no exit event"}, self.removals.pop(0))
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        if not self.path.endswith("/start"):
+        if "/exec/" not in self.path or not self.path.endswith("/start"):
             return self.tell({"Id": "1"})
         self.wfile.write(UPGRADED + self.printed)
         self.close_connection = True
 
-    def tell(self, what: dict[str, object]) -> None:
+    def tell(self, what: dict[str, object], status: int = 200) -> None:
         body = json.dumps(what).encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
+def engine() -> Iterator[LocalEngine]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Docker)
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         local = LocalEngine(f"tcp://127.0.0.1:{server.server_port}")
-        cache = Container({"Id": "cache", "Config": {"Labels": {}}}, local.client)
-        yield DockerMachine("cache", cache, local)
+        yield local
         local.client.close()
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture
+def machine(engine: LocalEngine) -> Machine:
+    cache = Container({"Id": "cache", "Config": {"Labels": {}}}, engine.client)
+    return DockerMachine("cache", cache, engine)
+
+
+@pytest.mark.parametrize("statuses", [[204], [404], [500, 204], [409, 409, 404]])
+def test_a_helper_is_gone_at_its_end(
+    engine: LocalEngine, statuses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker can refuse to remove a container that is just ending."""
+    monkeypatch.setattr(Docker, "removals", [*statuses])
+    with engine.beside("client", "stack", 10):
+        pass
+    assert Docker.removals == []
+
+
+def test_a_helper_that_stays_is_an_error(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Docker, "removals", [500] * 100)
+    monkeypatch.setattr(helper, "_PATIENCE", 0.2)
+    with pytest.raises(CannotRun, match="no exit event"), engine.beside("client", "stack", 10):
+        pass
 
 
 def test_what_came_with_the_headers_is_not_lost(

@@ -20,6 +20,7 @@ class Fake(Shell):
         self.sysctls = {"vm.swappiness": "60", "net.netfilter.nf_conntrack_max": "65536"}
         self.swaps: list[str] = []
         self.qdiscs = ["qdisc fq_codel 0: dev eth0 root", "qdisc noqueue 0: dev veth1 root"]
+        self.rules = ["-t raw -P PREROUTING ACCEPT", "-t filter -P FORWARD DROP"]
         self.notes: dict[str, str] = {}
         self.stubborn = False
 
@@ -27,7 +28,9 @@ class Fake(Shell):
         sysctls = "".join(f"{k} = {v}\n" for k, v in self.sysctls.items())
         swaps = "".join(f"{area} partition 1 0 -2\n" for area in self.swaps)
         qdiscs = "".join(f"{line}\n" for line in self.qdiscs)
-        return f"{sysctls}-- next --\nFilename Type\n{swaps}-- next --\n{qdiscs}"
+        rules = "".join(f"{rule}\n" for rule in self.rules)
+        parts = [sysctls, f"Filename Type\n{swaps}", qdiscs, rules]
+        return "-- next --\n".join(parts)
 
     def run(self, command: str, timeout: float = 30) -> Done:
         out = ""
@@ -43,6 +46,15 @@ class Fake(Shell):
             del self.notes[found[1]]
         elif found := re.match(r"swapoff (\S+)", command):
             self.swaps.remove(found[1])
+        elif found := re.match(r"iptables (-t \S+) -D (.*)", command):
+            self.rules.remove(f"{found[1]} -A {found[2]}")
+        elif found := re.match(r"iptables (-t \S+) -X (.*)", command):
+            self.rules.remove(f"{found[1]} -N {found[2]}")
+        elif found := re.match(r"iptables ((-t \S+ -P \S+) .*)", command):
+            self.rules = [rule for rule in self.rules if not rule.startswith(found[2])]
+            self.rules.append(found[1])
+        elif found := re.match(r"iptables (.*)", command):
+            self.rules.append(found[1])
         elif (found := re.match(r"sysctl -w (\S+)='(.*)'", command)) and not self.stubborn:
             self.sysctls[found[1]] = found[2]
         return Done(command, 0, out, "", 0.0)
@@ -57,6 +69,26 @@ def test_what_a_lab_changed_is_put_back() -> None:
     kernel.put_back(fake, "faultlab-swap")
     assert fake.sysctls["net.netfilter.nf_conntrack_max"] == "65536"
     assert fake.swaps == []
+    assert fake.notes == {}
+
+
+def test_rules_of_the_packet_filter_are_put_back() -> None:
+    """Those of Docker are left to Docker."""
+    fake = Fake()
+    before = [*fake.rules, "-t nat -A POSTROUTING -o eth0 -j MASQUERADE"]
+    fake.rules = [*before]
+    kernel.note(fake, "faultlab-conntrack")
+    of_docker = "-t nat -A POSTROUTING -s 198.18.1.0/24 ! -o br-e1f2 -j MASQUERADE"
+    fake.rules = [
+        "-t raw -P PREROUTING DROP",
+        "-t filter -P FORWARD DROP",
+        "-t raw -N mine",
+        "-t raw -A PREROUTING -p tcp -j mine",
+        "-t raw -A mine -p tcp -m multiport --ports 80 -j CT --notrack",
+        of_docker,
+    ]
+    kernel.put_back(fake, "faultlab-conntrack")
+    assert sorted(fake.rules) == sorted([*before, of_docker])
     assert fake.notes == {}
 
 
