@@ -13,6 +13,7 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine, State
+from faultlab.engine.shell import Done
 from faultlab.probes import (
     ab,
     capture,
@@ -213,6 +214,19 @@ def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
     )  # without run: it would fail
     with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
         hping3.flood(machine, "web", seconds=1)
+
+
+def test_a_flood_that_a_firewall_drops_is_no_error() -> None:
+    """The kernel refuses the first SYN, and hping3 ends; the flood is as small as it was."""
+    out = "HPING 198.18.0.4 (eth0 198.18.0.4): S set, 40 headers + 0 data bytes\n"
+    said = Done("hping3", 1, out + "[send_ip] sendto: Operation not permitted\n", "", 0.1)
+
+    def must(command: str) -> str:
+        near = command.startswith("ip route get")
+        return "198.18.0.4 dev eth0 src 198.18.0.5" if near else "198.18.0.4\n"
+
+    machine = SimpleNamespace(name="crowd", must=must, run=lambda *_, **__: said)
+    hping3.flood_without_pause(cast("Machine", machine), "web", seconds=1)
 
 
 def eth0(name: str) -> Interface:
