@@ -79,10 +79,10 @@ CHECK = Check(
         steady("start page: status", "start.status", exactly(200)).says(
             "The start page comes.", "The start page does not come."
         ),
-        share("photos that are refused", "refused", good=0, bad=90).says(
+        share("photos that are refused", "refused", good=0, bad=50).says(
             "Every photo arrives whole.", "Photos do not arrive."
         ),
-        share("visits that are not counted", "uncounted", good=0, bad=90).says(
+        share("visits that are not counted", "uncounted", good=0, bad=50).says(
             "Every visit is counted.", "Visits are missing from the count."
         ),
         steady("requests of last month", "old", exactly(LINES)).says(

@@ -66,7 +66,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         failing("visits", "failed").says("The start page comes.", "The start page fails."),
-        share("new baskets that lose their dish", "new", good=0, bad=90).says(
+        share("new baskets that lose their dish", "new", good=0, bad=50).says(
             "A dish stays in a new basket.", "A dish does not stay in a new basket."
         ),
         steady("baskets of earlier customers that are empty", "old", at_most(0)).says(

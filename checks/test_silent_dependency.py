@@ -58,10 +58,10 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share(
-            "readers without their article", lambda now: 1 - now.articles / READERS, good=1, bad=90
+            "readers without their article", lambda now: 1 - now.articles / READERS, good=1, bad=50
         ).says("Readers get their article.", "Readers wait for their article in vain."),
         share(
-            "buyers without the start page", lambda now: 1 - now.starts / BUYERS, good=1, bad=90
+            "buyers without the start page", lambda now: 1 - now.starts / BUYERS, good=1, bad=50
         ).says("The start page comes.", "The start page does not come."),
     ),
     evidence=(
