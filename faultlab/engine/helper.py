@@ -175,14 +175,15 @@ class WithHelpers(DockerEngine):
 def _remove(container: Container) -> None:
     """Remove a container. Docker can refuse while it ends or is being removed; try again."""
     deadline = time.monotonic() + _PATIENCE
-    with suppress(docker.errors.NotFound):
-        while True:
-            try:
-                return container.remove(force=True)
-            except docker.errors.APIError as error:
-                if error.status_code == 404 or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+    while True:
+        try:
+            return container.remove(force=True)
+        except docker.errors.NotFound:
+            return None
+        except docker.errors.APIError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _having(rights: Sequence[str]) -> dict[str, Any]:
