@@ -599,6 +599,18 @@ def test_ci_run_is_make_test_with_its_exit_code(machine: Machine, code: int) -> 
     assert re.search(rf"^ci: make test exited {code} after 0 min \d s$", result.out, re.M)
 
 
+def test_ci_run_that_is_terminated_removes_its_vm(machine: Machine) -> None:
+    shutil.copytree(REPO / ".ci", machine.root / "repo/.ci")
+    machine.stub("make", "kill $PPID")
+    machine.stub("faultlab", 'echo "$FAULTLAB_VM_NAME"')
+    (machine.root / "repo/.venv/bin").mkdir(parents=True)
+    (machine.root / "bin/faultlab").rename(machine.root / "repo/.venv/bin/faultlab")
+    result = machine.run(".ci/run")
+    assert result.code == 143
+    assert re.fullmatch(r"faultlab-ci-[0-9a-f]{8}", result.out.splitlines()[-1])
+    assert machine.calls("faultlab") == ["faultlab vm down"]
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck here")
 def test_scripts_are_shellcheck_clean() -> None:
     scripts = [*(REPO / "setup").glob("*.sh"), REPO / ".ci/run"]
