@@ -490,5 +490,6 @@ def test_an_output_arrives_while_a_process_in_the_background_keeps_it_open() -> 
     with subprocess.Popen(["bash", "-c", words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         in_background = int(process.stdout.readline())
-        assert Path(f"/proc/{in_background}/cmdline").read_bytes()  # so it has not ended
+        stat = Path(f"/proc/{in_background}/stat").read_text()
+        assert stat.rpartition(")")[2].split()[0] != "Z"  # so it has not ended
         os.kill(in_background, signal.SIGKILL)
