@@ -6,6 +6,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 # We parse the output of programs, so it must be English. LANGUAGE is empty, because a set one
 # overrides LC_ALL unless that is exactly C, and C would lose letters beyond ASCII.
 ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
+
+_cleaning_up: list[bool] = []  # one for each `uninterrupted` that has not ended
 
 _SOME = 1 << 16  # bytes; a longer line loses its beginning
 _PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
@@ -50,6 +53,8 @@ def run(
             timeout=timeout,
             env={**os.environ, **ENGLISH, **(env or {})},
             check=False,
+            # Ctrl-C in a terminal reaches the whole group.
+            process_group=0 if _cleaning_up else None,
         )
     except subprocess.TimeoutExpired as error:
         raise CannotRun(
@@ -117,14 +122,30 @@ def meanwhile(job: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let a clean-up finish: Ctrl-C and SIGTERM are ignored meanwhile."""
+    """Let a clean-up finish: Ctrl-C and SIGTERM count when it has ended.
+
+    If one of them has already ended what is being cleaned up, more of them are ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    ending, told = _is_ending(), list[int]()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    old = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    old = [signal.signal(number, lambda number, _: told.append(number)) for number in numbers]
+    _cleaning_up.append(True)
     try:
         yield
     finally:
+        _cleaning_up.pop()
         for number, handler in zip(numbers, old, strict=True):
             signal.signal(number, handler or signal.SIG_DFL)  # None: another library's, in C
+        if told and not ending:
+            signal.raise_signal(told[0])
+
+
+def _is_ending() -> bool:
+    """Return whether Ctrl-C or SIGTERM is being handled."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -44,3 +48,78 @@ def test_a_program_that_says_nothing_is_ended() -> None:
         ["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], said.append, patience=0.5
     )
     assert said == ["1", "2", "3"]
+
+
+# Each prints a line where it is to be told to stop; `finish` is a piece of work of half a second.
+BEGINNING = """
+import signal, sys, time
+from faultlab.core import command
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def finish(name):
+    with command.uninterrupted():
+        print(name, flush=True)
+        time.sleep(0.5)
+        command.run(["sleep", "0.6"], timeout=10).check_returncode()
+        print("finished", name, flush=True)
+"""
+POSTPONED = """
+try:
+    finish("one")
+    time.sleep(10)
+    print("went on")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+AGAIN = """
+try:
+    try:
+        print("work", flush=True)
+        time.sleep(10)
+    finally:
+        finish("one")
+        finish("two")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+NESTED = """
+try:
+    with command.uninterrupted():
+        finish("one")
+        print("outer")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told_at", "rest"),
+    [
+        (POSTPONED, ["one"], ["one", "finished one", "interrupted"]),
+        (AGAIN, ["work"], ["work", "one", "finished one", "two", "finished two", "interrupted"]),
+        (
+            AGAIN,
+            ["work", "one", "two"],
+            ["work", "one", "finished one", "two", "finished two", "interrupted"],
+        ),
+        (NESTED, ["one"], ["one", "finished one", "outer", "interrupted"]),
+    ],
+)
+def test_ctrl_c_in_a_clean_up_counts_when_it_has_finished(
+    body: str, told_at: list[str], rest: list[str]
+) -> None:
+    """Ctrl-C reaches the whole process group, so also a program that the clean-up has started."""
+    words = [sys.executable, "-c", BEGINNING + body]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line.strip())
+            if said[-1] in told_at:
+                for _ in range(3):
+                    time.sleep(0.3)  # the second and third time a program of its own runs
+                    os.killpg(process.pid, signal.SIGINT)
+    assert said == rest
+    assert process.returncode == 0
