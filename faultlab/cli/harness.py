@@ -50,7 +50,7 @@ def harbor(term: Terminal, folder: str, labs: str | None, phases: str, seed: int
     term.say(f"{len(written.tasks)} tasks are in {folder}. Next:")
     where = "faultlab.agents.harbor_lab"
     term.command(
-        f"harbor run -p {folder} -a oracle -e {where}:Environment --verifier {where}:Verifier"
+        f"harbor run -p {folder} -n 1 -a oracle -e {where}:Environment --verifier {where}:Verifier"
     )
     return written
 
