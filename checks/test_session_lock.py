@@ -1,6 +1,5 @@
 """session-lock: a page keeps the session of its user while it waits for another service."""
 
-import math
 import secrets
 from dataclasses import dataclass
 from statistics import median
@@ -14,21 +13,23 @@ from faultlab.probes import log
 
 SHOP = "http://web/booking"
 CUSTOMERS = 4
+LONGEST = 9  # seconds; a page without its dish counts as one that took as long
 SLOW_LOG = "/var/log/php/slow.log"
 WAITING = "session_start() /var/www/html/booking/"
 # Each chooses a dish and asks for a statement. A moment later the next dish is chosen, and
 # another customer looks at a basket. In the end both dishes must be there.
 VISITS = f"""cd $(mktemp -d) && for n in $(seq {CUSTOMERS}); do (
-get() {{ curl -s -m 9 -b jar$n -c jar$n "$@"; }}
+get() {{ curl -s -m {LONGEST} -b jar$n -c jar$n "$@"; }}
 took() {{
-curl -s -m 9 -b $1 -c $1 -o page$n -w '%{{time_total}} ' "$2" && grep -qx -- "- $3" page$n; }}
+curl -s -m {LONGEST} -b $1 -c $1 -o page$n -w '%{{time_total}} ' "$2" &&
+grep -qx -- "- $3" page$n; }}
 get -o /dev/null '{SHOP}/basket.php?dish=first-DISH'
 cp jar$n copy$n
-{{ curl -s -m 9 -b copy$n {SHOP}/statement.php | grep -A1 -E '^[12] dishes: first-DISH' |
+{{ curl -s -m {LONGEST} -b copy$n {SHOP}/statement.php | grep -A1 -E '^[12] dishes: first-DISH' |
 grep -q '^signed [0-9a-f]' && echo statement; }} &
 sleep 0.7
-echo next $(took jar$n '{SHOP}/basket.php?dish=second-DISH' second-DISH || echo inf)
-echo other $(took other$n '{SHOP}/basket.php?dish=third-DISH' third-DISH || echo inf)
+echo next $(took jar$n '{SHOP}/basket.php?dish=second-DISH' second-DISH || echo {LONGEST})
+echo other $(took other$n '{SHOP}/basket.php?dish=third-DISH' third-DISH || echo {LONGEST})
 wait
 get {SHOP}/basket.php | grep -x -- '- [a-z]*-DISH' | sort -u | sed 's/.*/kept/'
 ) & done; wait"""
@@ -67,8 +68,8 @@ def look(stack: Stack) -> Look:
     return Look(
         statements=words.count(["statement"]),
         kept=words.count(["kept"]),
-        next=median(times["next"] or [math.inf]),
-        other=median(times["other"] or [math.inf]),
+        next=median(times["next"] or [LONGEST]),
+        other=median(times["other"] or [LONGEST]),
     )
 
 

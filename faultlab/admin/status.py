@@ -117,8 +117,8 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
 
     Raises CannotRun when a stack is held or something could not be removed.
     """
-    held: list[str] = []
-    failed: list[str] = []
+    held: dict[str, str] = {}  # what stopped us, by stack
+    failed: dict[str, str] = {}
     removed: list[str] = []
     with term.step("sweep", "removing everything of ours") as step:
         # A second look finds what Docker was still making when its client was killed.
@@ -126,6 +126,8 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
         for engine in [*reached, *reached]:
             for name in engine.stacks():
                 step.note(f"removing {name}")
+                held.pop(name, None)
+                failed.pop(name, None)
                 try:
                     lock.refuse_class(name)
                     with lock.hold(name, "sweep"):
@@ -133,17 +135,17 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
                         engine.down(name)
                         removed += left
                 except Held as problem:
-                    held.append(problem.message)
+                    held[name] = problem.message
                 except CannotRun as problem:
-                    failed.append(problem.message)
+                    failed[name] = problem.message
         if images_too:
             removed += [*_sweep_images(reached[0]), *_sweep_box()]
         step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")
     for thing in removed:
         term.say(f"  {thing}")
-    swept = Swept(removed, sorted(set(held)))
+    swept = Swept(removed, sorted(set(held.values())))
     if failed:
-        raise CannotRun(failed[-1], "docker ps -a", swept)
+        raise CannotRun([*failed.values()][-1], "docker ps -a", swept)
     if swept.held and unreached is None:
         unreached = CannotRun(swept.held[0], "faultlab status")
     return _unless(unreached, swept)

@@ -4,6 +4,7 @@ The number is all that an agent sees. The order depends on a seed, so the number
 """
 
 import random
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
@@ -13,12 +14,12 @@ from faultlab.agents import host, session
 from faultlab.agents.session import Session, Verdict
 from faultlab.core import lock
 from faultlab.core.document import Strict
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import CASE, case_name, stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import terms
-from faultlab.lab.model import NO_FAULT, Step
+from faultlab.lab.model import KERNEL, NO_FAULT, Step
 from faultlab.run import placement
 from faultlab.run.readings import FAULTY, PHASES
 
@@ -72,6 +73,9 @@ class Case(Strict):
     def begin(self) -> AbstractContextManager[Session]:
         """Return a session on a fresh stack. Raises CannotRun if no engine here can run the lab."""
         lab = labs.load(self.lab)
+        if any(step.at == KERNEL for step in lab.fix):
+            # An agent has no shell there, so none could repair it.
+            raise CannotRun(f"{lab.id} is repaired in the kernel of the lab VM.", "faultlab list")
         return session.open(placement.at_hand(lab), lab, self.phase, self.number)
 
     def scores(self, verdict: Verdict) -> dict[str, float]:
@@ -125,7 +129,8 @@ def sweep(name: str | None = None) -> list[str]:
     """
     engine = placement.local()
     wanted = stack_name(name or CASE)
-    found = [stack for stack in engine.stacks() if stack.startswith(wanted)]
+    number = "" if name else r"\d+"
+    found = [s for s in engine.stacks() if re.fullmatch(re.escape(wanted) + number, s)]
     for stack in found:
         with lock.hold(stack, "agent"):
             engine.down(stack)

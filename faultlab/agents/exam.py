@@ -98,7 +98,8 @@ def _all(
     troubles = []
     for i, case in enumerate(every, 1):
         made_of = case.agent.digest, digest.fault(case.lab)
-        if kept.has((case.agent.id, case.lab.id, case.phase, case.number, ALONE), made_of):
+        key = case.agent.id, case.lab.id, case.phase, case.number, ALONE
+        if kept.has(key, made_of) and kept.trials[key].kind == "diagnosis":
             continue
         with term.step("case", case.what) as step:
             try:
@@ -106,6 +107,7 @@ def _all(
             except Exception as problem:  # the judge can break too
                 why = str(problem) if isinstance(problem, Problem) else repr(problem)
                 troubles.append(f"{case.what}: {why}")
+                kept.add([_failed(case, made_of, why)])
                 step.done(f"{i} of {len(every)}: {case.what}: could not be made")
                 term.say(f"{'':<9} {why}")
                 continue
@@ -137,6 +139,17 @@ def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) ->
                 cost=usage.cost,
             ),
         )
+
+
+def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:
+    """Return a trial that ended with an error of ours. The same command makes it again."""
+    return Trial(
+        *(case.agent.id, case.lab.id, case.phase, case.number, *made_of),
+        "unknown",
+        reason=why,
+        way=ALONE,
+        agent=results.Agent(repaired=None, commands=0, seconds=0.0, tokens=None, cost=None),
+    )
 
 
 def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:

@@ -35,6 +35,7 @@ exit "$code"
 """
 _SETUP = f"mkdir -p {_FOLDER} && mkfifo {_PIPE} && chmod +x {_ON} && ln {_ON} {_ON[:-2]}diagnose"
 _PAUSE = 1.0  # seconds after a pipe that cannot be read
+_AT_ONCE = 16  # requests; an agent can write any number of names into the pipe
 
 
 class Requests:
@@ -44,6 +45,7 @@ class Requests:
         self._session = session
         self.answered = 0
         self.problem: Problem | None = None  # of ours, which ended the session
+        self._free = threading.Semaphore(_AT_ONCE)
         session.write_file(CLIENT, _ON, _PROGRAM.encode())
         made = session.run(CLIENT, _SETUP)
         if made.code:
@@ -56,9 +58,10 @@ class Requests:
         try:
             while True:
                 read = self._session.run(CLIENT, f"cat {_PIPE}", LONGEST)
-                for name in read.out.splitlines():
+                for name in filter(None, read.out.splitlines()):
+                    self._free.acquire()
                     threading.Thread(target=self._carry_out, args=(name,), daemon=True).start()
-                if read.code:
+                if read.code or not read.out:
                     time.sleep(_PAUSE)
         except Problem as problem:
             self.problem = problem
@@ -75,6 +78,8 @@ class Requests:
             self.problem = problem
         except (OSError, UnicodeError):
             pass  # the agent has removed or spoiled its own request
+        finally:
+            self._free.release()
 
     def _answer(self, words: list[str]) -> Output:
         """Return the response to the words of a request."""

@@ -56,6 +56,8 @@ class Written:
 
 def write(folder: Path, lab_ids: Sequence[str], phases: Sequence[str], seed: int) -> Written:
     """Write a folder for each case. Raises BadInput if the folder has something in it."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder.", f"ls -l {folder}")
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty.", f"ls {folder}")
     dealt = cases.dealt(lab_ids, phases, seed)

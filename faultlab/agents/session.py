@@ -7,8 +7,6 @@ by the lab's own check, from containers that the agent cannot reach.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +18,6 @@ from shlex import quote
 from faultlab.agents import host
 from faultlab.agents.command import (
     LONGEST,
-    MOST,
     NOT_RUNNING,
     TIMED_OUT,
     Command,
@@ -136,21 +133,6 @@ class Session:
         seconds = round(time.monotonic() - began, 3)
         self._keep(Command(machine, command[:_KEPT], output.code, seconds, size))
         return output
-
-    def read_file(self, machine: str, path: str) -> bytes:
-        """Return the content of a file. Raises FileNotFoundError, or OSError with the reason."""
-        most = MOST * 3 // 4 - 3  # one byte more still fits in the output, in Base64
-        done = self.run(machine, f"head -c {most + 1} -- {quote(path)} | base64 -w 0")
-        if done.err:
-            missing = "No such file" in done.err
-            raise (FileNotFoundError if missing else OSError)(done.err.strip())
-        try:
-            content = base64.b64decode(done.out, validate=True)
-        except binascii.Error as error:
-            raise OSError(f"{path}: more than {most} bytes") from error
-        if len(content) > most:
-            raise OSError(f"{path}: more than {most} bytes")
-        return content
 
     def write_file(self, machine: str, path: str, content: bytes) -> None:
         """Write a file, and create its folder. Raises OSError with the reason."""

@@ -2,7 +2,7 @@
 
 import os
 
-from click import Choice, argument, option
+from click import Choice, IntRange, argument, option
 
 from faultlab.cli.verb import LAB, verb
 from faultlab.core.errors import CannotRun
@@ -17,7 +17,13 @@ from faultlab.core.terminal import Terminal
     default="faulty",
     help="healthy, faulty or fixed (faulty)",
 )
-@option("--number", default=1, metavar="N", help="of the case, which is its only name (1)")
+@option(
+    "--number",
+    type=IntRange(min=0),
+    default=1,
+    metavar="N",
+    help="of the case, which is its only name (1)",
+)
 def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
     """Give a lab to an agent, blind, as tools: an MCP server on standard input and output."""
     from faultlab.agents.cases import Case

@@ -5,6 +5,7 @@ from typing import Any
 from click import option
 
 from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
 
@@ -42,6 +43,8 @@ def score(
     from faultlab.score import exam, tool
 
     names = [*tools, *(tool.ids() if everything else [])]
+    if bundle and labs:
+        raise BadInput("--from takes the lab of its bundle, so --labs has no use with it.")
     if bundle:
         exam.replay(term, names, bundle, how["json_file"], how["network"])
     else:

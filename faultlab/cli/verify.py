@@ -6,6 +6,7 @@ from click import option
 
 from faultlab.cli.verb import ENGINE, EVENTS, many, verb
 from faultlab.core import defaults
+from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
 
@@ -55,6 +56,10 @@ def matrix(
     """Check that the evidence of each lab shows in no other lab."""
     from faultlab.verify import matrix
 
+    if (labs or everything) and (collect or recorded or file):
+        raise BadInput("Name labs to run, or say what to show, not both.", "faultlab matrix --help")
+    if markdown and not (recorded or file):
+        raise BadInput("--markdown needs --file or --recorded.", "faultlab matrix --help")
     if collect:
         return matrix.collect(term, collect)
     elif recorded or file:

@@ -130,7 +130,8 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     ending, told = _is_ending(), list[int]()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [number for number in every if signal.getsignal(number) is not signal.SIG_IGN]
     old = [signal.signal(number, lambda number, _: told.append(number)) for number in numbers]
     _cleaning_up.append(True)
     try:

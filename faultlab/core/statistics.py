@@ -7,11 +7,11 @@ from statistics import NormalDist
 _SURE = 0.95
 
 
-def wilson(happened: int, of: int, sure: float = _SURE) -> tuple[float, float]:
-    """Return the interval of a rate at this confidence (Wilson, 1927); 0 to 1 if `of` is 0."""
+def wilson(happened: int, of: int) -> tuple[float, float]:
+    """Return the interval of a rate at 95% (Wilson, 1927); 0 to 1 if `of` is 0."""
     if of == 0:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + sure) / 2)
+    z = NormalDist().inv_cdf((1 + _SURE) / 2)
     share, weight = happened / of, 1 + z * z / of
     middle = (share + z * z / (2 * of)) / weight
     half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of)) / weight
@@ -24,7 +24,7 @@ def mcnemar(won: int, lost: int) -> float:
     `won`, `lost`: how often only the one was right, and only the other.
     """
     pairs, fewer = won + lost, min(won, lost)
-    tail = sum(math.comb(pairs, k) for k in range(fewer + 1)) / math.ldexp(1, pairs)
+    tail = sum(math.comb(pairs, k) for k in range(fewer + 1)) / 2**pairs
     return min(1.0, 2 * tail)
 
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine import node, podhelpers, registry, wire
 from faultlab.engine.cluster import STACK_LABEL, Cluster
@@ -118,9 +119,10 @@ class WithPods(Engine):
             self.until(look, f"The helper {name} did not start")
             yield at
         finally:
-            podhelpers.delete(self.cluster, stack, name)
-            if alone:
-                drop_room(self.cluster, stack)
+            with uninterrupted():
+                podhelpers.delete(self.cluster, stack, name)
+                if alone:
+                    drop_room(self.cluster, stack)
 
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Run a script in a pod that reaches no other, and return its output."""

@@ -47,7 +47,7 @@ def bring_up(term: Terminal) -> None:
     if platform.machine() != "x86_64":
         raise CannotRun(
             f"The lab VM can be built on x86-64 only, and this is {platform.machine()}.",
-            "make list shows the labs that need no VM",
+            "make list",
         )
     local = LocalEngine()
     with lock.hold("vm", "vm up", wait=True):

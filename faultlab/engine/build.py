@@ -10,9 +10,9 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from faultlab.core import lock, paths
 from faultlab.core.command import stream
@@ -170,21 +170,22 @@ def pack(folder: Path, into: IO[bytes]) -> None:
 
 def _build(on: Docker, name: str, say: Say, network: str) -> None:
     base = _base_source() if name == BASE else tag(BASE)
-    with on.errors(), tempfile.TemporaryFile() as context:
+    with tempfile.TemporaryFile() as context:
         pack(folder(name), context)
-        stream = on.client.api.build(
-            fileobj=context,
-            custom_context=True,
-            tag=tag(name),
-            buildargs={"BASE": base},
-            labels={LABEL: short(name)},
-            network_mode=network,
-            rm=True,
-            forcerm=True,
-            decode=True,
-        )
+        with on.errors():
+            stream = on.client.api.build(
+                fileobj=context,
+                custom_context=True,
+                tag=tag(name),
+                buildargs={"BASE": base},
+                labels={LABEL: short(name)},
+                network_mode=network,
+                rm=True,
+                forcerm=True,
+                decode=True,
+            )
         last = ""
-        for event in stream:
+        for event in _each(on, stream):
             if "error" in event:
                 detail = last or str(event["error"]).strip()
                 raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
@@ -192,3 +193,14 @@ def _build(on: Docker, name: str, say: Say, network: str) -> None:
             if text and not text.startswith("Removing intermediate container"):
                 last = text.splitlines()[-1]
                 say(last)
+
+
+def _each(on: Docker, stream: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what Docker streams. What the caller does with it raises no error of Docker's."""
+    while True:
+        with on.errors():
+            try:
+                event = next(stream)
+            except StopIteration:
+                return
+        yield event

@@ -62,26 +62,24 @@ class WithHelpers(DockerEngine):
         it has that machine's cgroups in /cgroup.
         """
         volumes = {"/sys/fs/cgroup": {"bind": "/cgroup", "mode": "rw"}} if cgroups else {}
-        with self.errors():
-            try:
-                out: bytes = self.client.containers.run(
-                    images.tag(image),
-                    ["sh", "-ec", script],
-                    entrypoint=[],
-                    network_mode="host" if whole else "none",
-                    pid_mode="host" if whole else None,
-                    volumes=volumes,
-                    labels={STACK_LABEL: stack},
-                    remove=True,
-                    stderr=True,
-                    **_having(rights),
-                )
-            except docker.errors.ContainerError as error:
-                text = str(error).splitlines()[-1]
-                raise CannotRun(
-                    f"A helper container failed: {text or error}", "faultlab doctor"
-                ) from error
-        return out.decode(errors="replace")
+        options: dict[str, Any] = {"entrypoint": [], "volumes": volumes, **_having(rights)}
+        options |= (
+            {"network_mode": "host", "pid_mode": "host"} if whole else {"network_mode": "none"}
+        )
+        # The output is read from the log, and Docker's own driver can be one without a log to read.
+        kept = docker.types.LogConfig(type="json-file")
+        words = ["sh", "-ec", script]
+        with (
+            self._made(image, words, stack, log_config=kept, **options) as container,
+            self.errors(),
+        ):
+            container.start()
+            code = container.wait()["StatusCode"]
+            out = container.logs().decode(errors="replace")
+        if code:
+            last = (out.strip().splitlines() or [f"exit code {code}"])[-1]
+            raise CannotRun(f"A helper container failed: {last}", "faultlab doctor")
+        return out
 
     @contextmanager
     def beside(

@@ -84,6 +84,12 @@ def note(shell: Shell, name: str) -> None:
     shell.must(f"[ -s {file} ] || mv {file}.part {file}")
 
 
+def noted(shell: Shell) -> list[str]:
+    """Return the stacks whose note is there."""
+    names = shell.run(f"ls {_NOTES} 2>/dev/null").out.split()
+    return [name for name in names if not name.endswith(".part")]
+
+
 def put_back(shell: Shell, name: str) -> None:
     """Undo the differences from the note of this stack, if there is one, and verify that.
 

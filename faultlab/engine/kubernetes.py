@@ -240,7 +240,7 @@ class KubernetesEngine(WithPods):
         lock.refuse_others(stack, [each.get(OWNER_NOTE, "") for each in notes])
         with uninterrupted():
             self._remove(stack)
-        _mark(stack).unlink(missing_ok=True)
+            _mark(stack).unlink(missing_ok=True)
 
     def _remove(self, stack: str) -> None:
         deadline = time.monotonic() + GONE_WITHIN

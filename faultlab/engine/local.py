@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import compose, launch
@@ -117,13 +118,15 @@ class LocalEngine(Bounded, Removable):
 
     def down(self, stack: str) -> None:
         """Remove a stack and its cgroup, and verify that nothing is left."""
-        super().down(stack)
-        self.unbind(stack)
+        with uninterrupted():
+            super().down(stack)
+            self.unbind(stack)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines, and close the ways out and to the host."""
-        rights = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN")
-        stack = machines[0].stack if machines else ""
+        if not machines:
+            return
+        rights, stack = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN"), machines[0].stack
         script = launch.furnishing(machines, self.bridges(stack))
         self.once("machine", script, stack, rights, whole=True)
 

@@ -172,7 +172,7 @@ class PodMachine(Machine):
     def log_in(self) -> NoReturn:
         """Replace this process by a shell in it, by `kubectl exec`."""
         if shutil.which("kubectl") is None:
-            raise CannotRun("kubectl is not installed.", "install kubectl")
+            raise CannotRun("kubectl is not installed.", "less docs/kubernetes.md")
         person = sys.stdin.isatty()
         shell = ["-it", *self._where, "--", "sh", "-c", "bash || true"]
         sys.stdout.flush()

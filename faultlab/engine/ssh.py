@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from faultlab.core import lock
@@ -63,7 +64,8 @@ class VmKernel(Shell):
 def _stands(command: list[str], control: Path, socket: Path) -> bool:
     """Open the ssh connection; it stays open until we end."""
     quiet = subprocess.DEVNULL
-    ssh = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    # Ctrl-C in a terminal reaches our whole group, and a clean-up still needs the connection.
+    ssh = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
     atexit.register(ssh.terminate)
     deadline = time.monotonic() + BOOT_SECONDS
     while not (socket.exists() and control.exists()):
@@ -86,11 +88,12 @@ def _sockets() -> Path:
     folder = lock.private(_short(lock.folder()))
     young = time.time() - 5 * BOOT_SECONDS
     for old in folder.glob("vm-*"):
-        if old.stat().st_mtime > young:
-            continue
-        probe = ["ssh", "-S", str(old / "ssh"), "-O", "check", "vm"]
-        if run(probe, timeout=10).returncode != 0:
-            shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError, CannotRun):  # its command has just ended, or is suspended
+            if old.stat().st_mtime > young:
+                continue
+            probe = ["ssh", "-S", str(old / "ssh"), "-O", "check", "vm"]
+            if run(probe, timeout=10).returncode != 0:
+                shutil.rmtree(old, ignore_errors=True)
     return folder
 
 

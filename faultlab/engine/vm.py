@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, kernel, launch, libvirt, ssh
@@ -88,16 +89,23 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     def down(self, stack: str) -> None:
         """Remove a stack, restore the kernel, and verify that nothing is left."""
-        super().down(stack)
-        launch.in_vm_mark(stack).unlink(missing_ok=True)
-        kernel.put_back(self._kernel, stack)
+        with uninterrupted():
+            super().down(stack)
+            kernel.put_back(self._kernel, stack)
+            launch.in_vm_mark(stack).unlink(missing_ok=True)
 
     def interfaces(self) -> list[str]:
         """Return the network interfaces of the VM."""
         return self._kernel.must("ls /sys/class/net").split()
 
     def note_kernel(self, stack: str) -> None:
-        """Note the settings of the kernel before this stack changes them."""
+        """Note the settings of the kernel before this stack changes them.
+
+        What a stack has changed that is gone, because its `down` was killed, is restored first.
+        """
+        for other in kernel.noted(self._kernel):
+            if other != stack and not self.containers(stack=other):
+                kernel.put_back(self._kernel, other)
         kernel.note(self._kernel, stack)
 
     def observer(self, stack: str) -> Observer:

@@ -26,7 +26,7 @@ def bytes_of(memory: str) -> int:
 class Limit(Strict):
     """The limits that `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
 
-    cpus: Annotated[float, Field(gt=0, strict=False)] | None = None
+    cpus: Annotated[float, Field(gt=0, le=1024, strict=False)] | None = None
     memory: Annotated[str, Field(pattern=r"^[0-9]+[kmg]$")] | None = None
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from typing import Any
 
 from faultlab import __version__
 from faultlab.core import git, lock
-from faultlab.core.command import meanwhile
+from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine import pace
@@ -96,14 +96,18 @@ class Run(Looks):
             except BaseException:
                 engine.down(name)
                 raise
-            run = cls(engine, lab, check, stack, record)
-            run.record.facts["machines"] = run.machines_started()
-            run.timeline = timeline
-        if lab.load:
-            with lock.turn(alone=True):
-                stack.pace = pace.measure(stack.user())
-        run.record.facts["pace"] = stack.pace.share
-        record.event("up")
+        run = cls(engine, lab, check, stack, record)
+        run.timeline = timeline
+        try:
+            record.facts["machines"] = run.machines_started()
+            if lab.load:
+                with lock.turn(alone=True):
+                    stack.pace = pace.measure(stack.user())
+            record.facts["pace"] = stack.pace.share
+            record.event("up")
+        except BaseException:
+            run.down()
+            raise
         return run
 
     @classmethod
@@ -246,11 +250,12 @@ class Run(Looks):
 
     def down(self) -> None:
         """Remove the stack and verify that nothing is left."""
-        self.collect(on=False)
-        with lock.turn(alone=False):
-            self.engine.down(self.stack.name)
-        with suppress(CannotRun):
-            self.record.event("down")
+        with uninterrupted():
+            self.collect(on=False)
+            with lock.turn(alone=False):
+                self.engine.down(self.stack.name)
+            with suppress(CannotRun):
+                self.record.event("down")
 
 
 def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:

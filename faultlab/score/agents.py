@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core.statistics import Share
-from faultlab.score import baselines, figures
+from faultlab.score import baselines, figures, results
 from faultlab.score.results import Agent, Results, Trial
 
 Counted = Literal["commands", "seconds", "tokens", "cost"]
@@ -33,11 +33,13 @@ class AgentRow:
     errors: int
 
 
-def rows(results: Results) -> list[AgentRow]:
+def rows(kept: Results) -> list[AgentRow]:
     """Return a row for each agent, and then for the guesses in the same looks."""
-    agents = results.only(lambda trial: trial.agent is not None)
+    agents = kept.only(lambda trial: trial.agent is not None)
     found = []
-    for some in (agents, baselines.guesses(agents)):
+    # A cheater makes a look for each cheat, and these are no looks of the others.
+    looks = agents.only(lambda trial: trial.tool != results.CHEATER)
+    for some in (agents, baselines.guesses(looks)):
         by_tool = figures.grouped(some.trials.values(), lambda trial: trial.tool)
         found += [_row(tool, trials) for tool, trials in sorted(by_tool.items())]
     return found

@@ -62,7 +62,7 @@ def score(
             f"{len(troubles)} of {len(looks)} looks could not be made: {troubles[-1]}",
             "type the same command again: it makes only the missing ones",
         )
-    _conclude(term, kept, way)
+    _conclude(term, kept, way, examined)
     if left := plan.left():
         term.say(f"The time is over; {left} trials are missing. The same command makes them.")
 
@@ -95,7 +95,7 @@ def replay(
             ]
             kept.add(made)
             step.done(f"{lab.id} {phase}: {_loud(made)}")
-    _conclude(term, kept, ALONE)
+    _conclude(term, kept, ALONE, examined)
 
 
 def _examined(names: Sequence[str]) -> list[Tool]:
@@ -104,9 +104,9 @@ def _examined(names: Sequence[str]) -> list[Tool]:
     return [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
 
 
-def _conclude(term: Terminal, kept: Results, way: Way) -> None:
+def _conclude(term: Terminal, kept: Results, way: Way, examined: Sequence[Tool]) -> None:
     scorecard.show(term, kept)
-    wrong = figures.disagreements(figures.of_way(kept, way))
+    wrong = figures.disagreements(figures.of_way(kept, way), examined)
     if wrong:
         raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")
 

@@ -176,9 +176,12 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
     return Cell(tool_id, lab_id, caught, detected, false, runs)
 
 
-def disagreements(results: Results) -> list[Disagreement]:
-    """Return where a tool of this project did not do what is expected of it."""
-    known = {tool_id: tools.load(tool_id) for tool_id in tools.ids()}
+def disagreements(
+    results: Results, examined: Sequence[tools.Tool] | None = None
+) -> list[Disagreement]:
+    """Return where a tool did not do what is expected of it. Default: each tool of this project."""
+    every = [tools.load(tool_id) for tool_id in tools.ids()] if examined is None else examined
+    known = {tool.id: tool for tool in every}
     found = []
     for lab_id, each in cells(results).items():
         for tool_id, cell in each.items():

@@ -26,6 +26,7 @@ SCHEMA = 2
 Way = Literal["alone", "crowd"]
 ALONE: Way = "alone"
 CROWD: Way = "crowd"
+CHEATER = "cheater"  # the agent that tries each cheat of a lab
 Key = tuple[str, str, str, int, Way]  # tool, lab, phase, number, way
 
 # Left out of the file if a trial does not have them.

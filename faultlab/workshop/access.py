@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faultlab.core import command
-from faultlab.core.errors import CannotRun
+from faultlab.core.errors import BadInput, CannotRun
 
 TRAINER = 0  # not the number of any seat
 _MOST_KEYS = 10_000  # of an allowance
@@ -144,10 +144,21 @@ def _kind(name: str) -> str:
     return "IP" if name.replace(".", "").isdigit() or ":" in name else "DNS"
 
 
+def usable(cert: str, key: str) -> None:
+    """Raise BadInput if a server cannot use this certificate and this key."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except OSError as error:  # ssl's own errors are of this class too
+        reason = error.strerror or str(error)
+        raise BadInput(f"--cert, --key: {reason}", f"ls -l {cert} {key}") from error
+
+
 def fingerprint(cert: Path) -> str:
     """Return the SHA-256 of a certificate, as browsers show it. Raises CannotRun."""
     try:
-        raw = ssl.PEM_cert_to_DER_cert(cert.read_text())
+        text = cert.read_text()  # of a chain the first block is the server's own
+        begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER)
+        raw = ssl.PEM_cert_to_DER_cert(text[begin:end] + ssl.PEM_FOOTER)
     except (OSError, ValueError) as error:
         raise CannotRun(f"{cert} is no certificate: {error}", f"openssl x509 -in {cert}") from error
     digest = hashlib.sha256(raw).hexdigest().upper()

@@ -61,8 +61,11 @@ class Journal:
                     event["event"] = event.pop("what")
                 assert isinstance(event["t"], int | float) and isinstance(event["event"], str)
             except (ValueError, KeyError, TypeError, AssertionError) as error:
+                # The first line is the plan, and without it there is no class.
+                without = f"mv {file.parent} {file.parent}.damaged"
                 raise CannotRun(
-                    f"{file.name} is damaged in line {number}.", f"sed -i {number}d {file}"
+                    f"{file.name} is damaged in line {number}.",
+                    without if number == 1 else f"sed -i {number}d {file}",
                 ) from error
             self.events.append(event)
         # A changed clock or a closed lid must not end a class, so from here on we count seconds.

@@ -31,8 +31,11 @@ def serve(
     listen, cert, key = at["listen"], at["cert"], at["key"]
     secure = bool(cert) or not address.loopback(listen)
     hosts = address.hosts(listen, names)
-    if secure and not cert:
+    own = secure and not cert
+    if own:
         cert, key = map(str, access.certificate(folder.path, hosts))
+    if cert and key:
+        access.usable(cert, key)
     keys = Keys(folder.keys)
     keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
     with address.listening(listen, at["port"]) as line:
@@ -41,7 +44,7 @@ def serve(
         site = Site(session, keys, Guard(session, keys, hosts, secure), folder.alive)
         server = connections.Server(
             connections.config(site.app(), len(plan.seats), cert, key),
-            lambda: term.json(welcome(term, roster, keys, url, cert)),
+            lambda: term.json(welcome(term, roster, keys, url, cert if own else None)),
         )
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(server, line, session, folder.end))

@@ -62,7 +62,8 @@ class OwnGuard(Guard):
 
     def visitor(self, connection: HTTPConnection) -> Visitor | None:
         """Return the learner, when the other end of this connection is a socket of theirs."""
-        return _ME if connection.client and owner(*connection.client) == os.getuid() else None
+        client, server = connection.client, connection.scope.get("server")
+        return _ME if client and server and owner(client, server) == os.getuid() else None
 
 
 class NoKeys(Keys):
@@ -73,20 +74,29 @@ class NoKeys(Keys):
         return _ME
 
 
-def owner(address: str, port: int) -> int | None:
-    """Return the id of the user of a TCP socket on this machine, by its own address and port.
+End = tuple[str, int]  # an address and a port
 
-    Source: proc(5), /proc/net/tcp; the kernel writes each 32 bits of an address in its byte order.
+
+def owner(here: End, there: End) -> int | None:
+    """Return the id of the user of the socket `here` of a TCP connection on this machine.
+
+    Another user's socket can have the same address and port, with another end `there`.
+    Source: proc(5), /proc/net/tcp.
     """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    packed = socket.inet_pton(family, address)
-    words = [packed[i : i + 4][::-1] for i in range(0, len(packed), 4)]
-    wanted = f"{b''.join(words).hex().upper()}:{port:04X}"
+    family = socket.AF_INET6 if ":" in here[0] else socket.AF_INET
+    wanted = [_as_listed(family, *end) for end in (here, there)]
     for line in _SOCKETS[family].read_text().splitlines()[1:]:
-        _, local, _, _, _, _, _, user, *_ = line.split()
-        if local == wanted:
+        _, local, remote, _, _, _, _, user, *_ = line.split()
+        if [local, remote] == wanted:
             return int(user)
     return None
+
+
+def _as_listed(family: int, address: str, port: int) -> str:
+    """Return an end of a connection as the kernel lists it: each 32 bits in its byte order."""
+    packed = socket.inet_pton(family, address)
+    words = [packed[i : i + 4][::-1] for i in range(0, len(packed), 4)]
+    return f"{b''.join(words).hex().upper()}:{port:04X}"
 
 
 def serve(term: Terminal, port: int) -> Served:

@@ -48,7 +48,7 @@ class Streams:
         self, request: Request, seat: int | None, look: Callable[[], dict[str, Any]]
     ) -> Response:
         visitor = self.guard.admit(request, seat)
-        mine = (visitor.number, request.url.path)
+        mine = (visitor.number, f"{request.scope['route'].path} {seat}")  # /seat/01 is /seat/1
         if self._open[mine] >= _MOST:
             raise HTTPException(429, "This page is open too many times.")
 

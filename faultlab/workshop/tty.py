@@ -20,6 +20,7 @@ from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message
 _BYTES_A_SECOND = 64 * 1024
+_RESIZE = 1024  # bytes of typing that cost as much as a resize, which is a call of the engine
 _AT_ONCE = 16 * 1024  # bytes that go to a page in one message
 _PAUSE = 0.05  # seconds
 _LOOK = 3.0  # seconds between two looks at whether the shell is still there
@@ -120,7 +121,8 @@ async def _from_page(
             said = understood(text)
         except Malformed:
             return _NOT_UNDERSTOOD
-        if not speed.take("", len(text)) or typed.full():
+        cost = _RESIZE if isinstance(said, tuple) else len(text)
+        if not speed.take("", cost) or typed.full():
             return _TOO_MUCH
         if isinstance(said, tuple):
             await asyncio.get_running_loop().run_in_executor(_hands, shell.resize, *said)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
-from faultlab.core import lock, paths
+from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.run.placement import engines_of
@@ -107,18 +107,18 @@ def end(term: Terminal, file: str) -> Ended:
     """
     folder, plan, _ = begun(file)
     with term.step("end", "removing the stacks of all seats") as step:
-        try:
-            with folder.hold(f"class end {file}"):
-                session = _session(plan, folder.journal(mend=True))
-                asyncio.run(session.end(step.note))
-        except lock.Held:
+        if folder.held():
             folder.end.touch()  # its server removes them and exits
             step.note("its server removes the stacks")
             deadline = time.monotonic() + _PATIENCE
             while folder.held():
                 if time.monotonic() > deadline:
-                    raise CannotRun("The server of the class did not end.", "ps x") from None
+                    raise CannotRun("The server of the class did not end.", "ps x")
                 time.sleep(0.2)
+        # Also after its server, which can have failed to remove one, or have been stopped before.
+        with folder.hold(f"class end {file}"):
+            folder.end.unlink(missing_ok=True)
+            asyncio.run(_session(plan, folder.journal(mend=True)).end(step.note))
         step.done("ended, its stacks are removed")
     term.say(f"Results: faultlab class export {file}")
     return Ended(plan.id)

@@ -7,6 +7,7 @@ projector's never does, and it has numbers instead of names.
 import html
 import re
 from functools import cache
+from math import isfinite
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -48,7 +49,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "daemons": session.daemons(it) if shown else [],
         **_hints(session, turn, shown),
         "checks": turn.checks,
-        "findings": turn.findings,
+        "findings": [_readable(found) for found in turn.findings],
         "answer": turn.answers[-1] if turn.answers else None,
         "answers": len(turn.answers),
         "terms": _terms() if plan.blind else {},
@@ -71,6 +72,12 @@ def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
         "hint_left": bool(left),
         "next_cost": max(left, default=0) if cost is None else cost,
     }
+
+
+def _readable(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a finding that a browser can read: JSON has no infinity."""
+    value = found.get("value", 0)
+    return found if isfinite(value) else {**found, "value": str(value)}
 
 
 def _debrief(session: Session, turn: Turn) -> dict[str, Any]:

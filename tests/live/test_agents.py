@@ -12,9 +12,9 @@ from shlex import quote
 
 import pytest
 
-from faultlab.agents import exam, session
+from faultlab.agents import exam, remote, session
 from faultlab.agents.builtin import BuiltIn
-from faultlab.agents.command import Output
+from faultlab.agents.command import MOST, Output
 from faultlab.agents.session import Lost, Session
 from faultlab.core import naming
 from faultlab.core.errors import BadInput, CannotRun
@@ -134,13 +134,13 @@ def test_files(kept: Session) -> None:
     content = bytes(range(256)) * 2000
     for path in ("/etc/nginx/conf.d/some file.conf.off", "/srv/new/folder/x"):
         kept.write_file("web", path, content)
-        assert kept.read_file("web", path) == content
-    assert kept.read_file("nginx", "/etc/nginx/conf.d/some file.conf.off") == content
+        assert remote.read(kept, "web", path, MOST) == content
+    assert remote.read(kept, "nginx", path, MOST) == content
     with pytest.raises(FileNotFoundError):
-        kept.read_file("web", "/srv/nothing")
+        remote.read(kept, "web", "/srv/nothing", MOST)
     with pytest.raises(OSError, match="more than"):
         kept.run("web", "head -c 3000000 /dev/zero >/srv/large")
-        kept.read_file("web", "/srv/large")
+        remote.read(kept, "web", "/srv/large", MOST)
     with pytest.raises(OSError, match="directory"):
         kept.write_file("web", "/etc/passwd/x", b"")
 

@@ -123,3 +123,18 @@ def test_ctrl_c_in_a_clean_up_counts_when_it_has_finished(
                     os.killpg(process.pid, signal.SIGINT)
     assert said == rest
     assert process.returncode == 0
+
+
+def test_an_ignored_signal_hides_no_other() -> None:
+    """Under nohup a SIGHUP is ignored, also in a clean-up."""
+    old = [
+        signal.signal(signal.SIGHUP, signal.SIG_IGN),
+        signal.signal(signal.SIGTERM, signal.default_int_handler),
+    ]
+    try:
+        with pytest.raises(KeyboardInterrupt), command.uninterrupted():
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in zip((signal.SIGHUP, signal.SIGTERM), old, strict=True):
+            signal.signal(number, handler)

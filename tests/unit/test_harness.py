@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -14,11 +16,15 @@ from faultlab.agents.cases import Case
 from faultlab.agents.command import MOST, Output
 from faultlab.agents.session import Session, Verdict
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.naming import stack_name
 from faultlab.lab import load as labs
 from faultlab.lab import terms
+from faultlab.lab.model import Limit
+from faultlab.run import placement
 from faultlab.run.readings import PHASES
 from faultlab.workshop import extra
 from tests.unit.conftest import Run
+from tests.unit.fake import FakeEngine
 
 LABS = ["mtu", "healthy", "heap-oom"]
 
@@ -175,6 +181,17 @@ def test_a_diagnosis_is_said(programs: Path) -> None:
     assert call(programs / "diagnose", "web")[2].startswith("Use: on MACHINE")
 
 
+def test_many_requests_at_once(here: Here, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent is root on client, so it can write any number of names into the pipe."""
+    begun = threading.active_count()
+    go_on = threading.Event()
+    monkeypatch.setattr(remote, "read", lambda *_: go_on.wait(10) and b"")
+    (programs / "requests/new").write_text("name\n" * 200)
+    time.sleep(0.5)
+    assert threading.active_count() - begun <= 16
+    go_on.set()
+
+
 # --- folders for Harbor ---
 
 
@@ -194,6 +211,30 @@ def test_a_folder_for_each_case(tmp_path: Path) -> None:
         assert ("diagnose none none none" in solution) is not case.faulty
     with pytest.raises(BadInput, match="is not empty"):
         harbor_tasks.write(tmp_path / "tasks", LABS, PHASES, 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="is not a folder"):
+        harbor_tasks.write(tmp_path / "file", LABS, PHASES, 1)
+
+
+def test_a_sweep_of_cases_leaves_what_is_called_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class can be called case-study."""
+    engine = FakeEngine()
+    up = [stack_name(f"case-{name}") for name in ("01", "100", "10", "study-1-mtu")]
+    monkeypatch.setattr(engine, "stacks", lambda: up)
+    monkeypatch.setattr(placement, "local", lambda: engine)
+    assert cases.sweep("case-10") == [stack_name("case-10")]
+    assert cases.sweep() == up[:3]
+
+
+def test_a_fault_that_an_agent_cannot_reach() -> None:
+    with pytest.raises(CannotRun, match="repaired in the kernel"):
+        Case(lab="conntrack", phase="faulty", number=1).begin()
+
+
+@pytest.mark.parametrize("cpus", ["inf", "1e300", "nan"])
+def test_a_limit_that_no_host_takes(cpus: str) -> None:
+    with pytest.raises(ValueError, match="cpus"):
+        Limit.model_validate({"cpus": cpus})
 
 
 # --- the verbs ---

@@ -150,6 +150,23 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     ]
 
 
+def test_sweep_reports_only_what_is_left(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second pass can remove what the first one could not."""
+    only_fake(monkeypatch)
+    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
+    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: ["faultlab-mtu"])
+    tries: list[str] = []
+
+    def down(_engine: FakeEngine, stack: str) -> None:
+        tries.append(stack)
+        if len(tries) == 1:
+            raise CannotRun("Could not remove the network.")
+
+    monkeypatch.setattr(FakeEngine, "down", down)
+    assert faultlab("sweep").code == 0
+    assert len(tries) == 2
+
+
 def test_sweep_leaves_a_class_that_is_going_on(
     faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

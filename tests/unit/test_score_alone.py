@@ -291,6 +291,7 @@ def test_mcnemars_exact_test() -> None:
     """R: binom.test(1, 13)$p.value, binom.test(2, 10)$p.value."""
     assert mcnemar(12, 1) == pytest.approx(0.003418, abs=1e-6)
     assert mcnemar(2, 8) == pytest.approx(0.109375)
+    assert mcnemar(2000, 0) == 0  # below the smallest number above 0
     assert mcnemar(5, 5) == mcnemar(0, 0) == 1.0
 
 
@@ -372,6 +373,13 @@ class TestAgents:
         assert (row.tokens, row.cost, row.errors) == (None, 0.25, 0)
         assert [guess.tool for guess in guesses] == [baselines.FREQUENT, baselines.CHANCE]
         assert guesses[0].repaired == Share(0, 0)
+
+    def test_the_looks_of_a_cheater_are_not_guessed(self) -> None:
+        """It makes one for each cheat, so something would be wrong more often."""
+        cheats = [replace(self.trials()[0], tool="cheater", number=n) for n in range(1, 50)]
+        _, *guesses = agents.rows(scored(*self.trials()))
+        cheater, _, *others = agents.rows(scored(*self.trials(), *cheats))
+        assert cheater.tool == "cheater" and others == guesses
 
     def test_they_are_no_tools(self) -> None:
         assert figures.of_way(scored(*self.trials()), ALONE).trials == {}

@@ -32,10 +32,13 @@ from tests.unit.conftest import Project
 def test_whose_a_socket_is(address: str) -> None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, 0), family=family) as line:
-        with socket.create_connection(line.getsockname()[:2]) as client:
-            host, port = client.getsockname()[:2]
-            assert solo.owner(host, port) == os.getuid()
-        assert solo.owner(address, 1) is None
+        there = line.getsockname()[:2]
+        with socket.create_connection(there) as client:
+            here = client.getsockname()[:2]
+            assert solo.owner(here, there) == os.getuid()
+            # Another connection from the same address and port can be somebody else's.
+            assert solo.owner(here, (address, 1)) is None
+        assert solo.owner((address, 1), there) is None
 
 
 class FakeStacks(own.OwnStacks):

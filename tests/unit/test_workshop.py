@@ -10,6 +10,7 @@ import asyncio.constants
 import csv
 import io
 import json
+import math
 import re
 import socket
 import ssl
@@ -416,6 +417,19 @@ def test_a_certificate(tmp_path: Path) -> None:
         access.fingerprint(key)
 
 
+def test_a_chain_of_certificates(tmp_path: Path) -> None:
+    """The server's own comes first, and a file can have text around it."""
+    own, key = access.certificate(tmp_path / "own", ["lab.example"])
+    authority, _ = access.certificate(tmp_path / "authority", ["authority.example"])
+    chain = tmp_path / "chain.pem"
+    chain.write_text(f"subject=CN = lab.example\n{own.read_text()}\n{authority.read_text()}")
+    assert access.fingerprint(chain) == access.fingerprint(own)
+    access.usable(str(chain), str(key))
+    for cert in (authority, key, tmp_path / "none.pem"):
+        with pytest.raises(BadInput, match=r"^--cert, --key: "):
+            access.usable(str(cert), str(key))
+
+
 # --- a session that goes on ------------------------------------------------------------------
 
 
@@ -500,6 +514,8 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
         ]
         found.apply({"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings})
         assert view.seat(session, seat)["findings"] == findings
+        findings[0]["value"] = math.inf
+        json.loads(json.dumps(view.seat(session, seat)["findings"]), parse_constant=pytest.fail)
         said.append(seen())
     found.apply({"t": 2, "event": "hinted", "seat": 1, "given": len(labs.load(lab_id).hint)})
     said.append(seen())
@@ -1120,6 +1136,7 @@ def test_who_looks_too_often(here: Served) -> None:
         for _ in range(4):
             next(pages.enter_context(here.events(1, "/seat/1/events")))
         assert here.get(1, "/seat/1/events").status_code == 429
+        assert here.get(1, "/seat/01/events").status_code == 429
         next(pages.enter_context(here.events(TRAINER, "/seat/1/events")))
     for _ in range(60):
         here.get(1, "/trainer", host="evil.example")
