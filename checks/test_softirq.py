@@ -75,7 +75,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        Measure(f"pages of {PAGES} that come", "pages", at_least(36), at_most(16)).says(
+        Measure(f"pages of {PAGES} that come", "pages", at_least(45), at_most(30)).says(
             "Most pages come at once while the crowd is there.",
             "Few pages come while the crowd is there.",
         ),
