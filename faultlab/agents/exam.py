@@ -148,7 +148,9 @@ def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:
         "unknown",
         reason=why,
         way=ALONE,
-        agent=results.Agent(repaired=None, commands=0, seconds=0.0, tokens=None, cost=None),
+        agent=results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
+            repaired=None, commands=0, seconds=0.0, tokens=None, cost=None
+        ),
     )
 
 

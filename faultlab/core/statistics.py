@@ -24,8 +24,8 @@ def mcnemar(won: int, lost: int) -> float:
     `won`, `lost`: how often only the one was right, and only the other.
     """
     pairs, fewer = won + lost, min(won, lost)
-    tail = sum(math.comb(pairs, k) for k in range(fewer + 1)) / 2**pairs
-    return min(1.0, 2 * tail)
+    tail = sum(math.comb(pairs, k) for k in range(fewer + 1))
+    return min(1.0, float(2 * tail / 2**pairs))
 
 
 @dataclass(frozen=True)

@@ -44,10 +44,10 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
         term.say(f"Hint {i} ({points}): {text}")
     if number is None:
-        term.say(
-            f"No other hint applies to the state that {lab_id} is in."
-            f" Next: make fix-{lab_id}, or make debrief-{lab_id}"
-        )
+        after = f"make fix-{lab_id}, or make debrief-{lab_id}"
+        if lab.alias != lab.id:
+            after = f"faultlab debrief {lab_id} --give-up"
+        term.say(f"No other hint applies to the state that {lab_id} is in. Next: {after}")
     cost = sum(rung.cost for rung in given)
     return Hinted(lab_id, number, len(given), len(lab.hint), cost, hints)
 

@@ -13,6 +13,7 @@ from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Truth
@@ -116,7 +117,10 @@ def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started 
 
 def _ready(lab: Lab, stack: Stack) -> bool:
     whole = all(n in stack for n in lab.services.needed(lab.daemons))
-    return bool(stack and whole and Record.ready(stack.run_id) and not stack.stopped())
+    if not (stack and whole and Record.ready(stack.run_id)):
+        return False
+    ended = {name.split()[0] for name in stack.stopped()}
+    return not ended or ended <= {*checks.load(lab.id).may_stop}  # a fault can end a daemon
 
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> Started:

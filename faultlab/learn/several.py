@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from faultlab.core import events
 from faultlab.core.command import uninterrupted
-from faultlab.core.defaults import MYSTERY
+from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.events import Event
 from faultlab.core.terminal import Terminal, typable
@@ -92,7 +92,7 @@ def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> S
     with _shown(term, commands) as show:
         _run(commands, wanted, show)
     commands.sort(key=lambda command: names.index(command.lab))
-    return _tell(term, commands, time.monotonic() - began)
+    return _tell(term, commands, wanted, time.monotonic() - began)
 
 
 def _run(commands: list[Command], wanted: str, show: Any) -> None:
@@ -197,7 +197,7 @@ def _picture(commands: list[Command], width: int) -> str:
     return escape("\n".join(lines))
 
 
-def _tell(term: Terminal, commands: list[Command], seconds: float) -> Several:
+def _tell(term: Terminal, commands: list[Command], wanted: str, seconds: float) -> Several:
     for command in commands:
         what, after = command.problem
         if not command.code:
@@ -211,9 +211,9 @@ def _tell(term: Terminal, commands: list[Command], seconds: float) -> Several:
     failed = [command for command in commands if command.code]
     for kind in _WORST_FIRST:
         if any(command.code == kind.exit_code for command in failed):
-            raise kind(_count(failed, commands), _again(failed), told)
+            raise kind(_count(failed, commands), _again(failed, wanted), told)
     if failed:
-        raise CannotRun(_count(failed, commands), _again(failed), told)
+        raise CannotRun(_count(failed, commands), _again(failed, wanted), told)
     return told
 
 
@@ -221,5 +221,6 @@ def _count(failed: list[Command], commands: list[Command]) -> str:
     return f"{len(failed)} of {len(commands)} labs are not up."
 
 
-def _again(failed: list[Command]) -> str:
-    return f"faultlab start {' '.join(command.lab for command in failed)}"
+def _again(failed: list[Command], wanted: str) -> str:
+    engine = "" if wanted == AUTO else f" --engine {wanted}"
+    return f"faultlab start {' '.join(command.lab for command in failed)}{engine}"

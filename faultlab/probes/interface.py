@@ -90,6 +90,7 @@ def parse(out: str) -> dict[str, Interface]:
 
 
 def _qdisc(root: dict[str, Any]) -> Qdisc:
+    rate = root.get("options", {}).get("rate", 0)  # bytes per second; netem says more about it
     return Qdisc(
         kind=root["kind"],
         sent=root["packets"],
@@ -97,7 +98,7 @@ def _qdisc(root: dict[str, Any]) -> Qdisc:
         overlimits=root["overlimits"],
         bytes=root["bytes"],
         backlog=root["backlog"],
-        rate=8 * root.get("options", {}).get("rate", 0),
+        rate=8 * (rate["rate"] if isinstance(rate, dict) else rate),
         waiting=root["qlen"],
     )
 

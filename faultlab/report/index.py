@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Verified:
-    """A lab with its last verdict. `interval`: where the true share of passes lies."""
+    """A lab with its last verdict. `interval`: of the true share that did not pass."""
 
     lab: str
     verdict: str

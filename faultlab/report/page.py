@@ -46,14 +46,6 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An SVG of the run's folder: its alternative text, and its data."""
-
-    title: str
-    data: str
-
-
-@dataclass(frozen=True)
 class Written:
     """The page of a run."""
 

@@ -18,10 +18,10 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
+from faultlab.run.readings import BEFORE
 from faultlab.run.record import Record
 
 FILE = "sweep.svg"
-_BEFORE = ", before"  # the faulty phase again, on the fresh stack of an alternative
 _INK = "#24292f"
 # The reader's browser says whether the page is dark; the background is transparent.
 _STYLE = (
@@ -127,7 +127,7 @@ def _phases(found: Record) -> dict[str, Any]:
     looks = {
         phase: reading.get("look")
         for phase, reading in found.facts["readings"].items()
-        if not phase.endswith(_BEFORE)
+        if not phase.endswith(BEFORE)
     }
     return {
         phase: look["sweep"]
@@ -137,7 +137,8 @@ def _phases(found: Record) -> dict[str, Any]:
 
 
 def _damaged(run: str) -> BadInput:
-    return BadInput(f"The record of the run {run} is damaged.", f"less runs/{run}/run.json")
+    file = paths.show(paths.runs() / run / "run.json")
+    return BadInput(f"The record of the run {run} is damaged.", f"less {file}")
 
 
 def svg(sweep: Sweep) -> str:

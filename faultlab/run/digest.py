@@ -49,7 +49,7 @@ def walk(lab_id: str) -> str:
 def program(lab_id: str) -> str:
     """Return the digest of the modules that walk through this lab, measure it and judge it."""
     digest = hashlib.sha256()
-    for file in reached(lab_id):
+    for file in [*reached(lab_id), paths.checks() / "conftest.py"]:
         digest.update(f"{file.name}\n{_meaning(file.read_text())}".encode())
     return digest.hexdigest()[:12]
 

@@ -16,6 +16,8 @@ from typing import Annotated
 from pydantic import Field
 
 from faultlab.core.statistics import Share
+from faultlab.lab import load as labs
+from faultlab.run import digest
 from faultlab.verify.margin import sigmas
 from faultlab.verify.walks import BURDENS, Kind, Limit, Walk, Walks
 
@@ -172,9 +174,11 @@ def rows(kept: Walks) -> tuple[list[Row], int]:
     order = sorted(kept.walks.values(), key=lambda walk: (walk.lab, walk.engine, walk.began))
     for (lab_id, engine), each in groupby(order, lambda walk: (walk.lab, walk.engine)):
         every = list(each)
-        today = [walk for walk in every if walk.lab_digest == every[-1].lab_digest]
+        now = digest.walk(lab_id) if lab_id in labs.ids() else ""
+        today = [walk for walk in every if walk.lab_digest == now]
         left += len(every) - len(today)
-        found.append(Row(lab_id, engine, tuple(today), tuple(kept.limits.get(lab_id, []))))
+        if today:
+            found.append(Row(lab_id, engine, tuple(today), tuple(kept.limits.get(lab_id, []))))
     return found, left
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from faultlab.core import paths, text
 from faultlab.core.defaults import RELIABILITY
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.verify import proof as proofs
 from faultlab.verify import reliability, walks
@@ -119,9 +120,8 @@ def _cells(row: Row) -> list[str]:
 def _told(found: Sequence[Row], left: int) -> Iterator[str]:
     """Yield the facts about all walks together, a line each."""
     each = [walk for row in found for walk in row.walks]
-    decided = [walk for walk in each if walk.verdict != "unknown"]
-    unknown = len(each) - len(decided)
-    yield f"{len(each)} walks, {unknown} unknown ({unknown / len(each):.0%})"
+    unknown = Share(len(each), sum(walk.verdict == "unknown" for walk in each))
+    yield f"{len(each)} walks, {unknown.happened} unknown ({unknown.percent or 0:.0f}%)"
     looks, again = sum(walk.looks for walk in each), sum(len(walk.again) for walk in each)
     if looks:
         yield f"{looks} looks, {again} taken again ({again / looks:.1%})"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from faultlab.core import events
+from faultlab.core import events, paths
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.events import Kind
 from faultlab.core.terminal import Terminal
@@ -81,9 +81,10 @@ class Result:
         for verdict, kind in (("fail", SaidNo), ("unknown", CannotRun)):
             bad = [case for case in self.cases if case.verdict == verdict]
             if bad:
+                record = paths.show(paths.runs() / bad[0].run / "run.json")
                 raise kind(
                     f"{counts[verdict]} of {len(self.cases)} cases: {verdict}.",
-                    f"less runs/{bad[0].run}/run.json" if bad[0].run else "faultlab doctor",
+                    f"less {record}" if bad[0].run else "faultlab doctor",
                     told,
                 )
         return told

@@ -213,7 +213,7 @@ def _values(record: Record) -> dict[str, Any]:
     judged = {
         phase: {finding["name"]: float(f"{finding['value']:.6g}") for finding in found["good"]}
         for phase, found in record.facts["judged"].items()
-        if found.get("good")
+        if found.get("good") and phase in record.facts["readings"]
     }
     names = next(iter(judged.values()), {})  # a phase with a fault has no responses
     values = {name: [found.get(name) for found in judged.values()] for name in names}

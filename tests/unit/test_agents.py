@@ -27,7 +27,7 @@ from faultlab.lab import load as labs
 from faultlab.run import run as runs
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.record import Record
-from faultlab.score import results
+from faultlab.score import agents, results
 from faultlab.score.results import Results
 from tests.unit.conftest import REPO, Project
 from tests.unit.conftest import Run as Verbs
@@ -442,7 +442,7 @@ class TestExam:
         exam.show(Terminal(), results.read(tmp_path / "r.json"), [name])
 
     def test_a_lost_trial_is_made_again(self, opened: Opened, tmp_path: Path) -> None:
-        """It is reported, and nothing about it is in the file."""
+        """It is reported and counted as an error until a trial in its place has a result."""
 
         def loses(its: Session, _phase: str, _number: int) -> None:
             its._run.stack["web"].restart()
@@ -453,7 +453,16 @@ class TestExam:
         every = [exam.Case(broken, lab, HEALTHY, 1), exam.Case(ORACLE, lab, HEALTHY, 1)]
         troubles = exam._all(Terminal(), {"mtu": FakeEngine()}, every, kept)
         assert len(troubles) == 1 and "web was restarted" in troubles[0]
-        assert [key[0] for key in kept.trials] == ["oracle"]
+        assert {t.tool: t.kind for t in kept.trials.values()} == {
+            "oracle": "diagnosis",
+            "broken": "unknown",
+        }
+        assert [row.errors for row in agents.rows(kept)][:2] == [1, 0]
+        whole = BuiltIn("broken", "x", lambda *_: None)
+        assert not exam._all(
+            Terminal(), {"mtu": FakeEngine()}, [exam.Case(whole, lab, HEALTHY, 1)], kept
+        )
+        assert {t.kind for t in kept.trials.values()} == {"diagnosis"}
 
 
 class TestFolder:

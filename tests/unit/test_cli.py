@@ -13,6 +13,7 @@ import pytest
 
 from faultlab.cli.main import VERBS
 from faultlab.core import command, events, lock
+from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.engine import launch
@@ -201,7 +202,7 @@ def test_the_order_of_badness(
 ) -> None:
     commands = [several.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
     with pytest.raises(kind):
-        several._tell(Terminal(), commands, 1.0)
+        several._tell(Terminal(), commands, AUTO, 1.0)
     assert capsys.readouterr().out.count("up") == len(codes)
 
 

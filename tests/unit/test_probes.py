@@ -293,6 +293,14 @@ def test_qdisc(name: str, root: Qdisc) -> None:
     assert eth0(name).qdisc == root
 
 
+def test_the_rate_of_netem() -> None:
+    """It is an object there. Source: iproute2, tc/q_netem.c."""
+    counters = dict.fromkeys(("packets", "drops", "overlimits", "bytes", "backlog", "qlen"), 0)
+    options = {"limit": 1000, "rate": {"rate": 1_250_000, "packetoverhead": 0}}
+    root = {"kind": "netem", **counters, "options": options}
+    assert interface._qdisc(root).rate == 10_000_000
+
+
 def test_listeners() -> None:
     found = sockets.parse(recorded("sockets/many")).listeners
     assert len(found) == 64

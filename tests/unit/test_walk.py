@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -22,6 +23,7 @@ from faultlab.run import preflight
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.record import Record
 from faultlab.run.run import Run
 from faultlab.verify import verify
 from tests.engine import EngineContract
@@ -208,3 +210,27 @@ def test_nobody_takes_the_lab_of_another_user(
     assert faultlab("sweep").code == 3
     assert "anna" in faultlab("status").out
     assert engine.machines(stack_name("mtu")) == before
+
+
+@pytest.mark.parametrize(
+    ("lab_id", "ended", "ready"),
+    [
+        ("heap-oom", [], True),
+        ("heap-oom", ["tomcat exited 3"], True),  # its fault ends the shop
+        ("heap-oom", ["app exited 255"], False),  # the host was started again
+        ("mtu", ["nginx exited 1"], False),
+    ],
+)
+def test_a_lab_whose_fault_ends_a_daemon_is_up(
+    lab_id: str, ended: list[str], ready: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second `start` of it must not replace it, with all that its learner has done."""
+    lab = labs.load(lab_id)
+    stack = cast(Any, Up({name: None for name in lab.services.needed(lab.daemons)}))
+    stack.run_id, stack.stopped = "run", lambda: ended
+    monkeypatch.setattr(Record, "ready", lambda _run: object())
+    assert learner._ready(lab, stack) is ready
+
+
+class Up(dict[str, None]):
+    """The containers of a stack, by name."""

@@ -419,6 +419,8 @@ def test_a_certificate(tmp_path: Path) -> None:
 
 def test_a_chain_of_certificates(tmp_path: Path) -> None:
     """The server's own comes first, and a file can have text around it."""
+    for name in ("own", "authority"):
+        (tmp_path / name).mkdir()
     own, key = access.certificate(tmp_path / "own", ["lab.example"])
     authority, _ = access.certificate(tmp_path / "authority", ["authority.example"])
     chain = tmp_path / "chain.pem"
@@ -508,7 +510,7 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
     found.apply({"t": 0, "event": "starting", "seat": 1})
     found.apply({"t": 1, "event": "ready", "seat": 1})
     for well in (False, True):  # a seat shows what its last check said
-        findings = [
+        findings: list[dict[str, Any]] = [
             {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
             for m in checks.load(lab_id).symptom
         ]
