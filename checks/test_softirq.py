@@ -79,6 +79,9 @@ CHECK = Check(
             "Most pages come at once while the crowd is there.",
             "Few pages come while the crowd is there.",
         ),
+        Measure(
+            "time of an echo request, mean", "round_trip", at_most(30), at_least(50), "ms"
+        ).says("The packets of users do not wait.", "Each packet of a user waits."),
         steady("packets of the crowd", "crowd", at_least_times(0.15), "/s").says(
             "The crowd is about as large as before.", "The crowd is far smaller than before."
         ),

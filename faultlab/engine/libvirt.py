@@ -70,6 +70,18 @@ def refuse_what_is_not_ours() -> None:
         raise CannotRun(f"The VM {name()} belongs to {other}.", f"{paths.program(other)} vm down")
 
 
+def refuse_silence() -> None:
+    """Raise CannotRun if libvirt is installed and does not say whether there is a VM."""
+    if shutil.which("virsh") is None:
+        return
+    code, text = virsh("list", "--all")
+    if code != 0:
+        said = (text.splitlines() or [f"exit code {code}"])[0]
+        raise CannotRun(
+            f"libvirt does not say if there is a VM: {said}", f"virsh --connect {_URI} list --all"
+        )
+
+
 def address() -> str:
     """Return the VM's IPv4 address. Raises CannotRun if libvirt knows none."""
     _, text = virsh("domifaddr", name(), "--source", "lease")

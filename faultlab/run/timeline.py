@@ -27,7 +27,7 @@ from faultlab.run.record import Record
 FILE = "timeline.jsonl"
 SECONDS = 0.5
 _SECONDS_IN_VM = 5.0
-_LIFE = 1800  # seconds, as long as the longest case can take
+_LIFE = 24 * 3600  # seconds; `watch` can take that long, and it is removed with its stack
 _COLLECTOR = Path(__file__).with_name("collector.pl")
 _RIGHTS = ["SYS_PTRACE"]  # to read the containers' processes
 

@@ -601,7 +601,7 @@ def test_ci_run_is_make_test_with_its_exit_code(machine: Machine, code: int) -> 
 
 def test_ci_run_that_is_terminated_removes_its_vm(machine: Machine) -> None:
     shutil.copytree(REPO / ".ci", machine.root / "repo/.ci")
-    machine.stub("make", "kill $PPID")
+    machine.stub("make", "kill $PPID; exec sleep 20")
     machine.stub("faultlab", 'echo "$FAULTLAB_VM_NAME"')
     (machine.root / "repo/.venv/bin").mkdir(parents=True)
     (machine.root / "bin/faultlab").rename(machine.root / "repo/.venv/bin/faultlab")

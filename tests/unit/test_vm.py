@@ -78,6 +78,12 @@ def test_a_vm_of_another_checkout_is_not_asked(virsh: Virsh, tmp_path: Path) -> 
     assert VmEngine.absent() == f"the lab VM belongs to {other}"
 
 
+def test_libvirt_that_is_silent_is_no_vm_that_is_gone(virsh: Virsh) -> None:
+    virsh("echo 'error: failed to connect to the hypervisor' >&2; exit 1")
+    with pytest.raises(CannotRun, match="does not say if there is a VM: error: failed to connect"):
+        boot.down(Terminal())
+
+
 def test_address(virsh: Virsh) -> None:
     virsh(
         """cat <<'.'
