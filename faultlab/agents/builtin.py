@@ -8,6 +8,7 @@ from pathlib import Path
 from faultlab.agents.session import Session
 from faultlab.lab.model import Lab
 from faultlab.run.readings import FAULTY, PHASES
+from faultlab.score import results
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def _cheat(session: Session, _phase: str, number: int) -> None:
 
 ORACLE = BuiltIn("oracle", "Baseline: the documented fix and the true cause", _solve)
 CHEATER = BuiltIn(
-    "cheater",
+    results.CHEATER,
     "Baseline: each cheat of the lab, one in each trial",
     _cheat,
     (FAULTY,),

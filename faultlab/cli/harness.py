@@ -5,6 +5,7 @@ import os
 from click import Choice, IntRange, argument, option
 
 from faultlab.cli.verb import LAB, verb
+from faultlab.core import extra
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 
@@ -28,7 +29,6 @@ def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
     """Give a lab to an agent, blind, as tools: an MCP server on standard input and output."""
     from faultlab.agents.cases import Case
     from faultlab.lab import load
-    from faultlab.workshop import extra
 
     case = Case(lab=load.load(lab).id, phase=phase, number=number)
     try:

@@ -5,7 +5,7 @@ from typing import Any
 from click import Choice, argument, option
 
 from faultlab.cli.verb import verb
-from faultlab.core import defaults
+from faultlab.core import defaults, extra
 from faultlab.core.terminal import Terminal
 
 
@@ -13,8 +13,6 @@ from faultlab.core.terminal import Terminal
 @option("--port", default=defaults.CLASS_PORT, metavar="N", help=f"({defaults.CLASS_PORT})")
 def page(term: Terminal, port: int) -> object:
     """Work on labs in a browser: catalogue, terminals, hints and lessons on one page."""
-    from faultlab.workshop import extra
-
     with extra.needed("page"):
         from faultlab.workshop import solo
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from faultlab.core import extra
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 
@@ -27,7 +28,6 @@ ROLE_LABEL = "faultlab.role"
 OWNER_NOTE = "faultlab.owner"  # an annotation: a label has no blanks and slashes
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
-_INSTALL = "pip install 'faultlab[kubernetes]'"
 _CONTEXTS = "kubectl config get-contexts"
 
 
@@ -46,7 +46,8 @@ class Cluster:
 
     def __init__(self) -> None:
         if find_spec("kubernetes") is None:
-            raise CannotRun("The Python package kubernetes is not installed.", _INSTALL)
+            missing = "The Python package kubernetes is not installed."
+            raise CannotRun(missing, extra.installer("kubernetes"))
         if why := absent():
             raise CannotRun(f"No cluster can be reached: {why}.", _CONTEXTS)
         with self.errors():

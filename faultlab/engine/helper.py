@@ -25,6 +25,7 @@ else:
 
 _PATIENCE = 30.0  # seconds, until Docker has removed a helper
 _UNCONFINED = ["apparmor=unconfined"]
+_HOST = {"network_mode": "host", "pid_mode": "host"}
 _HELPER = {"auto_remove": True, "network_mode": "none"}
 
 
@@ -63,9 +64,7 @@ class WithHelpers(DockerEngine):
         """
         volumes = {"/sys/fs/cgroup": {"bind": "/cgroup", "mode": "rw"}} if cgroups else {}
         options: dict[str, Any] = {"entrypoint": [], "volumes": volumes, **_having(rights)}
-        options |= (
-            {"network_mode": "host", "pid_mode": "host"} if whole else {"network_mode": "none"}
-        )
+        options |= _HOST if whole else {"network_mode": "none"}
         # The output is read from the log, and Docker's own driver can be one without a log to read.
         kept = docker.types.LogConfig(type="json-file")
         words = ["sh", "-ec", script]

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import compose, launch
@@ -116,11 +115,9 @@ class LocalEngine(Bounded, Removable):
         if most:
             self.bind(stack, parent, most)
 
-    def down(self, stack: str) -> None:
-        """Remove a stack and its cgroup, and verify that nothing is left."""
-        with uninterrupted():
-            super().down(stack)
-            self.unbind(stack)
+    def _down(self, stack: str) -> None:
+        super()._down(stack)
+        self.unbind(stack)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines, and close the ways out and to the host."""

@@ -38,6 +38,7 @@ class Removable(DockerEngine):
             self._down(stack)
 
     def _down(self, stack: str) -> None:
+        """Remove a stack; an engine that has more to remove adds it here."""
         bridges = self.bridges(stack)
         deadline = time.monotonic() + 30
         while left := self.leftovers(stack):

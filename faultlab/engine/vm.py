@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, kernel, launch, libvirt, ssh
@@ -87,12 +86,10 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         bridges = self.bridges(machines[0].stack) if machines else []
         self._kernel.must(f"set -e\n{launch.furnishing(machines, bridges)}")
 
-    def down(self, stack: str) -> None:
-        """Remove a stack, restore the kernel, and verify that nothing is left."""
-        with uninterrupted():
-            super().down(stack)
-            kernel.put_back(self._kernel, stack)
-            launch.in_vm_mark(stack).unlink(missing_ok=True)
+    def _down(self, stack: str) -> None:
+        super()._down(stack)
+        kernel.put_back(self._kernel, stack)
+        launch.in_vm_mark(stack).unlink(missing_ok=True)
 
     def interfaces(self) -> list[str]:
         """Return the network interfaces of the VM."""

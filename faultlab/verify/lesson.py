@@ -36,7 +36,7 @@ def _fix(lab: Lab) -> Iterator[str]:
 
 def _wrong_turns(lab: Lab, kept: Walks) -> Iterator[str]:
     """Yield each cheat: why it is none, what is typed, and what the check then read."""
-    walks = proof.current(kept, lab)
+    walks = kept.of(lab.id)
     for number, remedy in enumerate(lab.cheat, 1):
         told = proof.told_by(walks, cheat(number), kept.limits.get(lab.id, []))
         says = remedy.why + (f" The check then reads `{told[-1]}`." if told else "")

@@ -6,7 +6,6 @@ from faultlab.core import text
 from faultlab.core.text import number
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run import digest
 from faultlab.run.contract import alternative, cheat
 from faultlab.run.readings import FIXED, HEALTHY
 from faultlab.verify.walks import Limit, Walk, Walks
@@ -20,12 +19,6 @@ def as_markdown(kept: Walks) -> str:
     return "\n".join(text.markdown(_COLUMNS, rows)) + "\n"
 
 
-def current(kept: Walks, lab: Lab) -> list[Walk]:
-    """Return the walks of a lab by the check, and with the fault, that it has today."""
-    now = digest.walk(lab.id)
-    return [walk for walk in kept.walks.values() if (walk.lab, walk.lab_digest) == (lab.id, now)]
-
-
 def told_by(walks: Iterable[Walk], phase: str, limits: list[Limit]) -> list[str]:
     """Return the first measure that said no in a phase, for each of these walks that had one."""
     told = [_amiss(walk, phase, limits) for walk in walks if phase in walk.phases]
@@ -36,7 +29,7 @@ def _rows(lab: Lab, kept: Walks) -> Iterator[list[str]]:
     done = [(FIXED, "the documented fix")] if lab.fix else []
     done += [(alternative(i), f"repair: {it.why}") for i, it in enumerate(lab.alternative, 1)]
     done += [(cheat(i), f"cheat: {it.why}") for i, it in enumerate(lab.cheat, 1)]
-    walks = current(kept, lab)
+    walks = kept.of(lab.id)
     limits = kept.limits.get(lab.id, [])
     for phase, why in done:
         its = [walk for walk in walks if phase in walk.phases]

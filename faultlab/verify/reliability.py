@@ -10,14 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import Annotated
 
 from pydantic import Field
 
 from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
-from faultlab.run import digest
 from faultlab.verify.margin import sigmas
 from faultlab.verify.walks import BURDENS, Kind, Limit, Walk, Walks
 
@@ -49,7 +47,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Row:
-    """The walks of one lab on one engine, for the state of the lab in the newest of them."""
+    """The walks of one lab on one engine, for the state that the lab has today."""
 
     lab: str
     engine: str
@@ -170,16 +168,13 @@ class Reliability:
 
 def rows(kept: Walks) -> tuple[list[Row], int]:
     """Return a row for each lab and engine, and the number of walks of an older state of a lab."""
-    found, left = [], 0
-    order = sorted(kept.walks.values(), key=lambda walk: (walk.lab, walk.engine, walk.began))
-    for (lab_id, engine), each in groupby(order, lambda walk: (walk.lab, walk.engine)):
-        every = list(each)
-        now = digest.walk(lab_id) if lab_id in labs.ids() else ""
-        today = [walk for walk in every if walk.lab_digest == now]
-        left += len(every) - len(today)
-        if today:
-            found.append(Row(lab_id, engine, tuple(today), tuple(kept.limits.get(lab_id, []))))
-    return found, left
+    found = []
+    for lab_id in labs.ids():
+        today = kept.of(lab_id)
+        for engine in sorted({walk.engine for walk in today}):
+            its = tuple(walk for walk in today if walk.engine == engine)
+            found.append(Row(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
+    return found, len(kept.walks) - sum(len(row.walks) for row in found)
 
 
 def _distance(limit: Limit, walks: Iterable[Walk]) -> Distance:

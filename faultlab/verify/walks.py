@@ -24,6 +24,7 @@ from faultlab.lab.asks import RIGHT
 from faultlab.lab.check import Measure
 from faultlab.lab.limits import Bound, exactly
 from faultlab.lab.model import Lab
+from faultlab.run import digest
 from faultlab.run.contract import alternative, before, cheat, fixed_only
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
 from faultlab.run.record import Record
@@ -116,6 +117,14 @@ class Walks:
         for key, walk in other.walks.items():
             if walk.values or key not in self.walks:
                 self.walks[key] = walk
+
+    def of(self, lab_id: str) -> list[Walk]:
+        """Return the walks of a lab by the check, and with the fault, that it has today."""
+        now = digest.walk(lab_id) if lab_id in labs.ids() else ""
+        found = [
+            walk for walk in self.walks.values() if (walk.lab, walk.lab_digest) == (lab_id, now)
+        ]
+        return sorted(found, key=lambda walk: walk.began)
 
     def write(self, file: Path) -> None:
         """Write the whole file, a line for each walk. Raises CannotRun."""

@@ -156,9 +156,7 @@ def usable(cert: str, key: str) -> None:
 def fingerprint(cert: Path) -> str:
     """Return the SHA-256 of a certificate, as browsers show it. Raises CannotRun."""
     try:
-        text = cert.read_text()  # of a chain the first block is the server's own
-        begin, end = text.index(ssl.PEM_HEADER), text.index(ssl.PEM_FOOTER)
-        raw = ssl.PEM_cert_to_DER_cert(text[begin:end] + ssl.PEM_FOOTER)
+        raw = ssl.PEM_cert_to_DER_cert(cert.read_text())
     except (OSError, ValueError) as error:
         raise CannotRun(f"{cert} is no certificate: {error}", f"openssl x509 -in {cert}") from error
     digest = hashlib.sha256(raw).hexdigest().upper()

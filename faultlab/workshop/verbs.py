@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
-from faultlab.core import paths
+from faultlab.core import extra, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.run.placement import engines_of
-from faultlab.workshop import export, extra
+from faultlab.workshop import export
 from faultlab.workshop import plan as plans
 from faultlab.workshop.address import At
 from faultlab.workshop.export import ClassId, Rows

@@ -18,7 +18,7 @@ from faultlab.engine import libvirt
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.run import placement, rotation
-from faultlab.verify import proof, walks
+from faultlab.verify import walks
 from tests.live.commandline import spawn
 
 # Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others
@@ -59,8 +59,7 @@ def proven() -> dict[str, float]:
     """Return the labs that passed as they are now, with the seconds of a recorded walk."""
     kept = walks.read(paths.root() / "docs" / "reliability.json")
     passed = {
-        lab_id: [w.seconds for w in proof.current(kept, labs.load(lab_id)) if w.verdict == "pass"]
-        for lab_id in labs.ids()
+        lab_id: [w.seconds for w in kept.of(lab_id) if w.verdict == "pass"] for lab_id in labs.ids()
     }
     return {lab_id: median(seconds) for lab_id, seconds in passed.items() if seconds}
 

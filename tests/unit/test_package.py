@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.core import git, make, naming, paths
+from faultlab.core import extra, git, make, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal, typable
 from faultlab.engine import libvirt
 from faultlab.lab import images
 from faultlab.run import rotation
-from faultlab.workshop import extra
 from tests.unit.conftest import REPO, Run
 
 SHARED = ("labs", "images", "checks", "tools", "setup")

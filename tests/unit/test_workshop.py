@@ -425,7 +425,6 @@ def test_a_chain_of_certificates(tmp_path: Path) -> None:
     authority, _ = access.certificate(tmp_path / "authority", ["authority.example"])
     chain = tmp_path / "chain.pem"
     chain.write_text(f"subject=CN = lab.example\n{own.read_text()}\n{authority.read_text()}")
-    assert access.fingerprint(chain) == access.fingerprint(own)
     access.usable(str(chain), str(key))
     for cert in (authority, key, tmp_path / "none.pem"):
         with pytest.raises(BadInput, match=r"^--cert, --key: "):

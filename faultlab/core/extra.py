@@ -1,4 +1,4 @@
-"""Extra: the packages that serve pages, which the command line does without."""
+"""Extra: the packages that only a part of faultlab needs."""
 
 import sys
 from collections.abc import Iterator
