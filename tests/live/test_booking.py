@@ -9,7 +9,7 @@ import pytest
 from faultlab.engine.stack import Stack
 from tests.live.stacks import untouched
 
-pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
+pytestmark = [pytest.mark.beside, pytest.mark.rotates(together=True, minutes=0.3)]
 
 ORDER = {
     "token": "token-01",
