@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page, said
+from faultlab.lab.asks import page, said, tables
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends
@@ -63,5 +63,6 @@ CHECK = Check(
     asks=(
         page(f"{BASKET}?user=nobody-{{n}}", times=5),
         said("a basket of thirty articles", FILLED),
+        *tables(),
     ),
 )

@@ -8,7 +8,7 @@ from faultlab.lab.asks import booking
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, grows, steady
-from faultlab.probes import curl, nstat
+from faultlab.probes import curl, mysql, nstat
 
 PAGE = (
     "http://web/booking/restaurant.php"
@@ -45,8 +45,12 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Fetch the pages, one for at most four seconds. A copy of an earlier page does not count."""
+    """Fetch the pages, one for at most four seconds. A copy of an earlier page does not count.
+
+    Nor do connections that are open already, because they are ended.
+    """
     user, url = stack.user(), f"{PAGE}{time.time_ns()}"
+    mysql.end_idle(stack["mysql"], "booking")
     page = curl.get(user, f"'{url}'", max_time=4)
     prompt = curl.arriving(user, f"{url}-", tries=PAGES, max_time=0.8)
     return Look(page, prompt, curl.get(user, "http://web/"))

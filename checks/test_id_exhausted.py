@@ -22,8 +22,11 @@ ORDER = """day=$(date -d "{day} days" +%F) && for n in $(seq {count}); do
 echo $n $(curl -s -m 5 http://web/booking/order.php -d "token=token-01&name={name}-$n&guests=2" \\
 -d "restaurant=$(({first} + n))&table=$(({table} + n))&date=$day&time=16:00"); done"""
 SQL = "mysql -hdb -ubooking -pbooking -BN booking -e"
-LOST = """SELECT COUNT(*) FROM old_orders WHERE transferred
-AND guest_name NOT IN (SELECT guest_name FROM orders)"""
+# The old orders that are taken over, or were so at an earlier look, which the user remembers.
+TAKEN_OVER = f"""cd /tmp && touch before
+{SQL} "SELECT guest_name FROM old_orders WHERE transferred" | cat - before | sort -u >wanted
+{SQL} "SELECT guest_name FROM orders WHERE guest_name IN (SELECT guest_name FROM old_orders)" |
+sort -u >now && sort -u wanted now >before && comm -23 before now | wc -l"""
 REFUSED = "Out of range value for column 'id'"
 LEFT = """mysql -BNe "SELECT max_value, auto_increment FROM sys.schema_auto_increment_columns
 WHERE table_schema = 'booking' AND table_name = 'orders'" """
@@ -50,8 +53,7 @@ def look(stack: Stack) -> Look:
     """Open a page, then book six tables that are free, and look for each order in the book."""
     user = stack.user()
     free = curl.get(user, f"'{FREE}'", 5)
-    lost = user.run(f'{SQL} "{LOST}"').out.strip()
-    return Look(free, kept(user), int(lost or 1))
+    return Look(free, kept(user), int(user.run(TAKEN_OVER).out))
 
 
 def kept(user: Shell) -> int:

@@ -13,7 +13,8 @@ VISITS = 8  # fewer than the pool has connections
 BREAK = 7  # seconds; the firewall forgets after five
 PAGE = "http://app:8080/account.jsp"
 REFUSED = "TcpOutRsts"
-STRAY = "hping3 -q -A -p 3306 -c 4 -i u100000 db"  # ACKs without a connection
+# ACKs without a connection, without data and with some.
+STRAY = "for data in '' '-P -d 20'; do hping3 -q -A $data -p 3306 -c 4 -i u100000 db; done"
 OPEN = "ss -Htno state established dport = :3306"
 KNOWN = "conntrack -L -p tcp --orig-port-dst 3306 --state ESTABLISHED"
 
@@ -93,5 +94,6 @@ CHECK = Check(
     asks=(
         page(f"{PAGE}?customer={{n}}", times=10, most=1000, seconds=4),
         page("http://app:8080/popular.jsp?month={n}", times=1, most=12, seconds=25),
+        page("http://app:8080/report.jsp?month={n}", times=2, most=12, seconds=25),
     ),
 )

@@ -1,10 +1,11 @@
 """metadata-lock: ALTER TABLE waits for an open transaction, and all pages wait behind it."""
 
+import time
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import booking, said
-from faultlab.lab.check import Check
+from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, exactly
 from faultlab.lab.measures import ends, share, steady
 from faultlab.probes import curl
@@ -16,6 +17,13 @@ FREE = f"curl -s -m {SECONDS} '{PAGE}&token=token-01' | grep -c 'free tables for
 WAITING = "Waiting for table metadata lock"
 KEPT = """timeout 5 mysql -hdb -ubooking -pbooking -NBe "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(0,
 table_id, dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" """
+BOOK = "mysql -hdb -ubooking -pbooking -NB booking -e"
+ITS = "guest_name = 'an order of the check'"
+BOOKED = f"""{BOOK} "SET lock_wait_timeout = 5; DELETE FROM orders WHERE {ITS}; INSERT INTO orders
+SET restaurant_id = 1, table_id = 1, token_id = 1, dining_date = '2040-01-01',
+dining_time = '13:00', guests = 2, {ITS}; SELECT COUNT(*) FROM orders" """
+REMOVED = f'{BOOK} "DELETE FROM orders WHERE {ITS}"'
+BOARD = "cat /srv/counter/board.txt"
 # A transaction that is as old as its statement is only slow.
 OLD = """SELECT COUNT(*) FROM information_schema.innodb_trx
 JOIN information_schema.processlist ON id = trx_mysql_thread_id
@@ -24,10 +32,14 @@ WHERE TIMESTAMPDIFF(SECOND, trx_started, NOW()) >= time + 2"""
 
 @dataclass(frozen=True)
 class Look:
-    """A page that needs no orders; then how many of the pages that need them came in time."""
+    """A page that needs no orders; then how many of the pages that need them came in time.
+
+    `follows`: whether the number on the wall counts a new order within three seconds.
+    """
 
     revoked: curl.Page
     arrived: int
+    follows: bool
 
 
 @dataclass(frozen=True)
@@ -39,11 +51,29 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Open the page of a restaurant without a right to it, then with it, some at once."""
+    """Open the page of a restaurant without a right to it, then with it, and book a table."""
     user = stack.user()
     revoked = curl.get(user, f"'{PAGE}&token=token-20'", SECONDS)
     command = f"for i in $(seq {PAGES}); do {FREE} & done; wait"
-    return Look(revoked, user.run(command, timeout=SECONDS + 20).out.split().count("1"))
+    arrived = user.run(command, timeout=SECONDS + 20).out.split().count("1")
+    return Look(revoked, arrived, follows(stack))
+
+
+def follows(stack: Stack) -> bool:
+    """Return whether the number of orders on the wall follows a new one, which is then removed."""
+    user = stack.user()
+    booked = user.run(BOOKED, timeout=20)
+    if booked.code:
+        return False
+    wanted, until = booked.out.split(), time.monotonic() + 3
+    while stack["reports"].run(BOARD).out.split()[:1] != wanted:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.2)
+    else:
+        return user.run(REMOVED).code == 0
+    user.run(REMOVED)
+    return False
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -62,6 +92,9 @@ CHECK = Check(
         ),
         share("pages that do not come", lambda now: 1 - now.arrived / PAGES, good=0, bad=40).says(
             "The page of a restaurant comes.", "Users wait for the page of a restaurant in vain."
+        ),
+        Measure("a new order on the wall", "follows", exactly(1), exactly(0)).says(
+            "The number on the wall follows a new order.", "The number on the wall stands still."
         ),
     ),
     evidence=(

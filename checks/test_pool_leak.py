@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least, exactly
-from faultlab.lab.measures import grows
+from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, log
 
 STRANGERS = 220  # customers who do not exist: more than the database allows sessions
+SESSIONS = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'shop'"
 SECONDS = 4  # that a user waits; the pool waits for five
 UNKNOWN = "http://app:8080/account.jsp?customer=900000001"
 PAGES = (
@@ -23,9 +24,13 @@ STATUS = "curl -sm 9 -o /dev/null -w '%{http_code}' 'http://app:8080/account.jsp
 
 @dataclass(frozen=True)
 class Look:
-    """How many of the visits got their page in time, after a search engine had come."""
+    """How many of the visits got their page in time, after a search engine had come.
+
+    `sessions`: of the shop in the database, when no user is there.
+    """
 
     arrived: int
+    sessions: int
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,10 @@ def look(stack: Stack) -> Look:
     for url in PAGES:  # Java compiles a page that it has not served before
         curl.get(user, url, max_time=15)
     curl.one_by_one(user, UNKNOWN, count=STRANGERS, max_time=1, seconds=stack.pace.seconds(5))
+    sessions = int(stack["mysql"].must(f'mysql -BNe "{SESSIONS}"'))
     visits = [f"curl -s -o /dev/null -m {SECONDS} -w '%{{http_code}}\\n' '{url}'" for url in PAGES]
     out = user.run(" & ".join(visits) + " & wait", timeout=30).out
-    return Look(out.split().count("200"))
+    return Look(out.split().count("200"), sessions)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -57,6 +63,9 @@ CHECK = Check(
     symptom=(
         Measure("pages within 4 s", "arrived", exactly(len(PAGES)), exactly(0)).says(
             "Every user gets the page within four seconds.", "Users wait for a page in vain."
+        ),
+        steady("sessions of the shop in the database", "sessions", at_most(60)).says(
+            "The shop gives its connections back.", "Each visit of a stranger costs a connection."
         ),
     ),
     evidence=(

@@ -14,13 +14,14 @@ COPY = "http://web/booking/copy.php"
 RATE, SECONDS = 5, 18  # users a second, and for how long; after two seconds the book is copied
 LATE = 12  # four seconds after the copy is done: who comes then must be served
 USERS = RATE * SECONDS
+LIST = "free tables, list [0-9a-f]{8}"  # of each restaurant
 ACCESS = "/var/log/nginx/access.log"
 # Users who come at their times whatever happens to others, and leave after four seconds.
 COME = f"""for i in $(seq 40); do curl -sfm 1 -o /tmp/page {PAGE}1 && break; sleep 1; done
 (sleep 2; curl -s -o /tmp/copy -m 12 {COPY}) &
 perl -MSocket -MIO::Select -MTime::HiRes=time -e '
 my ($to, $at, $i, $served) = (pack_sockaddr_in(8080, inet_aton("app")), time, 0, 0);
-my ($open, %user) = IO::Select->new;
+my ($open, %user, %text) = IO::Select->new;
 while ($i < {USERS} || $open->count) {{
   while ($i < {USERS} && time > $at + $i / {RATE}) {{
     socket my $page, AF_INET, SOCK_STREAM, 0;
@@ -30,8 +31,8 @@ while ($i < {USERS} || $open->count) {{
     $user{{$page}} = [$i, time + 4];
   }}
   for my $page ($open->can_read(0.01)) {{
-    sysread $page, my $text, 65536;
-    $served++ if $text =~ /^HTTP.1.1 200/ && $user{{$page}}[0] > {LATE * RATE};
+    next if sysread $page, $text{{$page}}, 65536, length($text{{$page}} // "");
+    $served++ if $text{{$page}} =~ /^HTTP.1.1 200.*{LIST}/s && $user{{$page}}[0] > {LATE * RATE};
     $open->remove($page);
   }}
   $open->remove(grep {{ $user{{$_}}[1] < time }} $open->handles);

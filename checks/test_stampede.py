@@ -1,6 +1,7 @@
 """stampede: a page that many users want has expired, and each of them makes a new one."""
 
 import re
+import secrets
 import time
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from faultlab.probes import curl, mysql
 USERS = 40
 PAGE = "http://app:8080/popular.jsp"
 # memcached says for how many seconds more it keeps the page; the ticket allows ten and a few.
-LIFETIME = "printf 'mg popular-1 t\\r\\nquit\\r\\n' | timeout 2 nc cache 11211"
+LIFETIME = "printf 'mg popular-{month} t\\r\\nquit\\r\\n' | timeout 2 nc cache 11211"
 LONGEST = 15
 PATIENCE = 20
 
@@ -34,14 +35,15 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """One user sees the page. When it has expired, all others want it at once."""
+    """One user sees the page of any month. When it has expired, all others want it at once."""
     user, quiet = stack.user(), time.monotonic() + PATIENCE
+    month = secrets.randbelow(12) + 1
     while inspect(stack).copies > 1 and time.monotonic() < quiet:
         time.sleep(0.5)  # users of an earlier look have left work behind, and it still makes pages
-    curl.get(user, PAGE, PATIENCE)
-    left = re.match(r"HD t(\d+)", user.run(LIFETIME).out)
+    curl.get(user, f"{PAGE}?month={month}", PATIENCE)
+    left = re.match(r"HD t(\d+)", user.run(LIFETIME.format(month=month)).out)
     time.sleep(min(LONGEST, int(left[1]) + 1.2 if left else LONGEST))
-    return Look(curl.arriving(user, PAGE, tries=USERS, max_time=2))
+    return Look(curl.arriving(user, f"{PAGE}?month={month}&visit=", tries=USERS, max_time=2))
 
 
 def inspect(stack: Stack) -> Inspection:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import grows
@@ -11,6 +11,8 @@ from faultlab.probes import curl
 
 VISITS = 6
 OFFERS = "http://app:8080/offers.jsp?number={n}"
+# Each partner needs a tenth of a second for an offer.
+ASKED = f"curl -sfm 10 -o /dev/null -w '%{{time_total}}' '{OFFERS}' | awk '{{ exit $1 < 0.1 }}'"
 # Versions 1 and 2 of cgroups have it in different folders.
 EVENTS = "cat /sys/fs/cgroup/pids/pids.events /sys/fs/cgroup/pids.events 2>/dev/null"
 
@@ -51,5 +53,5 @@ CHECK = Check(
     evidence=(
         grows("threads that the container refuses", "refused", at_least(3)).seen("tomcat", EVENTS),
     ),
-    asks=(page(OFFERS, times=4, seconds=10),),
+    asks=(page(OFFERS, times=12, seconds=20), said("each partner is asked", ASKED)),
 )
