@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,12 +109,14 @@ class WithPods(Engine):
     def _pod(self, image: str, stack: str, **options: Any) -> Iterator[Place]:
         """Keep a helper pod of a stack while the body runs; there need not be such a stack."""
         alone = not self.cluster.namespaces(stack)
-        if alone:
-            make_room(self.cluster, stack, {STACK_LABEL: stack})
+        if alone:  # two commands can need one at the same time
+            stack = f"{stack}-{secrets.token_hex(3)}"
         name = podhelpers.new_name()
         body = podhelpers.pod(name, stack, podhelpers.image_of(registry.prefix(), image), **options)
         at = Place(stack, name, "helper")
         try:
+            if alone:
+                make_room(self.cluster, stack, {STACK_LABEL: stack})
             podhelpers.create(self.cluster, stack, body)
             look = partial(podhelpers.running, self.cluster, at)
             self.until(look, f"The helper {name} did not start")
@@ -193,7 +196,10 @@ class WithPods(Engine):
             self._bound_process(stack, its, memory if inside else "", processes, cpus)
             if files is not None:
                 unpack = ["sh", "-c", f"head -c {len(files)} | tar -x -C /"]
-                wire.run(self.cluster, at, unpack, _SECONDS, files)
+                done = wire.run(self.cluster, at, unpack, _SECONDS, files)
+                if done.code != 0:
+                    why = done.err.decode(errors="replace").strip() or "the connection was cut off"
+                    raise CannotRun(f"The files of a tool did not arrive: {why}", "faultlab status")
             began = time.monotonic()
             start = ["sh", "-c", f'cd {shlex.quote(folder)} && exec "$@"', "sh", *command]
             line = wire.connect(self.cluster, at, start)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from faultlab.core import extra
 from faultlab.core.errors import CannotRun
@@ -28,6 +30,7 @@ ROLE_LABEL = "faultlab.role"
 OWNER_NOTE = "faultlab.owner"  # an annotation: a label has no blanks and slashes
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
+_PATIENCE = (10, 60)  # seconds, to connect and between two parts of a response
 _CONTEXTS = "kubectl config get-contexts"
 
 
@@ -52,12 +55,15 @@ class Cluster:
             raise CannotRun(f"No cluster can be reached: {why}.", _CONTEXTS)
         with self.errors():
             try:
-                chosen = os.environ.get("KUBECONFIG")  # the library reads it at its import only
+                # The library reads it at its import only, and takes an empty one for a file.
+                chosen = os.environ.get("KUBECONFIG") or None
                 self.client = config.new_client_from_config(config_file=chosen)
                 _, current = config.list_kube_config_contexts(config_file=chosen)
-            except config.ConfigException as error:
+            except (config.ConfigException, yaml.YAMLError) as error:
                 raise CannotRun(f"The kubeconfig is broken: {error}", _CONTEXTS) from error
         self.context = str(current.get("name", ""))
+        rest = self.client.rest_client
+        rest.request = partial(_patient, rest.request)
         self.core = client.CoreV1Api(self.client)
 
     @cached_property
@@ -99,6 +105,12 @@ class Cluster:
         """Return the nodes."""
         with self.errors():
             return list(self.core.list_node().items)
+
+
+def _patient(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
+    """Make a request that does not wait for ever: the library itself has no limit."""
+    options["_request_timeout"] = options.get("_request_timeout") or _PATIENCE
+    return request(*words, **options)
 
 
 def gone(error: BaseException | None) -> bool:

@@ -67,7 +67,9 @@ class KubernetesEngine(WithPods):
     @classmethod
     def reach(cls, patient: bool = False) -> KubernetesEngine:
         """Return the cluster of the current context. Raises CannotRun if it does not respond."""
-        return cls()
+        engine = cls()
+        _ = engine.cluster.version  # it is asked
+        return engine
 
     @classmethod
     def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> KubernetesEngine:

@@ -13,11 +13,14 @@ RIGHTS = ("SYS_ADMIN", "SYS_PTRACE", "SYS_CHROOT", "NET_ADMIN", "DAC_OVERRIDE")
 # pid_of CONTAINER: a process of it. Its own namespaces must differ from those of the node.
 _PID_OF = r"""
 pid_of() {
+  [ "$1" ] || { echo "the container does not run" >&2; return 1; }
   for file in /proc/[0-9]*/cgroup; do
     grep -q "$1" "$file" 2>/dev/null || continue
     pid=${file#/proc/} pid=${pid%/cgroup}
-    [ "$(readlink /proc/$pid/ns/net)" != "$(readlink /proc/1/ns/net)" ] || continue
-    [ "$(readlink /proc/$pid/ns/mnt)" != "$(readlink /proc/1/ns/mnt)" ] || continue
+    for kind in net mnt; do
+      its=$(readlink /proc/$pid/ns/$kind) || continue 2  # it has ended
+      [ "$its" != "$(readlink /proc/1/ns/$kind)" ] || continue 2
+    done
     echo "$pid"
     return
   done
@@ -85,7 +88,7 @@ def closing(containers: Mapping[str, Mapping[str, str]], peers: Sequence[str]) -
 
 def opening(containers: Sequence[str]) -> str:
     """Return a script that makes /proc/sys/net writable in containers."""
-    calls = [f"nsenter -t $(pid_of {key}) -m sh -ec '{_OPEN}'" for key in containers]
+    calls = [f"nsenter -t $(pid_of {shlex.quote(key)}) -m sh -ec '{_OPEN}'" for key in containers]
     return _PID_OF + "\n".join(calls)
 
 
@@ -93,7 +96,7 @@ def sizing(container: str, folder: str, options: Mapping[str, str]) -> str:
     """Return a script that gives a folder in memory the size and number of files of Docker's."""
     text = ",".join(["remount", *(f"{key}={value}" for key, value in options.items())])
     mount = f"mount -t tmpfs -o {shlex.quote(text)} tmpfs {shlex.quote(folder)}"
-    return f"{_PID_OF}\nnsenter -t $(pid_of {container}) -m -p {mount}"
+    return f"{_PID_OF}\nnsenter -t $(pid_of {shlex.quote(container)}) -m -p {mount}"
 
 
 def bounding(bounds: Sequence[tuple[str, str, str]]) -> str:

@@ -16,7 +16,15 @@ from faultlab.core import naming, text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
-from faultlab.engine.cluster import HELPER, OWNER_NOTE, ROLE_LABEL, STACK_LABEL, Cluster, gone
+from faultlab.engine.cluster import (
+    HELPER,
+    MACHINE,
+    OWNER_NOTE,
+    ROLE_LABEL,
+    STACK_LABEL,
+    Cluster,
+    gone,
+)
 from faultlab.engine.contract import Part
 from faultlab.engine.manifest import HOSTS, NAMES, near
 from faultlab.engine.pods import container_id, status_of
@@ -57,6 +65,7 @@ def pod(
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
     }
     spec: dict[str, Any] = {
+        "serviceAccountName": MACHINE,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,

@@ -75,9 +75,10 @@ class PodMachine(Machine):
                 f"On {self.name} this did not end within {timeout:g} s: {command}",
                 "faultlab status",
             )
-        code = -1 if done.code is None else done.code
+        if done.code is None:
+            raise CannotRun(f"The connection to {self.name} was cut off.", "kubectl cluster-info")
         out, err = done.out.decode(errors="replace"), done.err.decode(errors="replace")
-        return Done(command, code, out, err, done.seconds)
+        return Done(command, done.code, out, err, done.seconds)
 
     @property
     def state(self) -> State:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from faultlab.core import naming
+from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.engine import podhelpers, registry, room, wire
@@ -21,15 +21,19 @@ from faultlab.engine.wire import Place
 client: Any = Later("kubernetes.client")
 
 # The rights of a person who runs labs: verb, resource, subresource, group, in every namespace.
-_RIGHTS = (
-    ("create", "namespaces", "", ""),
-    ("delete", "namespaces", "", ""),
-    ("create", "pods", "", ""),
+RIGHTS = (
+    *((verb, "namespaces", "", "") for verb in ("create", "delete", "get", "list")),
+    *((verb, "pods", "", "") for verb in ("create", "delete", "deletecollection", "get", "list")),
     ("create", "pods", "exec", ""),
+    ("get", "pods", "exec", ""),
     ("patch", "pods", "resize", ""),
     ("patch", "pods", "ephemeralcontainers", ""),
-    ("create", "networkpolicies", "", "networking.k8s.io"),
+    ("get", "pods", "log", ""),
+    ("create", "configmaps", "", ""),
+    ("create", "serviceaccounts", "", ""),
     ("list", "nodes", "", ""),
+    ("get", "nodes", "proxy", ""),
+    ("create", "networkpolicies", "", "networking.k8s.io"),
 )
 _PAGE = "docs/kubernetes.md"
 _PORT = 8080
@@ -40,7 +44,7 @@ def rights(engine: WithPods) -> Fact:
     """Ask the API whether this user may do what a stack needs."""
     lacking = []
     api = client.AuthorizationV1Api(engine.cluster.client)
-    for verb, resource, part, group in _RIGHTS:
+    for verb, resource, part, group in RIGHTS:
         asked = {"verb": verb, "resource": resource, "subresource": part, "group": group}
         with engine.cluster.errors():
             said = api.create_self_subject_access_review(
@@ -58,21 +62,22 @@ def tried(engine: WithPods) -> list[Fact]:
     stack = naming.prefix() + "doctor-trial"
     if not facts[0].ok:
         return facts
-    engine.down(stack)
-    try:
-        room.make_room(engine.cluster, stack, {STACK_LABEL: stack})
-        steps: list[Callable[[], Fact]] = [
-            partial(_levels, engine, stack),
-            partial(_agent, engine, stack),
-            partial(_policy, engine, stack),
-            partial(_resize, engine, stack),
-        ]
-        for step in steps:
-            facts.append(step())
-            if not facts[-1].ok:
-                break
-    finally:
+    steps: list[Callable[[], Fact]] = [
+        partial(_levels, engine, stack),
+        partial(_agent, engine, stack),
+        partial(_policy, engine, stack),
+        partial(_resize, engine, stack),
+    ]
+    with lock.hold(stack, "doctor", wait=True):
         engine.down(stack)
+        try:
+            room.make_room(engine.cluster, stack, {STACK_LABEL: stack})
+            for step in steps:
+                facts.append(step())
+                if not facts[-1].ok:
+                    break
+        finally:
+            engine.down(stack)
     return facts
 
 
@@ -112,7 +117,10 @@ def _policy(engine: WithPods, stack: str) -> Fact:
     with engine.cluster.errors():
         address = engine.cluster.core.read_namespaced_pod("one", stack).status.pod_ip
     ask = ["nc", "-z", "-w", "3", address, str(_PORT)]
-    reached = [wire.run(engine.cluster, at, ask, 10).code == 0 for at in (two, other)]
+    codes = [wire.run(engine.cluster, at, ask, 10).code for at in (two, other)]
+    if not {*codes} <= {0, 1}:
+        return Fact("network policy", False, "the trial was cut off", "kubectl cluster-info")
+    reached = [code == 0 for code in codes]
     hint = f"a network plugin that enforces NetworkPolicy: {_PAGE}"
     if reached == [True, False]:
         return Fact("network policy", True, "enforced: only machines of a stack reach each other")

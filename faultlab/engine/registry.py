@@ -127,4 +127,6 @@ def _in_registry(registry: str, image: str) -> bool:
         ) from error
     if answer.status in (401, 403):
         return True  # only the nodes have its password; they say if it is missing
+    if answer.status not in (200, 404):
+        raise CannotRun(f"The registry {host} responds with {answer.status}.", f"curl -I {url}")
     return answer.status == 200

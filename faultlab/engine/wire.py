@@ -26,6 +26,7 @@ ws_client: Any = Later("kubernetes.stream.ws_client")
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 _PIECE = 1 << 15  # bytes in one message to a command
+_PATIENCE = 30.0  # seconds, to connect
 _MOST_OUTPUT = 64 << 20  # bytes of one command
 
 
@@ -102,6 +103,7 @@ def connect(
     headers = {str(its["key"]).lower(): its["value"] for its in known if its["in"] == "header"}
     try:
         url = f"{host}{path}?{urlencode(words)}"
+        ws_client.WebSocket = _with_limit
         opened = ws_client.create_websocket(configuration, url, headers)
     except websocket.WebSocketBadStatusException as error:
         raise _refused(at, error) from error
@@ -109,8 +111,16 @@ def connect(
         raise CannotRun(
             f"The Kubernetes API does not respond: {error}", "kubectl cluster-info"
         ) from error
+    opened.settimeout(None)  # a command may print nothing for long
     opened.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Wire(opened)
+
+
+def _with_limit(**options: Any) -> Any:
+    """Return a WebSocket that does not connect for ever. The client of Kubernetes sets no limit."""
+    made = websocket.WebSocket(**options)
+    made.settimeout(_PATIENCE)
+    return made
 
 
 def _refused(at: Place, error: Any) -> CannotRun:

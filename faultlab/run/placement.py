@@ -113,12 +113,13 @@ def named(lab_id: str) -> Lab:
 def everywhere() -> tuple[list[Engine], CannotRun | None]:
     """Return the engines that are up, and the error of one that cannot be reached."""
     found: list[Engine] = [local()]
-    try:
-        others = [*ENGINES.values()][1:]
-        found += [kind.reach() for kind in others if not kind.absent()]
-    except CannotRun as problem:
-        return found, problem
-    return found, None
+    lost = None
+    for kind in [*ENGINES.values()][1:]:
+        try:
+            found += [] if kind.absent() else [kind.reach()]
+        except CannotRun as problem:
+            lost = problem
+    return found, lost
 
 
 def up(lab: str) -> Stack:

@@ -6,15 +6,18 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
+from faultlab.core import paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.engine import cluster, manifest, node, podhelpers, registry, room, wire
+from faultlab.engine import cluster, manifest, node, podhelpers, podtrial, registry, room, wire
 from faultlab.engine.cluster import MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.pods import PodMachine
@@ -201,6 +204,93 @@ def test_what_an_engineer_types() -> None:
     assert json.loads(patch) == {"spec": {"containers": [container]}}
     with pytest.raises(CannotRun, match="cannot be restarted"):
         machine("web").restart()
+
+
+def test_a_command_that_was_cut_off_is_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that came in part is neither a page nor a missing one."""
+    cut_off = wire.Ended(None, b"200 0\n", b"", 1.0)
+    monkeypatch.setattr(wire, "run", lambda *_, **__: cut_off)
+    with pytest.raises(CannotRun, match="connection to nginx was cut off"):
+        machine("nginx").run("curl x", 30)
+
+
+def test_files_that_do_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program on an empty folder would find nothing, and that would be judged."""
+    engine = KubernetesEngine.__new__(KubernetesEngine)
+    engine.cluster = cluster.Cluster.__new__(cluster.Cluster)
+    place = wire.Place("s", "helper", "helper")
+    monkeypatch.setattr(engine, "_pod", lambda *_, **__: nullcontext(place))
+    monkeypatch.setattr(podhelpers, "running", lambda *_: "id")
+    lost = wire.Ended(2, b"", b"tar: not found", 0.1)
+    monkeypatch.setattr(wire, "run", lambda *_, **__: lost)
+    with (
+        pytest.raises(CannotRun, match="did not arrive: tar: not found"),
+        engine.process("machine", ["x"], "s", files=b"x"),
+    ):
+        pass
+
+
+def test_a_container_without_an_id_is_no_container(tmp_path: Path) -> None:
+    """An empty pattern would fit each process of the node."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text("0::/kubepods/abc")
+    for pid, namespace in (("1", "node"), ("7", "pod"), ("8", "")):
+        (tmp_path / pid / "ns").mkdir(parents=True)
+        for kind in ("net", "mnt") if namespace else ():
+            (tmp_path / pid / "ns" / kind).symlink_to(f"{kind}:{namespace}")
+    (tmp_path / "8" / "cgroup").write_text("0::/kubepods/ended")
+
+    def found(container: str) -> tuple[int, str]:
+        script = node.pid(container).replace("/proc", str(tmp_path))
+        script = script.replace("pid=${file#", 'pid=${file#"').replace("/} pid=", '/"} pid=')
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.strip()
+
+    assert found("abc") == (0, "7")
+    assert found("") == (1, "")
+    assert found("ended") == (1, "")
+
+
+def test_the_rights_are_those_of_the_page() -> None:
+    page = (paths.root() / "docs/kubernetes.md").read_text()
+    role = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
+    named = [
+        (verb, *f"{resource}/".split("/")[:2], group)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+    assert sorted(named) == sorted(podtrial.RIGHTS)
+
+
+def test_a_registry_that_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the images are not missing."""
+    busy = SimpleNamespace(status=503)
+    monkeypatch.setattr("urllib3.request", lambda *_, **__: busy)
+    with pytest.raises(CannotRun, match=r"example\.org responds with 503"):
+        registry._in_registry("example.org", "faultlab/nginx:1")
+
+
+def test_one_engine_that_is_lost_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lost(KubernetesEngine):
+        @classmethod
+        def absent(cls) -> str:
+            return ""
+
+        @classmethod
+        def reach(cls, patient: bool = False) -> KubernetesEngine:
+            raise CannotRun("The API does not respond.", "kubectl cluster-info")
+
+    class There(Lost):
+        @classmethod
+        def reach(cls, patient: bool = False) -> KubernetesEngine:
+            return cls.__new__(cls)
+
+    monkeypatch.setattr(placement, "local", There.reach)
+    monkeypatch.setattr(placement, "ENGINES", {"local": There, "one": Lost, "two": There})
+    found, problem = placement.everywhere()
+    assert len(found) == 2 and problem is not None and "does not respond" in problem.message
 
 
 def test_amounts() -> None:
