@@ -33,7 +33,7 @@ from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.learn import mystery
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import FAULTY, sentences
+from faultlab.run.readings import CHECK, FAULTY, sentences
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -164,7 +164,7 @@ class Session:
         if self._answer is None:
             raise BadInput("Say what is wrong first: a check makes the diagnosis final.")
         self._final = True
-        return self._measured("check")
+        return self._measured(CHECK)
 
     def finish(self) -> Verdict:
         """Measure the result. Raises Lost or CannotRun if that is impossible, which is no score."""

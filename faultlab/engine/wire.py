@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -22,7 +23,6 @@ from faultlab.core.later import Later
 if TYPE_CHECKING:
     from faultlab.engine.cluster import Cluster
 websocket: Any = Later("websocket")
-ws_client: Any = Later("kubernetes.stream.ws_client")
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 _PIECE = 1 << 15  # bytes in one message to a command
@@ -103,6 +103,7 @@ def connect(
     headers = {str(its["key"]).lower(): its["value"] for its in known if its["in"] == "header"}
     try:
         url = f"{host}{path}?{urlencode(words)}"
+        ws_client: Any = import_module("kubernetes.stream.ws_client")
         ws_client.WebSocket = _with_limit
         opened = ws_client.create_websocket(configuration, url, headers)
     except websocket.WebSocketBadStatusException as error:

@@ -19,7 +19,7 @@ from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn.commands import commands
 from faultlab.run import inject, placement
-from faultlab.run.readings import sentences
+from faultlab.run.readings import CHECK, sentences
 from faultlab.run.record import READY, Record
 from faultlab.run.run import Run
 
@@ -209,9 +209,9 @@ def check(term: Terminal, lab_id: str) -> Checked:
     with attached(lab_id, "check") as run:
         with term.step("check", "measuring what its users meet now") as step:
             run.note = step.note
-            run.measure("check")
+            run.measure(CHECK)
             step.done("measured")
-        found = run.good("check")
+        found = run.good(CHECK)
         fixed = all(finding.holds for finding in found)
         run.record.event("check", fixed=fixed)
     term.say()

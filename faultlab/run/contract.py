@@ -12,13 +12,23 @@ from types import ModuleType
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.run import rotation
-from faultlab.run.readings import BEFORE, CHEAT, FAULTY, FIXED, HEALTHY, STILL, Measured, showing
+from faultlab.run.readings import (
+    ALTERNATIVE,
+    BEFORE,
+    CHEAT,
+    FAULTY,
+    FIXED,
+    HEALTHY,
+    STILL,
+    Measured,
+    showing,
+)
 from faultlab.run.run import Run
 
 
 def alternative(number: int) -> str:
     """Return the name of the phase after an alternative fix, counted from 1."""
-    return f"alternative {number}"
+    return f"{ALTERNATIVE}{number}"
 
 
 def before(phase: str) -> str:

@@ -14,7 +14,17 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Reading
 from faultlab.lab.model import Lab
 from faultlab.probes import answers
-from faultlab.run.readings import BEFORE, CHEAT, FAULTY, HEALTHY, Measured
+from faultlab.run.readings import (
+    ALTERNATIVE,
+    BEFORE,
+    CHEAT,
+    CHECK,
+    FAULTY,
+    FIXED,
+    HEALTHY,
+    STILL,
+    Measured,
+)
 from faultlab.run.record import Record
 
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
@@ -38,19 +48,19 @@ class Looks(Measured):
         """Look at the stack now and store the reading under `phase`. Raises CannotRun.
 
         A reading that proves nothing is recorded and taken again. If other load on this machine
-        spoiled it, this repeats until the machine is calm; if it is between its limits, at most
-        three times.
+        spoiled it, this repeats until the machine is calm. If it is between its limits, or if on a
+        busy machine what should be healthy was not, this looks at most three times.
         """
-        looks, wait = 0, 1.0
+        looks, wait, unclear = 0, 1.0, ""
         while True:
             idle = self.check.idle is not None and self.check.idle(self.stack)
-            # If speed is not judged, other stacks can start meanwhile.
-            alone = self.lab.load and self.check.relative
+            # If speed is not judged, other stacks can start meanwhile, at least for the first look.
+            alone = (self.lab.load and self.check.relative) or bool(unclear)
             with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
                 took, seen = self._look(phase)
                 facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
                 spoiled = seen.words if self.check.relative and not idle else ""
-                unclear = self._unclear(phase)
+                unclear = self._unclear(phase) or ("" if idle else self._late(phase, seen))
                 looks += not spoiled
                 if not spoiled and (not unclear or looks == _LOOKS):
                     return self._keep(phase, facts)
@@ -76,6 +86,13 @@ class Looks(Measured):
             return ""
         unclear = self.undecided(phase)
         return "; ".join(finding.words for finding in unclear)
+
+    def _late(self, phase: str, seen: Contention) -> str:
+        """Return who kept the machine busy while what should be healthy was not, as text."""
+        whole = phase in (HEALTHY, STILL, FIXED, CHECK) or phase.startswith(ALTERNATIVE)
+        if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
+            return ""
+        return "" if all(finding.holds for finding in self.good(phase)) else seen.words
 
     def _look(self, phase: str) -> tuple[float, Contention]:
         """Take one reading; return its seconds and what other programs took meanwhile."""
@@ -127,7 +144,7 @@ class Looks(Measured):
             self._patience -= time.monotonic() - waiting
         if self._patience <= 0:
             again = (
-                f"make check-{self.lab.alias}" if phase == "check" else f"make lab-{self.lab.alias}"
+                f"make check-{self.lab.alias}" if phase == CHECK else f"make lab-{self.lab.alias}"
             )
             raise CannotRun(
                 f"This machine is too busy to judge {self.lab.alias}: {spoiled}.",

@@ -16,8 +16,10 @@ HEALTHY = "healthy"
 FAULTY = "faulty"
 FIXED = "fixed"
 BEFORE = ", before"  # the end of a phase that shows the fault again, before an alternative
+ALTERNATIVE = "alternative "  # the beginning of a phase after an alternative; its number follows
 CHEAT = "cheat "  # the beginning of a phase after a cheat; its number follows
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
+CHECK = "check"  # what a learner has done so far
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -307,6 +308,38 @@ class Socket:
         if not self.messages:
             raise OSError("closed")
         return 2, SimpleNamespace(data=self.messages.pop(0))
+
+
+def test_an_api_that_accepts_and_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a request nor a command waits for it without end."""
+    pytest.importorskip("kubernetes")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        its = {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        file = tmp_path / "config"
+        chosen = [{"name": "x", "context": {"cluster": "c", "user": "u"}}]
+        file.write_text(
+            yaml.safe_dump(
+                {
+                    "clusters": [{"name": "c", "cluster": its}],
+                    "users": [{"name": "u", "user": {}}],
+                    "contexts": chosen,
+                    "current-context": "x",
+                }
+            )
+        )
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        monkeypatch.setattr(cluster, "_PATIENCE", (0.2, 0.2))
+        monkeypatch.setattr(wire, "_PATIENCE", 0.2)
+        made = cluster.Cluster()
+        with pytest.raises(CannotRun, match="does not respond: Read timed out"):
+            _ = made.version
+        with pytest.raises(CannotRun, match=r"does not respond: .*timed out"):
+            wire.connect(made, wire.Place("s", "web", "nginx"), ["true"])
+    file.write_text("a: [b")
+    with pytest.raises(CannotRun, match="kubeconfig is broken"):
+        cluster.Cluster()
 
 
 def test_the_end_of_a_command() -> None:

@@ -17,7 +17,7 @@ from faultlab.engine.contention import Contention, Moment, Observer
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least, at_least_times, at_most_times
+from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.run.record import Record
@@ -150,6 +150,34 @@ def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
     noted = record.facts["events"][1]
     assert (noted["others"], noted["text"]) == (0.5, BUSY)
     assert len(waited) == 1 and 119 < waited[0] <= 120
+
+
+@pytest.mark.parametrize(
+    ("phase", "values"),
+    [
+        ("fixed", [0.1, 5]),
+        ("check", [0.1, 0.1, 5]),
+        ("alternative 1", [0.1, 0.1, 0.1]),
+        ("faulty", [0.1]),
+        ("alternative 1, before", [0.1]),
+        ("cheat 1", [0.1]),
+        ("fixed 2", [0.1]),
+    ],
+)
+def test_a_busy_machine_gets_more_looks_at_what_should_be_healthy(
+    record: Record, shares: list[float], phase: str, values: list[float]
+) -> None:
+    """A stall of the machine makes a page late where no speed is judged, too."""
+    shares += [0.0, *[0.5] * len(values)]
+    left = [5.0, *values]
+    run = reading(record, left)
+    good = Measure("pages", lambda now: now, at_least(1), at_most(0.5))
+    run.check = replace(run.check, symptom=(good,))
+    run.measure("healthy")
+    run.measure(phase)
+    assert not left, "it looked too seldom"
+    again = [event["text"] for event in record.facts["events"] if event["event"] == "undecided"]
+    assert again == [BUSY] * (len(values) - 1)
 
 
 def test_what_others_spoiled_is_neither_good_nor_bad(
