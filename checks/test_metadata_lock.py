@@ -65,15 +65,15 @@ def follows(stack: Stack) -> bool:
     booked = user.run(BOOKED, timeout=20)
     if booked.code:
         return False
-    wanted, until = booked.out.split(), time.monotonic() + 3
-    while stack["reports"].run(BOARD).out.split()[:1] != wanted:
-        if time.monotonic() > until:
-            break
-        time.sleep(0.2)
-    else:
-        return user.run(REMOVED).code == 0
-    user.run(REMOVED)
-    return False
+    until = time.monotonic() + 3
+    try:
+        while time.monotonic() < until:
+            if stack["reports"].run(BOARD).out.split()[:1] == booked.out.split():
+                return True
+            time.sleep(0.2)
+        return False
+    finally:
+        user.run(REMOVED)
 
 
 def inspect(stack: Stack) -> Inspection:

@@ -28,10 +28,11 @@ while ($i < {USERS} || $open->count) {{
     connect $page, $to or die "connect: $!";
     syswrite $page, "GET /tables.jsp?restaurant=" . ++$i . " HTTP/1.0\\r\\n\\r\\n";
     $open->add($page);
+    $text{{$page}} = "";  # a handle that is closed can come again
     $user{{$page}} = [$i, time + 4];
   }}
   for my $page ($open->can_read(0.01)) {{
-    next if sysread $page, $text{{$page}}, 65536, length($text{{$page}} // "");
+    next if sysread $page, $text{{$page}}, 65536, length $text{{$page}};
     $served++ if $text{{$page}} =~ /^HTTP.1.1 200.*{LIST}/s && $user{{$page}}[0] > {LATE * RATE};
     $open->remove($page);
   }}

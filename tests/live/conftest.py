@@ -66,13 +66,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not next, in a quick run. What has its turn together has one worker."""
+    """Leave out what is not next, in a quick run."""
     turning = {item: _turn(item) for item in items if item.get_closest_marker("rotates")}
-    for item, (turn, _) in turning.items():
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(turn))
     minutes = dict(turning.values())
     runs = dict(zip(minutes, rotation.shared_out(list(minutes.values())), strict=True))
     now = rotation.commit() % rotation.EVERY

@@ -27,7 +27,7 @@ from tests.live.commandline import finish, spawn
 from tests.live.stacks import container, engine_for
 from tests.live.sweep import SWEEP
 
-pytestmark = [pytest.mark.beside, pytest.mark.rotates(minutes=0.5)]
+pytestmark = pytest.mark.rotates(minutes=0.5)
 
 # A tool looks from a container of its own; an agent is on the machine itself. So no process is left
 # out, and the word that is looked for is not in the command.

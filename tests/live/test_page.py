@@ -21,7 +21,7 @@ from tests.live.classes import opened, type_into, until
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import engine_for
 
-pytestmark = [pytest.mark.beside, pytest.mark.rotates(together=True, minutes=2)]
+pytestmark = pytest.mark.rotates(together=True, minutes=2)
 
 FONT = 14  # pixels, of a terminal
 SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots
