@@ -94,7 +94,7 @@ CHECK = Check(
             "The page of a restaurant comes.", "Users wait for the page of a restaurant in vain."
         ),
         Measure("a new order on the wall", "follows", exactly(1), exactly(0)).says(
-            "The number on the wall follows a new order.", "The number on the wall stands still."
+            "The number on the wall follows a new order.", "The number on the wall does not move."
         ),
     ),
     evidence=(

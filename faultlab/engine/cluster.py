@@ -108,7 +108,7 @@ class Cluster:
 
 
 def _patient(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
-    """Make a request that does not wait for ever: the library itself has no limit."""
+    """Make a request with a limit on its time. The library itself has none."""
     options["_request_timeout"] = options.get("_request_timeout") or _PATIENCE
     return request(*words, **options)
 

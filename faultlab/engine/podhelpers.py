@@ -84,8 +84,7 @@ def pod(
         spec["affinity"] = near(stack)
     container["securityContext"] = allowed
     labels = {STACK_LABEL: stack, ROLE_LABEL: HELPER}
-    notes = {OWNER_NOTE: naming.owner()}
-    meta = {"name": name, "labels": labels, "annotations": notes}
+    meta = {"name": name, "labels": labels, "annotations": {OWNER_NOTE: naming.owner()}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 

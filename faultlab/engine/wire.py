@@ -118,7 +118,7 @@ def connect(
 
 
 def _with_limit(**options: Any) -> Any:
-    """Return a WebSocket that does not connect for ever. The client of Kubernetes sets no limit."""
+    """Return a WebSocket with a limit on its time to connect. The client of Kubernetes has none."""
     made = websocket.WebSocket(**options)
     made.settimeout(_PATIENCE)
     return made

@@ -19,8 +19,6 @@ from faultlab.run import placement
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
-VM = "vm"  # the group of the tests that use the lab VM
-
 
 def engine_for(lab: Lab) -> Engine:
     """Return the engine that can run this lab; skip the test where the VM it needs is not up."""
@@ -47,9 +45,8 @@ def untouched(lab_id: str, name: str) -> Iterator[Run]:
 def beside(lab_id: str, minutes: float) -> list[pytest.MarkDecorator]:
     """Return the marks of a slow test that measures no speed, so that others can run beside it.
 
-    Those that may need the VM run one after the other, because it holds one such lab at a time.
+    A lab that may need the VM is alone: the VM holds one of these at a time.
     """
     lab = labs.load(lab_id)
-    marks = [pytest.mark.rotates(minutes=minutes), pytest.mark.beside]
-    needs_vm = lab.scope == "kernel" or lab.requires
-    return [*marks, pytest.mark.xdist_group(VM)] if needs_vm else marks
+    turn = pytest.mark.rotates(minutes=minutes)
+    return [turn] if lab.scope == "kernel" or lab.requires else [turn, pytest.mark.beside]

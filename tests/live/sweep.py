@@ -13,17 +13,17 @@ from faultlab.score.trial import Outcome
 # names of hosts in both directions, mounts, and the names and (where it is no common word) the
 # contents of files, also of the daemons' file systems. What Debian's packages are called is no
 # hint: each machine of each lab has the same ones, conntrack among them. Nor is the kernel's own
-# name for the limit of a tmpfs, nr_inodes.
+# name for the limit of a tmpfs, nr_inodes, or Debian's folder for any CA, ca-certificates.
 SWEEP = r"""
-id=@ID@
+id=@ID@ common='s/nr_inodes=//; s/ca-certificates//'
 say() { sed "s#^#LEAK $1: #" | head -n 3 | tee -a /tmp/leaks; }
 env | grep -F -- "$id" | say environment
 hostname -f 2>/dev/null | grep -F -- "$id" | say hostname
 for p in /proc/[0-9]*; do
   [ "$(cat $p/cgroup 2>/dev/null)" = "$(cat /proc/self/cgroup)" ] && continue  # this script
-  tr '\0' '\n' < $p/environ 2>/dev/null | grep -F -- "$id" | say "$p/environ"
+  tr '\0' '\n' < $p/environ 2>/dev/null | sed "$common" | grep -F -- "$id" | say "$p/environ"
   tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
-  sed s/nr_inodes=// $p/mountinfo 2>/dev/null | grep -F -- "$id" | say "$p/mountinfo"
+  sed "$common" $p/mountinfo 2>/dev/null | grep -F -- "$id" | say "$p/mountinfo"
   root=$(stat -Lc %d:%i $p/root/)
   case " $seen " in *" $root "*) continue ;; esac  # once for all processes of a container
   seen="$seen $root"

@@ -9,11 +9,7 @@ import pytest
 from faultlab.engine.stack import Stack
 from tests.live.stacks import untouched
 
-pytestmark = [
-    pytest.mark.beside,
-    pytest.mark.xdist_group("booking"),
-    pytest.mark.rotates(together=True, minutes=0.3),
-]
+pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
 
 ORDER = {
     "token": "token-01",

@@ -18,7 +18,6 @@ from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
-from tests.live.stacks import VM
 
 _CLUSTER = Path(__file__).parent / "cluster" / "cluster.sh"
 
@@ -38,8 +37,6 @@ class _Launched(EngineContract):
             engine.down(name)
 
 
-@pytest.mark.beside
-@pytest.mark.xdist_group("engine")
 class TestLocal(_Launched):
     """Docker on this machine."""
 
@@ -49,8 +46,6 @@ class TestLocal(_Launched):
         return LocalEngine()
 
 
-@pytest.mark.beside
-@pytest.mark.xdist_group(VM)
 @pytest.mark.rotates
 class TestInTheVm(_Launched):
     """Docker in the lab VM."""

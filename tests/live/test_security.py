@@ -134,8 +134,6 @@ def stack() -> Iterator[Stack]:
         yield run.stack
 
 
-@pytest.mark.beside
-@pytest.mark.xdist_group("security")
 def test_nothing_of_the_host_answers_on_the_network_of_a_lab(stack: Stack) -> None:
     """TCP, UDP and frames made by hand, IPv4 and IPv6, from every machine."""
     link = link_of(bridge_of(stack))
@@ -269,8 +267,6 @@ def test_the_files_of_a_user_cannot_be_changed_or_seen(stack: Stack) -> None:
         stack["client-user"]
 
 
-@pytest.mark.beside
-@pytest.mark.xdist_group("security")
 def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
     """Docker's resolver forwards what it does not know, some versions to the host's resolver."""
     for machine in stack.machines:

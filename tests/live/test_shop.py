@@ -10,11 +10,7 @@ from faultlab.engine.stack import Stack
 from faultlab.probes import jvm
 from tests.live.stacks import untouched
 
-pytestmark = [
-    pytest.mark.beside,
-    pytest.mark.xdist_group("shop"),
-    pytest.mark.rotates(together=True, minutes=0.3),
-]
+pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
 
 
 @pytest.fixture(scope="module")
