@@ -195,11 +195,7 @@ class WithPods(Engine):
                 at, its = after.enter_context(made)
             self._bound_process(stack, its, memory if inside else "", processes, cpus)
             if files is not None:
-                unpack = ["sh", "-c", f"head -c {len(files)} | tar -x -C /"]
-                done = wire.run(self.cluster, at, unpack, _SECONDS, files)
-                if done.code != 0:
-                    why = done.err.decode(errors="replace").strip() or "the connection was cut off"
-                    raise CannotRun(f"The files of a tool did not arrive: {why}", "faultlab status")
+                wire.unpack(self.cluster, at, "/", files)
             began = time.monotonic()
             start = ["sh", "-c", f'cd {shlex.quote(folder)} && exec "$@"', "sh", *command]
             line = wire.connect(self.cluster, at, start)

@@ -7,6 +7,7 @@ ended. Source: the Kubernetes API, "WebSocket subprotocols for exec and attach".
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import threading
 import time
@@ -190,3 +191,13 @@ def run(
         raise failed(at, wire.problem)
     seconds = time.monotonic() - began
     return Ended(wire.code, bytes(printed[STDOUT]), bytes(printed[STDERR]), seconds)
+
+
+def unpack(cluster: Cluster, at: Place, folder: str, archive: bytes) -> None:
+    """Unpack a tar archive into a folder of a container. Raises CannotRun."""
+    script = f"head -c {len(archive)} | tar -x -C {shlex.quote(folder)}"
+    done = run(cluster, at, ["sh", "-c", script], 120, archive)
+    if done.code != 0:
+        ended = "it was cut off" if done.code is None else f"exit code {done.code}"
+        said = done.err.decode(errors="replace").strip() or ended
+        raise CannotRun(f"The files for {at.container} did not arrive: {said}", "faultlab status")

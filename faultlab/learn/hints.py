@@ -14,6 +14,7 @@ from faultlab.engine import peek
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Sign
+from faultlab.run.readings import CHECK
 from faultlab.run.record import Record
 
 _SECONDS = 5  # after which a sign counts as missing
@@ -105,7 +106,7 @@ def told(lab: Lab, text: str) -> str:
 
 def _gone(record: Record) -> set[int]:
     """Return the stages that the last check found repaired, and those that were fixed since."""
-    found = record.facts["judged"].get("check", {}).get("good", [])
+    found = record.facts["judged"].get(CHECK, {}).get("good", [])
     gone = repaired((finding.get("stage"), finding["holds"]) for finding in found)
     for event in reversed(record.facts["events"]):
         if event["event"] == "check":

@@ -59,8 +59,9 @@ class Looks(Measured):
             with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
                 took, seen = self._look(phase)
                 facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
-                spoiled = seen.words if self.check.relative and not idle else ""
-                unclear = self._unclear(phase) or ("" if idle else self._late(phase, seen))
+                busy = "" if idle else seen.words
+                spoiled = busy if self.check.relative else ""
+                unclear = self._unclear(phase) or (busy if self._late(phase) else "")
                 looks += not spoiled
                 if not spoiled and (not unclear or looks == _LOOKS):
                     return self._keep(phase, facts)
@@ -87,12 +88,12 @@ class Looks(Measured):
         unclear = self.undecided(phase)
         return "; ".join(finding.words for finding in unclear)
 
-    def _late(self, phase: str, seen: Contention) -> str:
-        """Return who kept the machine busy while what should be healthy was not, as text."""
+    def _late(self, phase: str) -> bool:
+        """Return whether what should be healthy in this phase was not."""
         whole = phase in (HEALTHY, STILL, FIXED, CHECK) or phase.startswith(ALTERNATIVE)
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
-            return ""
-        return "" if all(finding.holds for finding in self.good(phase)) else seen.words
+            return False
+        return not all(finding.holds for finding in self.good(phase))
 
     def _look(self, phase: str) -> tuple[float, Contention]:
         """Take one reading; return its seconds and what other programs took meanwhile."""

@@ -16,6 +16,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import learner, progress
 from faultlab.run import placement
+from faultlab.run.readings import CHECK
 from faultlab.run.record import Record
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import STANDING, Seat, Turn, known
@@ -145,7 +146,7 @@ class SoloSession(Session):
         """Note what has happened in a run, at the times when it did."""
         self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
         self.note(Event.STARTING, seat.number)
-        found = record.facts["judged"].get("check", {}).get("good", [])
+        found = record.facts["judged"].get(CHECK, {}).get("good", [])
         shown = None
         for event in record.facts["events"]:
             t = record.began + event["t"]
