@@ -20,6 +20,8 @@ from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.commandline import words
 
+PATIENCE = 180_000  # milliseconds that a test waits for a page; the machine can be busy
+
 
 class Class:
     """A class, its server, and what the server said when it began."""
@@ -105,6 +107,7 @@ class Class:
 def opened(browser: Browser, link: str, said: list[str]) -> Page:
     """Somebody's page, in a browser of their own; what goes wrong in it is kept."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(PATIENCE)
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("dialog", lambda dialog: dialog.accept())
@@ -118,12 +121,12 @@ def type_into(page: Page, machine: str, command: str, answer: str) -> None:
     screen = page.locator(f"#screen-{machine} .xterm-accessibility")
     screen.get_by_text("#").first.wait_for(state="attached")
     page.keyboard.type(f"{command}\n")
-    screen.get_by_text(re.compile(answer)).first.wait_for(state="attached", timeout=20_000)
+    screen.get_by_text(re.compile(answer)).first.wait_for(state="attached")
 
 
 def until(page: Page, holds: str) -> None:
     """Wait until something holds in a page, which itself may evaluate nothing."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE / 1000
     while not page.evaluate(holds):
         assert time.monotonic() < deadline, holds
         page.wait_for_timeout(50)

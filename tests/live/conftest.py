@@ -3,7 +3,8 @@
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
 when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
 it takes, so that no run gets too much: faultlab/run/rotation.py. Tests that are marked `beside` run
-several at a time, each worker of pytest-xdist in a namespace of its own.
+several at a time, each worker of pytest-xdist in a namespace of its own. A worker takes one test of
+a lab, or the tests of a file, or those of all labs of the VM.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from faultlab.core import lock
 from faultlab.core.naming import verify_namespace
 from faultlab.engine.local import LocalEngine
+from faultlab.lab import load as labs
 from faultlab.run import rotation
+from tests.live import turns
+from tests.live.classes import PATIENCE
 from tests.live.host import differences, snapshot
+from tests.live.stacks import needs_vm
 
 OUT = pytest.StashKey[list[str]]()
 BEFORE = pytest.StashKey[dict[str, list[str]]]()
-BESIDE = 2  # times as fast as one after the other: 89 s and 183 s, four workers, two processors
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
 # Neither stacks nor sweeps of the tests touch what a learner has up.
@@ -68,14 +74,54 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not next, in a quick run."""
-    turning = {item: _turn(item) for item in items if item.get_closest_marker("rotates")}
-    minutes = dict(turning.values())
-    runs = dict(zip(minutes, rotation.shared_out(list(minutes.values())), strict=True))
-    now = rotation.commit() % rotation.EVERY
-    out = [item for item, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
+    out: list[pytest.Item] = []
+    for beside in (True, False):
+        group = [item for item in items if _beside(item) is beside]
+        turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
+        minutes = dict(turning.values())
+        runs = dict(zip(minutes, rotation.shared_out(list(minutes.values())), strict=True))
+        now = rotation.commit() % rotation.EVERY
+        out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
     config.stash[OUT] = [item.nodeid.split("[")[0] for item in out]
+    if WORKER:
+        items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(nodeid: str) -> int:
+    """Return when a worker takes a test: the walks of labs first, then those of the VM."""
+    lab_id = _lab(nodeid)
+    if "test_labs.py" in nodeid and lab_id in turns.plan().turns:
+        return 0
+    return 1 if _in_vm(nodeid) else 2
+
+
+def _lab(nodeid: str) -> str:
+    """Return the lab that a test has as its parameter."""
+    named = nodeid.partition("[")[2].rstrip("]")
+    return next((id for id in labs.ids() if named == id or named.startswith(f"{id}-")), "")
+
+
+def _in_vm(nodeid: str) -> bool:
+    """Return whether a test may need the VM."""
+    lab_id = _lab(nodeid)
+    return "InTheVm" in nodeid or (lab_id != "" and needs_vm(labs.load(lab_id)))
+
+
+class _Scheduling(LoadScopeScheduling):
+    """Gives the workers of pytest-xdist their tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Return what one worker takes at once."""
+        if _in_vm(nodeid):
+            return "vm"
+        return nodeid if _lab(nodeid) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Tell pytest-xdist how to share out the tests."""
+    return _Scheduling(config, log)
 
 
 def _turn(item: pytest.Item) -> tuple[str, float]:
@@ -83,8 +129,11 @@ def _turn(item: pytest.Item) -> tuple[str, float]:
     marker = item.get_closest_marker("rotates")
     facts = marker.kwargs if marker else {}
     name = item.nodeid.split("::")[0] if facts.get("together") else item.nodeid
-    beside = item.get_closest_marker("beside") is not None
-    return name, facts.get("minutes", 0.2) / (BESIDE if beside else 1)
+    return name, facts.get("minutes", 0.2)
+
+
+def _beside(item: pytest.Item) -> bool:
+    return item.get_closest_marker("beside") is not None
 
 
 def pytest_terminal_summary(
@@ -111,6 +160,7 @@ def browser() -> Iterator[Browser]:
     if where is None:
         pytest.skip("no chromium here: apt-get install chromium")
     with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE)
         launched = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
         yield launched
         launched.close()

@@ -42,11 +42,6 @@ def untouched(lab_id: str, name: str) -> Iterator[Run]:
         yield run
 
 
-def beside(lab_id: str, minutes: float) -> list[pytest.MarkDecorator]:
-    """Return the marks of a slow test that measures no speed, so that others can run beside it.
-
-    A lab that may need the VM is alone: the VM holds one of these at a time.
-    """
-    lab = labs.load(lab_id)
-    turn = pytest.mark.rotates(minutes=minutes)
-    return [turn] if lab.scope == "kernel" or lab.requires else [turn, pytest.mark.beside]
+def needs_vm(lab: Lab) -> bool:
+    """Return whether a lab may need the VM, which holds one of these at a time."""
+    return lab.scope == "kernel" or bool(lab.requires)

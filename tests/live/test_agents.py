@@ -23,6 +23,7 @@ from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.run.readings import FAULTY, HEALTHY
 from faultlab.score.results import Results
+from tests.live import turns
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container, engine_for
 from tests.live.sweep import SWEEP
@@ -65,7 +66,13 @@ def its(engine: LocalEngine) -> Iterator[Session]:
         yield opened
 
 
-@pytest.mark.parametrize("lab_id", ["mtu", "heap-oom", "repeat-queries", "tls-resumption"])
+@pytest.mark.parametrize(
+    "lab_id",
+    [
+        pytest.param(lab_id, marks=turns.mark(lab_id))
+        for lab_id in ("mtu", "heap-oom", "repeat-queries", "tls-resumption")
+    ],
+)
 def test_nothing_in_reach_names_the_lab(lab_id: str) -> None:
     """Whatever an agent greps on the machines and in the daemons, while the users are there."""
     lab = labs.load(lab_id)
@@ -146,6 +153,7 @@ def test_files(kept: Session) -> None:
         kept.write_file("web", "/etc/passwd/x", b"")
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     "name",
     [
@@ -170,6 +178,7 @@ def test_a_killed_container_is_an_error(its: Session, name: str) -> None:
         its.finish()
 
 
+@pytest.mark.beside
 def test_a_killed_container_is_no_trial(engine: LocalEngine, tmp_path: Path) -> None:
     """The exam says so, counts an error and goes on; nothing is left."""
 
@@ -192,6 +201,7 @@ def test_a_killed_container_is_no_trial(engine: LocalEngine, tmp_path: Path) -> 
 
 
 @pytest.mark.rotates(minutes=2)
+@pytest.mark.beside
 def test_the_baselines(tmp_path: Path) -> None:
     """By the command line: the oracle repairs, nop and each cheat do not; and it goes on."""
     file = tmp_path / "agents.json"
@@ -206,11 +216,12 @@ def test_the_baselines(tmp_path: Path) -> None:
     }
     named = {(t["tool"], t["phase"]): t["diagnosis"]["causes"] for t in trials}
     assert named["oracle", FAULTY] == ["mtu"] and not named["oracle", HEALTHY]
-    began = time.monotonic()
     code, said = finish(spawn(*words))
-    assert code == 0 and time.monotonic() - began < 30, said
+    assert code == 0, said
+    assert json.loads(file.read_text())["trials"] == trials  # none was made again
 
 
+@pytest.mark.beside
 def test_the_checklist_repairs(tmp_path: Path) -> None:
     """A program of the host, through its socket."""
     file = tmp_path / "agents.json"

@@ -9,7 +9,7 @@ import pytest
 from faultlab.engine.stack import Stack
 from tests.live.stacks import untouched
 
-pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
+pytestmark = [pytest.mark.rotates(together=True, minutes=0.3), pytest.mark.beside]
 
 ORDER = {
     "token": "token-01",

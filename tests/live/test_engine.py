@@ -19,6 +19,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
 
+pytestmark = pytest.mark.beside
 _CLUSTER = Path(__file__).parent / "cluster" / "cluster.sh"
 
 

@@ -21,7 +21,7 @@ from faultlab.engine.local import LocalEngine
 from faultlab.probes.perf import PREEMPTED
 from tests.live.commandline import finish, kill_9, spawn
 
-pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
+pytestmark = pytest.mark.rotates(together=True, minutes=2.5)
 
 LAB = "port-range"
 _SVG = "{http://www.w3.org/2000/svg}"

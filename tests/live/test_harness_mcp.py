@@ -21,7 +21,11 @@ from tests.live.stacks import container
 
 mcp = pytest.importorskip("mcp", reason="the extra is not installed: pip install -e '.[mcp]'")
 
-pytestmark = [pytest.mark.rotates(minutes=0.5), pytest.mark.filterwarnings("default")]
+pytestmark = [
+    pytest.mark.rotates(minutes=0.5),
+    pytest.mark.beside,
+    pytest.mark.filterwarnings("default"),
+]
 CASE = "case-41"
 TRUTH = {"component": "web", "resource": "network", "cause": "mtu"}
 

@@ -14,7 +14,7 @@ from faultlab.learn import hints
 from faultlab.run import inject
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
-from tests.live.stacks import beside, engine_for
+from tests.live.stacks import engine_for
 
 HALF = [
     (lab_id, number)
@@ -27,7 +27,7 @@ MINUTES = {"conntrack": 0.5, "packet-loss": 0.5, "netem-loss": 0.5, "swap": 1.9,
 
 
 def marks(lab_id: str) -> list[pytest.MarkDecorator]:
-    return beside(lab_id, MINUTES.get(lab_id, 0.1))
+    return [pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.1)), pytest.mark.beside]
 
 
 def held(run: Run, lab: Lab) -> set[int]:

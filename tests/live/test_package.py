@@ -17,7 +17,6 @@ from tests.live.commandline import ended
 
 pytestmark = [
     pytest.mark.beside,
-    pytest.mark.xdist_group("package"),
     pytest.mark.rotates(together=True, minutes=3),
 ]
 

@@ -21,7 +21,7 @@ from tests.live.classes import opened, type_into, until
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import engine_for
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = [pytest.mark.rotates, pytest.mark.beside]
 
 FONT = 14  # pixels, of a terminal
 SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots
@@ -50,10 +50,15 @@ def url(tmp_path: Path) -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(60) == 0
-        for name in [*REPAIRS, "packet-loss"]:
+        for name in up():
             assert finish(spawn("down", name, env=state))[0] == 0
-    left = {stack_name(name) for name in [*REPAIRS, "packet-loss"]}
-    assert left & {*LocalEngine().stacks()} == set()
+    assert up() == []
+
+
+def up() -> list[str]:
+    """Return the labs of these tests that are up on the local engine."""
+    stacks = LocalEngine().stacks()
+    return [name for name in REPAIRS if stack_name(name) in stacks]
 
 
 def start(page: Page, lab: str) -> None:
@@ -63,7 +68,7 @@ def start(page: Page, lab: str) -> None:
     if catalogue.get_attribute("open") is None:
         catalogue.locator("summary").click()
     catalogue.get_by_role("button", name=f"Start {lab}", exact=True).click()
-    expect(page.locator("h1").first).to_contain_text(labs.load(lab).title, timeout=120_000)
+    expect(page.locator("h1").first).to_contain_text(labs.load(lab).title)
     expect(page.locator("#acts")).to_be_visible(timeout=120_000)
     assert page.locator("#ticket").inner_text().strip()
 
@@ -72,7 +77,7 @@ def hint(page: Page) -> str:
     """Ask for a hint, and return it."""
     before = page.locator("#hints li").count()
     page.click("[data-act=hint]")
-    expect(page.locator("#hints li")).to_have_count(before + 1, timeout=20_000)
+    expect(page.locator("#hints li")).to_have_count(before + 1)
     last = page.locator("#hints li").last
     expect(last).to_be_in_viewport()
     return last.inner_text()
@@ -116,6 +121,7 @@ FITS = """wide => {
 }"""
 
 
+@pytest.mark.rotates(minutes=1)
 @pytest.mark.parametrize("lab", REPAIRS)
 def test_from_the_catalogue_to_the_lesson(
     lab: str, url: str, browser: Browser, tmp_path: Path
@@ -146,7 +152,7 @@ def test_from_the_catalogue_to_the_lesson(
         type_into(page, daemon, "echo o''pen", r"^open$")
         restart(page, daemon)
         ended = page.locator(f"#screen-{daemon} .xterm-rows")
-        expect(ended).to_contain_text("press Enter for a new shell", timeout=20_000)
+        expect(ended).to_contain_text("press Enter for a new shell")
     check(page)
     expect(page.locator("#state")).to_have_text("repaired")
     expect(page.locator("#debrief")).to_contain_text(f"It was {lab}")
@@ -163,32 +169,37 @@ def test_from_the_catalogue_to_the_lesson(
     assert title.evaluate("cell => cell.getBoundingClientRect().right") <= 390
     expect(row.get_by_role("button")).to_be_enabled()
     page.click("#remove")
-    expect(page.locator("#state")).to_have_text("", timeout=60_000)
+    expect(page.locator("#state")).to_have_text("")
     expect(page.locator("#clock")).to_be_empty()
     assert said == []
 
 
+@pytest.mark.rotates(minutes=4)
+@pytest.mark.parametrize("name", ["packet-loss"])
 def test_hints_of_a_lab_of_stages_follow_the_repairs(
-    url: str, browser: Browser, tmp_path: Path
+    name: str, url: str, browser: Browser, tmp_path: Path
 ) -> None:
     """Before any repair, after the first one, and after the second one."""
-    lab = labs.load("packet-loss")
+    lab = labs.load(name)
     engine_for(lab)
     page = opened(browser, url, [])
     shots = Path(os.environ.get(SHOTS, tmp_path))
-    start(page, lab.id)
-    stage_of = {rung.text.replace("`", ""): rung.stage for rung in lab.hint}
-    assert stage_of[hint(page)] is None  # the first one is about all of them
-    seen = []
-    for stage in lab.stages:
-        seen.append(stage_of[hint(page)])
-        page.screenshot(path=shots / f"page-hint-{stage}.png", full_page=True)
-        for step in lab.fix_of(stage):
-            assert step.run is not None
-            placement.up(lab.id)[step.at].must(step.run)
-        check(page)
-    assert seen == lab.stages
-    expect(page.locator("#state")).to_have_text("repaired")
+    try:
+        start(page, lab.id)
+        stage_of = {rung.text.replace("`", ""): rung.stage for rung in lab.hint}
+        assert stage_of[hint(page)] is None  # the first one is about all of them
+        seen = []
+        for stage in lab.stages:
+            seen.append(stage_of[hint(page)])
+            page.screenshot(path=shots / f"page-hint-{stage}.png", full_page=True)
+            for step in lab.fix_of(stage):
+                assert step.run is not None
+                placement.up(lab.id)[step.at].must(step.run)
+            check(page)
+        assert seen == lab.stages
+        expect(page.locator("#state")).to_have_text("repaired")
+    finally:
+        finish(spawn("down", lab.id, env={"FAULTLAB_STATE": str(tmp_path)}))
 
 
 def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -> None:
@@ -197,12 +208,12 @@ def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -
     heading = page.locator("h1").first
     expect(heading).to_contain_text("Choose a lab")
     assert finish(spawn("start", "mtu", env=state))[0] == 0
-    expect(page.locator("#catalogue")).to_contain_text("mtu (up)", timeout=30_000)
+    expect(page.locator("#catalogue")).to_contain_text("mtu (up)")
     page.get_by_role("button", name="Go on with mtu").click()
-    expect(heading).to_contain_text(labs.load("mtu").title, timeout=30_000)
+    expect(heading).to_contain_text(labs.load("mtu").title)
     expect(page.locator("#acts")).to_be_visible()
     assert finish(spawn("down", "mtu", env=state))[0] == 0
-    expect(heading).to_contain_text("Choose a lab", timeout=30_000)
+    expect(heading).to_contain_text("Choose a lab")
     expect(page.locator("#message")).to_contain_text("removed")
     expect(page.locator(".terminals")).to_be_hidden()
 

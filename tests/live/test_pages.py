@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 from faultlab.cli.main import main
 from faultlab.core import paths
 
-pytestmark = pytest.mark.rotates(together=True, minutes=0.8)
+pytestmark = [pytest.mark.rotates(together=True, minutes=0.8), pytest.mark.beside]
 
 RECORDED = Path(__file__).parents[1] / "recorded/run"
 SCORE = paths.root() / "docs/score.json"

@@ -22,7 +22,7 @@ from faultlab.run.run import Run
 from faultlab.score import alone, looks, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
-from tests.live.stacks import beside, container, engine_for
+from tests.live.stacks import container, engine_for
 from tests.live.sweep import make, sweeper, swept
 
 pytestmark = pytest.mark.rotates
@@ -43,8 +43,12 @@ LONG = ("swap", "throughput")
 
 @pytest.mark.parametrize(
     "lab_id",
-    [pytest.param(lab_id, marks=beside(lab_id, MINUTES.get(lab_id, 0.3))) for lab_id in labs.ids()],
+    [
+        pytest.param(lab_id, marks=pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.3)))
+        for lab_id in labs.ids()
+    ],
 )
+@pytest.mark.beside
 def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
     """Whatever a tool greps: with the fault in and after a look, it finds no trace of the name."""
     if rotation.quick() and lab_id in LONG:

@@ -28,6 +28,8 @@ from faultlab.lab import images
 from faultlab.observe import profiler
 from tests.live.stacks import container, untouched
 
+pytestmark = pytest.mark.beside
+
 # Sends one Ethernet frame from eth0: argv is the destination's MAC, the EtherType and the rest.
 _FRAME = r"""
 perl -e 'use Socket; my ($to, $type, $rest) = @ARGV;

@@ -10,7 +10,7 @@ from faultlab.engine.stack import Stack
 from faultlab.probes import jvm
 from tests.live.stacks import untouched
 
-pytestmark = pytest.mark.rotates(together=True, minutes=0.3)
+pytestmark = [pytest.mark.rotates(together=True, minutes=0.3), pytest.mark.beside]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from faultlab.core import paths
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 # The front, a list, a ticket, a lesson, commands, a schema, pictures, and wide tables.

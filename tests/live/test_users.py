@@ -17,7 +17,7 @@ import pytest
 
 from faultlab.core import paths
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
 SOCKET = Path("/var/run/docker.sock")
 CLASS = """
 title = "A class of one"

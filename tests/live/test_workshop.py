@@ -20,7 +20,7 @@ from faultlab.engine.stack import Stack
 from tests.live.classes import Class, opened, type_into
 from tests.live.stacks import container
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
 
 CLASS = """
 title = "A class of three"
@@ -64,7 +64,7 @@ def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None
     ada.click("[data-act=check]")
     for part, word in (("component", "web"), ("resource", "network"), ("cause", "mtu")):
         ada.select_option(f"[name={part}]", word)
-    ada.locator("#state", has_text="repaired").wait_for(timeout=60_000)
+    ada.locator("#state", has_text="repaired").wait_for()
     began = time.monotonic()
     trainer.locator("#seat-1").get_by_text("green").wait_for()
     assert time.monotonic() - began < 2
