@@ -15,7 +15,9 @@ PAGE = "http://app:8080/statement.jsp"
 START = "http://app:8080/index.jsp"
 USERS = 20
 MEMORY = 512 << 20  # of the container
-GROUPS, VISITS = 6, 250  # all of them together make statements of more than that
+# All of them together make statements of four times that. That fills the heap too if each statement
+# takes a tenth of its memory.
+GROUPS, VISITS = 6, 250
 FILE = (
     f"file=$(curl -sfm 5 '{PAGE}?customer={{n}}' | grep -oE 'file=[0-9a-f-]+') &&"
     f" timeout 15 curl -sfm 9 -o /dev/null '{PAGE}?months=50&customer=[1-10]' &&"
@@ -47,7 +49,7 @@ def look(stack: Stack) -> Look:
     """Let users come, more than a leaking heap has room for; then count those who are served."""
     user = stack.user()
     for _ in range(GROUPS):
-        ab.warm(user, f"'{PAGE}?months=6'", visitors=4, requests=VISITS, seconds=10)
+        ab.warm(user, f"'{PAGE}?months=24'", visitors=4, requests=VISITS, seconds=5)
         if curl.get(user, START, 5).exit_code:
             break  # the shop has stopped already
     statements = curl.arriving(user, PAGE, tries=USERS, max_time=8)

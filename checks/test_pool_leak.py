@@ -64,7 +64,7 @@ CHECK = Check(
         Measure("pages within 4 s", "arrived", exactly(len(PAGES)), exactly(0)).says(
             "Every user gets the page within four seconds.", "Users wait for a page in vain."
         ),
-        steady("sessions of the shop in the database", "sessions", at_most(60)).says(
+        steady("sessions of the shop in the database", "sessions", at_most(45)).says(
             "The shop gives its connections back.", "Each visit of a stranger costs a connection."
         ),
     ),

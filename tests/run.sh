@@ -49,6 +49,6 @@ later lint make --no-print-directory lint
 took unit make --no-print-directory unit
 ended lint
 ended vm
-took beside .venv/bin/pytest -v -rs -n 5 --dist loadscope \
+took beside .venv/bin/pytest -v -rs -n 4 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
 took live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live

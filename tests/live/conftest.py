@@ -35,6 +35,7 @@ from tests.live.stacks import needs_vm
 OUT = pytest.StashKey[list[str]]()
 BEFORE = pytest.StashKey[dict[str, list[str]]]()
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 # Neither stacks nor sweeps of the tests touch what a learner has up.
 os.environ["FAULTLAB_NAMESPACE"] = f"{WORKER}-{verify_namespace()}".lstrip("-")
@@ -90,11 +91,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(nodeid: str) -> int:
-    """Return when a worker takes a test: the walks of labs first, then those of the VM."""
+    """Return when a worker takes a test.
+
+    A worker is given its next test while one is in progress. So the longest walks of labs and the
+    tests of the VM come first, one for each worker, and then walks that are left out.
+    """
+    walked = [lab_id for lab_id in turns.plan().turns if turns.mark(lab_id)]
     lab_id = _lab(nodeid)
-    if "test_labs.py" in nodeid and lab_id in turns.plan().turns:
-        return 0
-    return 1 if _in_vm(nodeid) else 2
+    if "test_labs.py" not in nodeid:
+        return 1 if _in_vm(nodeid) else 4
+    if lab_id not in walked:
+        return 2
+    return 0 if lab_id in walked[: WORKERS - 1] else 3
 
 
 def _lab(nodeid: str) -> str:

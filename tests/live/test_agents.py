@@ -69,7 +69,7 @@ def its(engine: LocalEngine) -> Iterator[Session]:
 @pytest.mark.parametrize(
     "lab_id",
     [
-        pytest.param(lab_id, marks=turns.mark(lab_id))
+        pytest.param(lab_id, marks=[pytest.mark.rotates(minutes=0.8), *turns.mark(lab_id)])
         for lab_id in ("mtu", "heap-oom", "repeat-queries", "tls-resumption")
     ],
 )

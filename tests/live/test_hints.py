@@ -22,12 +22,16 @@ HALF = [
     for number, rung in enumerate(labs.load(lab_id).hint, 1)
     if rung.when
 ]
-# Others take a tenth of a minute. Those of the VM start more slowly, and so does swap's Tomcat.
-MINUTES = {"conntrack": 0.5, "packet-loss": 0.5, "netem-loss": 0.5, "swap": 1.9, "throughput": 0.9}
+# Others take half a minute, with other workers beside them. Those of the VM start more slowly, and
+# so does swap's Tomcat.
+MINUTES = {
+    **{"conntrack": 1.5, "packet-loss": 1, "netem-loss": 1.5, "softirq": 1},
+    **{"swap": 3, "throughput": 2},
+}
 
 
 def marks(lab_id: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.1)), pytest.mark.beside]
+    return [pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.5)), pytest.mark.beside]
 
 
 def held(run: Run, lab: Lab) -> set[int]:

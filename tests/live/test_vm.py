@@ -22,12 +22,9 @@ from faultlab.engine import kernel, libvirt, vm
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from tests.live.commandline import finish, kill_9, spawn
+from tests.live.stacks import needs_vm
 
-LABS = [
-    lab_id
-    for lab_id in labs.ids()
-    if labs.load(lab_id).scope == "kernel" or "netem" in labs.load(lab_id).requires
-]
+LABS = [lab_id for lab_id in labs.ids() if needs_vm(labs.load(lab_id))]
 SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
 DICE = random.Random(SEED)
 

@@ -10,8 +10,8 @@ from statistics import median
 
 import pytest
 
-from faultlab.core import paths
-from faultlab.engine import libvirt
+from faultlab.core import naming, paths
+from faultlab.engine import libvirt, trial
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import checks
 from faultlab.lab import load as labs
@@ -30,9 +30,9 @@ MINUTES = {
     **dict.fromkeys(("port-range", "scale-out", "tls-resumption", "repeat-queries"), 6),
     **dict.fromkeys(("keepalive-race", "stampede", "healthy", "busy"), 4),
 }
-# Each look of these takes a quarter of a minute and more. They have two turns, with half of their
-# remedies each.
-HALVES = ("idle-drop", "retry-storm")
+# Each look of these takes a quarter of a minute and more, or a remedy waits a minute for the
+# kernel. They have two turns, with half of their remedies each.
+HALVES = ("heap-leak", "idle-drop", "retry-storm", "time-wait")
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,24 @@ def plan() -> Plan:
     A turn depends on the list of labs alone. If it depended on the records, a lab could miss its
     turn whenever a record is added.
     """
-    engine = LocalEngine()
-    engine.images.ensure(lambda _: None)
-    why = {lab_id: placement.cannot_run(engine, labs.load(lab_id)) for lab_id in labs.ids()}
-    in_vm = [lab_id for lab_id in labs.ids() if why[lab_id]]
+    why = _not_here()
     out: dict[str, str] = {}
     if libvirt.state() != "running":
-        out = {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in in_vm}
+        out = {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in why}
     if not rotation.quick():
         return Plan(dict.fromkeys(set(labs.ids()) - {*out}, 1), out)
     number = rotation.commit()
     passed = proven()
     turns = {}
-    for lab_id, turn in _shared_out([lab_id for lab_id in labs.ids() if lab_id not in in_vm]):
-        every = rotation.EVERY // (2 if lab_id in HALVES else 1)
-        turns[lab_id] = every if lab_id in passed else 1
-        if turn % every != number % every and lab_id in passed:
-            out[lab_id] = f"it passed as it is now, and is walked once in {every} commits"
-    afforded = [lab_id for lab_id in AFFORDED if lab_id in in_vm and lab_id not in out]
+    for lab_id, turn in _shared_out([lab_id for lab_id in labs.ids() if lab_id not in why]):
+        commits = rotation.EVERY // (2 if lab_id in HALVES else 1)
+        turns[lab_id] = commits if lab_id in passed else 1
+        if turn % commits != number % commits and lab_id in passed:
+            out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
+    afforded = [lab_id for lab_id in AFFORDED if lab_id in why and lab_id not in out]
     one = afforded[number % len(afforded) :][:1] if afforded else []
     turns |= dict.fromkeys(one, len(afforded))
-    resting = [lab_id for lab_id in in_vm if lab_id not in [*one, *out]]
+    resting = [lab_id for lab_id in why if lab_id not in [*one, *out]]
     out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
     # The longest walks begin first, so that none of them is left over at the end.
     long_first = sorted(turns, key=lambda lab_id: -passed.get(lab_id, math.inf))
@@ -108,3 +105,14 @@ def _shared_out(lab_ids: list[str]) -> Iterator[tuple[str, int]]:
     ):
         minutes = [MINUTES.get(lab_id, 2) for lab_id in group]
         yield from zip(group, rotation.shared_out(minutes), strict=True)
+
+
+def _not_here() -> dict[str, str]:
+    """Return the labs that this machine's kernel cannot run, with the reason."""
+    engine = LocalEngine()
+    engine.images.ensure(lambda _: None)
+    every = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
+    wanted = sorted({name for lab in every.values() for name in lab.requires})
+    lacking = trial.lacking(engine, "machine", wanted, naming.prefix() + "trial")
+    why = {lab_id: placement.reason(lab, lacking) for lab_id, lab in every.items()}
+    return {lab_id: reason for lab_id, reason in why.items() if reason}
