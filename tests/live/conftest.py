@@ -76,27 +76,27 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not next, in a quick run."""
     out: list[pytest.Item] = []
+    now = rotation.commit() % rotation.EVERY
     for beside in (True, False):
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
         minutes = dict(turning.values())
         runs = dict(zip(minutes, rotation.shared_out(list(minutes.values())), strict=True))
-        now = rotation.commit() % rotation.EVERY
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
     config.stash[OUT] = [item.nodeid.split("[")[0] for item in out]
     if WORKER:
-        items.sort(key=lambda item: _rank(item.nodeid))
+        walked = [lab_id for lab_id in turns.plan().turns if turns.mark(lab_id)]
+        items.sort(key=lambda item: _rank(item.nodeid, walked))
 
 
-def _rank(nodeid: str) -> int:
-    """Return when a worker takes a test.
+def _rank(nodeid: str, walked: list[str]) -> int:
+    """Return when a worker takes a test; `walked`: the labs that are walked beside others.
 
     A worker is given its next test while one is in progress. So the longest walks of labs and the
     tests of the VM come first, one for each worker, and then walks that are left out.
     """
-    walked = [lab_id for lab_id in turns.plan().turns if turns.mark(lab_id)]
     lab_id = _lab(nodeid)
     if "test_labs.py" not in nodeid:
         return 1 if _in_vm(nodeid) else 4

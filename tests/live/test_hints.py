@@ -25,8 +25,12 @@ HALF = [
 # Others take half a minute, with other workers beside them. Those of the VM start more slowly, and
 # so does swap's Tomcat.
 MINUTES = {
-    **{"conntrack": 1.5, "packet-loss": 1, "netem-loss": 1.5, "softirq": 1},
-    **{"swap": 3, "throughput": 2},
+    "conntrack": 1.5,
+    "netem-loss": 1.5,
+    "packet-loss": 1,
+    "softirq": 1,
+    "swap": 3,
+    "throughput": 2,
 }
 
 

@@ -8,7 +8,6 @@ it is now. The others take turns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,11 +19,7 @@ from tests.live import turns
 from tests.live.commandline import spawn
 from tests.live.turns import Plan
 
-# The longest walks begin first, so that none of them is left over at the end.
-LABS = {
-    lab_id: turns.mark(lab_id)
-    for lab_id in sorted(labs.ids(), key=lambda lab_id: -turns.MINUTES.get(lab_id, 0))
-}
+LABS = {lab_id: turns.mark(lab_id) for lab_id in labs.ids()}
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +28,8 @@ def planned() -> Plan:
     return turns.plan()
 
 
-def verify(planned: Plan, *lab_ids: str, to: str, jobs: int = 1) -> Iterator[str]:
-    """Let verify walk labs, and yield its lines as they come.
+def verify(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dict[str, Any]]:
+    """Let verify walk labs, print its lines as they come, and return its cases by lab.
 
     Their walks stay in a file, which `faultlab reliability` reads.
     """
@@ -42,19 +37,17 @@ def verify(planned: Plan, *lab_ids: str, to: str, jobs: int = 1) -> Iterator[str
     file.parent.mkdir(exist_ok=True)
     file.unlink(missing_ok=True)  # these are the walks of this run, and of no earlier one
     words = ["verify", *lab_ids, "--jobs", str(jobs), "--json", str(file)]
-    quick = ["--quick"] if rotation.quick() else []
-    process = spawn(*words, *quick, env={rotation.QUICK: planned.words})
+    if rotation.quick():
+        words.append("--quick")
+    process = spawn(*words, env={rotation.QUICK: planned.words})
     assert process.stdout is not None
     try:
-        yield from process.stdout
+        for line in process.stdout:
+            print(f"  {line}", end="", flush=True)
     finally:
         process.terminate()  # unless it has ended; it takes its stacks down
         process.wait()
-
-
-def cases(of: str) -> dict[str, dict[str, Any]]:
-    """Return verify's cases by lab."""
-    return {case["lab"]: case for case in json.loads((paths.runs() / of).read_text())["cases"]}
+    return {case["lab"]: case for case in json.loads(file.read_text())["cases"]}
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +57,7 @@ def walked(request: pytest.FixtureRequest, planned: Plan) -> dict[str, dict[str,
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print()
-        for line in verify(planned, *alone, to="tested.json", jobs=3):
-            print(f"  {line}", end="", flush=True)
-    return cases("tested.json")
+        return verify(planned, alone, "tested.json", jobs=3)
 
 
 @pytest.mark.parametrize("lab_id", [pytest.param(lab_id, marks=LABS[lab_id]) for lab_id in LABS])
@@ -75,9 +66,8 @@ def test_the_contract_of_a_lab(lab_id: str, planned: Plan, request: pytest.Fixtu
     if lab_id in planned.left_out:
         pytest.skip(planned.left_out[lab_id])
     if LABS[lab_id]:
-        for line in verify(planned, lab_id, to=f"tested-{lab_id}.json"):
-            print(line, end="")
-        case = cases(f"tested-{lab_id}.json")[lab_id]
+        cases = verify(planned, [lab_id], f"tested-{lab_id}.json", jobs=1)
     else:
-        case = request.getfixturevalue("walked")[lab_id]
+        cases = request.getfixturevalue("walked")
+    case = cases[lab_id]
     assert case["verdict"] == "pass", f"{case['reason']} (less runs/{case['run']}/run.json)"

@@ -20,7 +20,7 @@ from faultlab.engine.stack import Stack
 from tests.live.classes import Class, opened, type_into
 from tests.live.stacks import container
 
-pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
+pytestmark = pytest.mark.rotates(together=True, minutes=2)
 
 CLASS = """
 title = "A class of three"

@@ -77,10 +77,12 @@ def plan() -> Plan:
     out: dict[str, str] = {}
     if libvirt.state() != "running":
         out = {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in why}
-    if not rotation.quick():
-        return Plan(dict.fromkeys(set(labs.ids()) - {*out}, 1), out)
-    number = rotation.commit()
     passed = proven()
+    # The longest walks begin first, so that none of them is left over at the end.
+    long_first = sorted(labs.ids(), key=lambda lab_id: -passed.get(lab_id, math.inf))
+    if not rotation.quick():
+        return Plan({lab_id: 1 for lab_id in long_first if lab_id not in out}, out)
+    number = rotation.commit()
     turns = {}
     for lab_id, turn in _shared_out([lab_id for lab_id in labs.ids() if lab_id not in why]):
         commits = rotation.EVERY // (2 if lab_id in HALVES else 1)
@@ -92,8 +94,6 @@ def plan() -> Plan:
     turns |= dict.fromkeys(one, len(afforded))
     resting = [lab_id for lab_id in why if lab_id not in [*one, *out]]
     out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
-    # The longest walks begin first, so that none of them is left over at the end.
-    long_first = sorted(turns, key=lambda lab_id: -passed.get(lab_id, math.inf))
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 
