@@ -223,9 +223,16 @@ class Check(Generic[L, W]):
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
     def harmed(self, now: Reading[L, W], healthy: Reading[L, W]) -> bool:
-        """Return whether what must hold in every phase is far from holding."""
-        steady = (measure for measure in self.symptom if measure.steady)
-        return any(m.good.is_far(*_values(m, now, healthy)) for m in steady)
+        """Return whether the users are harmed, whatever values between the limits mean.
+
+        A symptom shows, or what must hold in every phase is far from holding.
+        """
+        return any(
+            measure.good.is_far(*_values(measure, now, healthy))
+            if measure.steady
+            else measure.bad is not None and measure.bad.holds(*_values(measure, now, healthy))
+            for measure in self.symptom
+        )
 
     def evident(self, reading: Reading[L, W]) -> list[Finding]:
         """Judge which evidence shows. Raises BadInput for a phase without inspections."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.engine import speed
+from faultlab.engine import pace, speed
 from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine, Say
 from faultlab.engine.stack import Stack
@@ -27,6 +27,7 @@ from faultlab.run.readings import (
 )
 from faultlab.run.record import Record
 
+PACE = "pace"  # the key of a record
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
 _PATIENCE = 120.0  # seconds that a run can spend on waiting for a calm machine
 
@@ -51,6 +52,8 @@ class Looks(Measured):
         spoiled it, this repeats until the machine is calm. If it is between its limits, or if on a
         busy machine what should be healthy was not, this looks at most three times.
         """
+        if self.lab.load and PACE not in self.record.facts:
+            self._find_pace()
         looks, wait, unclear = 0, 1.0, ""
         while True:
             idle = self.check.idle is not None and self.check.idle(self.stack)
@@ -70,6 +73,12 @@ class Looks(Measured):
             if spoiled:
                 self._wait_for_calm(phase, spoiled, wait)
                 wait *= 2
+
+    def _find_pace(self) -> None:
+        """Measure the pace of the stack before its first load."""
+        with lock.turn(alone=True):
+            self.stack.pace = pace.measure(self.stack.user())
+        self.record.facts[PACE] = self.stack.pace.share
 
     def _keep(self, phase: str, facts: dict[str, Any]) -> None:
         """Record the look that counts, and judge it."""

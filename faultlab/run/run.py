@@ -16,7 +16,6 @@ from faultlab.core import git, lock
 from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
-from faultlab.engine import pace
 from faultlab.engine.contract import Engine
 from faultlab.engine.pace import Pace
 from faultlab.engine.stack import Stack
@@ -25,7 +24,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Step
 from faultlab.run import inject
-from faultlab.run.looks import Looks
+from faultlab.run.looks import PACE, Looks
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
 from faultlab.run.record import Record
 from faultlab.run.timeline import Timeline
@@ -103,10 +102,6 @@ class Run(Looks):
         run.timeline = timeline
         try:
             record.facts["machines"] = run.machines_started()
-            if lab.load:
-                with lock.turn(alone=True):
-                    stack.pace = pace.measure(stack.user())
-            record.facts["pace"] = stack.pace.share
             record.event("up")
         except BaseException:
             run.down()
@@ -131,7 +126,8 @@ class Run(Looks):
                 f"{lab.alias} was interrupted while it started, or its record is lost.",
                 f"make reset-{lab.alias}",
             )
-        stack.pace = Pace(record.facts.get("pace", 1.0))
+        if PACE in record.facts:
+            stack.pace = Pace(record.facts[PACE])
         return cls(engine, lab, checks.load(lab.id), stack, record)
 
     def collect(self, on: bool = True) -> None:
@@ -241,13 +237,16 @@ class Run(Looks):
             raise SaidNo(f"{self.lab.alias}: the fix did not help: {'; '.join(amiss)}.")
 
     def again(self) -> None:
-        """Bring up a fresh stack, which is judged against the same healthy phase."""
+        """Bring up a fresh stack, which is judged against the same healthy phase.
+
+        Its counters are not recorded: a report shows the phases before it.
+        """
         name = self.stack.name
         self.collect(on=False)
         was = self.stack.pace
         with lock.turn(alone=False):
             self.engine.down(name)
-            self.stack, self.timeline = _up(self.engine, self.lab, name, self.record)
+            self.stack, _ = _up(self.engine, self.lab, name, self.record, collects=False)
         self.stack.pace = was
         self.record.facts["machines"] = self.machines_started()
 

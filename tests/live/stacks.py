@@ -35,10 +35,13 @@ def container(machine: Machine) -> Any:
 
 
 @contextmanager
-def untouched(lab_id: str, name: str) -> Iterator[Run]:
-    """Give a run of a lab that is up under a name of its own, without its fault; take it down."""
-    lab = labs.load(lab_id)
-    with lock.hold(stack_name(name), name), standing(engine_for(lab), lab, stack_name(name)) as run:
+def untouched(lab_id: str, name: str, collects: bool = False) -> Iterator[Run]:
+    """Give a run of a lab that is up under a name of its own, without its fault; take it down.
+
+    `collects`: record its counters.
+    """
+    lab, stack = labs.load(lab_id), stack_name(name)
+    with lock.hold(stack, name), standing(engine_for(lab), lab, stack, collects=collects) as run:
         yield run
 
 

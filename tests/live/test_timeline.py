@@ -27,7 +27,7 @@ HELPED = "com.docker.compose.service"  # the label that helpers do not have
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """A stack with nginx, PHP-FPM and MariaDB, under load, with nginx restarted once."""
-    with untouched("repeat-queries", "timeline") as begun:
+    with untouched("repeat-queries", "timeline", collects=True) as begun:
         wrk.bookings(begun.stack["client"], connections=8, seconds=3)
         begun.stack["nginx"].restart()
         begun.stack.wait_ready()

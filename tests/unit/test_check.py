@@ -182,10 +182,24 @@ def test_harm_is_far_from_what_must_always_hold(limit: Bound, now: float, harmed
         inspect=lambda _: 1,
         symptom=(
             Measure("booked", lambda value: value, limit, limit),
-            Measure("speed", lambda value: value, at_least(100), at_most(90)),
+            Measure("speed", lambda value: value, at_least(100), at_most(0.3)),
         ),
     )
     assert check.harmed(Reading(now), Reading(10)) == harmed
+
+
+@pytest.mark.parametrize(("now", "harmed"), [(1, False), (0.79, False), (0.71, False), (0.5, True)])
+def test_a_symptom_harms_also_beside_a_value_between_its_limits(now: float, harmed: bool) -> None:
+    check: Check[float, int] = Check(
+        look=lambda _: 1.0,
+        inspect=lambda _: 1,
+        symptom=(
+            Measure("speed", lambda value: value, at_least(0.8), at_most(0.7)),
+            Measure("pages", lambda value: value, at_least(0.9), at_most(0.1)),
+            Measure("answers", lambda value: value, at_most(1)),
+        ),
+    )
+    assert check.harmed(Reading(now), Reading(1)) == harmed
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from typing import Any, cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import speed
+from faultlab.engine import pace, speed
 from faultlab.engine.contention import Contention, Moment, Observer
+from faultlab.engine.pace import Pace
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
@@ -26,12 +27,16 @@ from tests.unit.fake import FakeEngine
 
 STEADY = at_least(1)
 MTU = labs.load("mtu")
+SYN_FLOOD = labs.load("syn-flood")  # it makes load
 
 
 class Idle(dict[str, Any]):
     """A stack without machines."""
 
     name = "faultlab-mtu"
+
+    def user(self) -> str:
+        return "user"
 
     def stopped(self) -> list[str]:
         return []
@@ -129,6 +134,26 @@ def test_it_stays_undecided_after_three(record: Record) -> None:
     assert noted == ["measured", "undecided", "undecided", "measured"]
     judged = record.facts["judged"]["fixed"]
     assert not judged["good"][0]["holds"] and not judged["bad"][0]["holds"]
+
+
+def test_the_pace_is_measured_once_before_the_first_load(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs the machine alone, so a stack that nobody measures must not wait for that."""
+    measured: list[str] = []
+
+    def measure(user: str) -> Pace:
+        measured.append(user)
+        return Pace(0.4)
+
+    monkeypatch.setattr(pace, "measure", measure)
+    run = reading(record, [100, 100])
+    run.lab = SYN_FLOOD
+    run.stack = cast("Stack", Idle())
+    for phase in ("healthy", "fixed"):
+        run.measure(phase)
+    assert measured == ["user"]
+    assert run.stack.pace == Pace(0.4) and record.facts["pace"] == 0.4
 
 
 BUSY = "other programs used 50% of the CPU time (stress 1.0 CPUs)"
