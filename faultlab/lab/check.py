@@ -223,16 +223,11 @@ class Check(Generic[L, W]):
         return [finding for finding in well if not finding.holds and not ill[finding.name]]
 
     def harmed(self, now: Reading[L, W], healthy: Reading[L, W]) -> bool:
-        """Return whether the users are harmed, whatever values between the limits mean.
-
-        A symptom shows, or what must hold in every phase is far from holding.
-        """
-        return any(
-            measure.good.is_far(*_values(measure, now, healthy))
-            if measure.steady
-            else measure.bad is not None and measure.bad.holds(*_values(measure, now, healthy))
-            for measure in self.symptom
-        )
+        """Return whether a symptom shows, or what must always hold is far from holding."""
+        steady = [measure for measure in self.symptom if measure.steady]
+        known = {measure.name for measure in steady}
+        shows = any(f.holds for f in self.bad(now, healthy) if f.name not in known)
+        return shows or any(m.good.is_far(*_values(m, now, healthy)) for m in steady)
 
     def evident(self, reading: Reading[L, W]) -> list[Finding]:
         """Judge which evidence shows. Raises BadInput for a phase without inspections."""
