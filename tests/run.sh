@@ -8,6 +8,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# The tests start hundreds of Python programs. Each would compile every module again.
+unset PYTHONDONTWRITEBYTECODE
+
 logs=$(mktemp --tmpdir --directory faultlab-tests.XXXXXX)
 declare -A began=()
 

@@ -23,11 +23,6 @@ class Filesystem:
     found: int
 
     @property
-    def used_percent(self) -> float:
-        """Return the blocks in use, in percent."""
-        return 100 * self.used / self.size
-
-    @property
     def inodes_used_percent(self) -> float:
         """Return the inodes in use, in percent; 0 if the filesystem has no limit of them."""
         return 100 * self.inodes_used / self.inodes if self.inodes else 0.0

@@ -32,18 +32,6 @@ class Processor:
     thread: int
     ticks: int
 
-    def softirq_percent_since(self, before: "Processor") -> float:
-        """Return the time in softirqs since then, in percent."""
-        return _percent(self.softirq - before.softirq, self.ticks - before.ticks)
-
-    def thread_percent_since(self, before: "Processor") -> float:
-        """Return the time of ksoftirqd since then, in percent."""
-        return _percent(self.thread - before.thread, self.ticks - before.ticks)
-
-
-def _percent(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else 0.0
-
 
 def read(kernel: Shell) -> list[Processor]:
     """Read the counters of all CPUs now."""

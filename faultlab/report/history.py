@@ -14,8 +14,6 @@ from faultlab.report import judge
 from faultlab.run.readings import PHASES, Measured
 from faultlab.run.record import READY, Record
 
-_MOST = 20
-
 
 @dataclass(frozen=True)
 class Moment:

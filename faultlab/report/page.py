@@ -234,7 +234,7 @@ def _pictures(ran: Measured) -> tuple[list[tuple[str, str]], list[str]]:
         if event["event"] == "flame" and event.get("file")
     ]
     texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]
-    if plot.has_sweep(ran.record):
+    if plot.sweeps(ran.record):
         texts.append(("sweep", plot.svg(plot.find(ran.record.id))))
     kept: list[tuple[str, str]] = []
     left_out: list[str] = []

@@ -97,20 +97,15 @@ def find(what: str) -> Sweep:
         raise BadInput(f"There is no run and no lab called {what!r}.", "faultlab runs")
     for run in Record.ids(what):
         found = Record.open(run)
-        if found and _phases(found):
+        if found and sweeps(found):
             return _of_run(run)
     raise BadInput(f"No run of {what} holds a sweep.", f"make lab-{what}, if its check has one")
-
-
-def has_sweep(found: Record) -> bool:
-    """Return whether this record has a sweep to draw."""
-    return bool(_phases(found))
 
 
 def _of_run(run: str) -> Sweep:
     found = Record.read(run)
     try:
-        phases = TypeAdapter(dict[str, Points]).validate_python(_phases(found))
+        phases = TypeAdapter(dict[str, Points]).validate_python(sweeps(found))
         sweep = Sweep(run, found.facts["lab"], phases)
         names = {tuple(point) for points in phases.values() for point in points}
     except ValidationError as error:
@@ -122,7 +117,7 @@ def _of_run(run: str) -> Sweep:
     return sweep
 
 
-def _phases(found: Record) -> dict[str, Any]:
+def sweeps(found: Record) -> dict[str, Any]:
     """Return the `sweep` of each look in a record, of any type."""
     looks = {
         phase: reading.get("look")
