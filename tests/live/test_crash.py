@@ -27,6 +27,7 @@ from faultlab.engine.local import LocalEngine
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 from tests.live.stacks import untouched
+from tests.waiting import until
 
 pytestmark = pytest.mark.rotates
 KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
@@ -39,10 +40,7 @@ LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
 def wait_for_containers(count: int) -> None:
     """Wait until so many containers of the lab are there: the command is in the middle of it."""
     engine = LocalEngine()
-    deadline = time.monotonic() + 30
-    while len(engine.containers(stack=stack_name(LAB))) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(engine.containers(stack=stack_name(LAB))) >= count, 30)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.live.stacks import container
+from tests.waiting import until
 
 mcp = pytest.importorskip("mcp", reason="the extra is not installed: pip install -e '.[mcp]'")
 
@@ -34,11 +34,8 @@ TRUTH = {"component": "web", "resource": "network", "cause": "mtu"}
 def nothing_is_left() -> Iterator[None]:
     """The server removes its stack after its client has gone, whatever the client does to it."""
     yield
-    name = stack_name(CASE)
-    deadline = time.monotonic() + 60
-    while (left := LocalEngine().leftovers(name)) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert left == []
+    engine = LocalEngine()
+    until(lambda: engine.leftovers(stack_name(CASE)) == [], 60)
 
 
 class Agent:
@@ -75,9 +72,7 @@ async def serving(log: Path, *words: str) -> AsyncIterator[Agent]:
 
 def said(log: Path) -> str:
     """What the server printed for the person who started it, once it has measured the result."""
-    deadline = time.monotonic() + 60
-    while not log.read_text().strip() and time.monotonic() < deadline:
-        time.sleep(0.2)
+    until(lambda: log.read_text().strip() != "", 60)
     return log.read_text().strip()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from faultlab.probes import nstat
 from faultlab.run.run import Run
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container
+from tests.waiting import until
 
 pytestmark = pytest.mark.rotates
 USERS = "wrk -t1 -c{} -d60s http://web/index.php"
@@ -52,9 +52,7 @@ def under_load(lab_id: str) -> Iterator[Run]:
             before = _received(run)
             at, command, _, _ = LOADS[lab_id]
             run.stack[at].must(f"{{ {command}; }} >/dev/null 2>&1 &")
-            deadline = time.monotonic() + 30
-            while _received(run) < before + 10:
-                assert time.monotonic() < deadline, "the load did not begin"
+            until(lambda: _received(run) >= before + 10, 30, "the load did not begin")
             yield run
         finally:
             run.down()

@@ -19,6 +19,7 @@ from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.classes import Class, opened, type_into
 from tests.live.stacks import container
+from tests.waiting import until
 
 pytestmark = pytest.mark.rotates(together=True, minutes=2)
 
@@ -139,21 +140,14 @@ def test_a_shell_ends_with_its_page(trio: Class, browser: Browser) -> None:
     type_into(linus, "web", "setsid -f sleep 986; echo st''arted", "started")
     linus.keyboard.type("sleep 987\n")
     web = trio.stack(3)["web"]
-    _until(lambda: "sleep 987" in _running(web))
+    until(lambda: "sleep 987" in _running(web), 15)
     linus.context.close()
-    _until(lambda: "sleep 987" not in _running(web) and "bash" not in _running(web))
+    until(lambda: "sleep 987" not in _running(web) and "bash" not in _running(web), 15)
     assert "sleep 986" in _running(web)
 
 
 def _running(machine: Any) -> str:
     return str(machine.must("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done"))
-
-
-def _until(holds: Any) -> None:
-    deadline = time.monotonic() + 15
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def test_a_server_that_is_killed(trio: Class, browser: Browser) -> None:
@@ -182,7 +176,7 @@ def test_a_start_that_is_cut_off_is_made_again(trio: Class) -> None:
     """`kill -9` while a seat moves on to its next lab."""
     journal = trio.root / "classes" / NAME / "events.jsonl"
     assert trio.press("Ada", "/seat/1/next").status_code == 200
-    _until(lambda: '"starting", "seat": 1' in journal.read_text().splitlines()[-1])
+    until(lambda: '"starting", "seat": 1' in journal.read_text().splitlines()[-1], 15)
     trio.kill()
     trio.start()
     trio.wait("green", "red", "over", "red")

@@ -32,6 +32,7 @@ from faultlab.score.results import Results
 from tests.unit.conftest import REPO, Project
 from tests.unit.conftest import Run as Verbs
 from tests.unit.fake import FakeEngine, FakeMachine
+from tests.waiting import until
 
 FIX = "ip link set dev eth0 mtu 1500"
 BREAK = "ip link set dev eth0 mtu 100"
@@ -355,10 +356,10 @@ class TestAdapter:
             "    time.sleep(60)\n"
         )
         ours = subprocess.Popen([sys.executable, "-c", code], cwd=REPO)
-        waited(lambda: child.is_file() and len(child.read_text().split()) == 2)
+        until(lambda: child.is_file() and len(child.read_text().split()) == 2)
         ours.send_signal(signal.SIGKILL)
         ours.wait()
-        waited(lambda: not alive(child.read_text().split()))
+        until(lambda: not alive(child.read_text().split()))
 
     def test_a_lost_session_is_no_result(
         self, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -386,14 +387,6 @@ def alive(pids: list[str]) -> list[str]:
             continue
         found += [pid] if state not in "ZX" else []
     return found
-
-
-def waited(holds: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait until something holds."""
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 class TestExam:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from faultlab.run.contract import Contract
 from faultlab.run.record import Record
 from faultlab.verify.case import Case, Ended, Runner, _judged
 from tests.unit.conftest import REPO, Project
+from tests.waiting import until
 
 CHECK = "checks/test_mtu.py"
 MIXED = """
@@ -169,11 +169,8 @@ def test_stopping_lets_the_case_take_its_stack_down(project: Project) -> None:
     thread = threading.Thread(target=lambda: cases.append(runner.run(labs.load("mtu"), 1)))
     thread.start()
     up = project.root / "up"
-    deadline = time.monotonic() + 20
     # Not `up`: a fixture that is stopped before its `yield` has nothing to take down.
-    while not (project.root / "begun").exists():
-        assert time.monotonic() < deadline, "the case did not begin"
-        time.sleep(0.02)
+    until((project.root / "begun").exists, 20, "the case did not begin")
     runner.stop()
     thread.join()
     assert not up.exists()

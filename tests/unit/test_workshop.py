@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import STEPS, Stacks
 from tests.unit.conftest import Project, Run
+from tests.waiting import until
 
 CLASS = """
 title = "Tuesday"
@@ -570,14 +571,6 @@ def test_who_waits_no_more_lets_others_pass() -> None:
     asyncio.run(three())
 
 
-def until(holds: Callable[[], bool], shown: object = None) -> None:
-    """Wait until something holds; `shown` says what there is instead."""
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.01)
-
-
 class Mirror:
     """In place of a shell: it says back what it hears."""
 
@@ -673,7 +666,7 @@ class Served:
     def wait(self, seat: int, state: str, at: int | None = None) -> None:
         """Until the seat is in this state; `at`: of this turn, for a state may be gone at once."""
         found = self.session.roster.seat(seat)
-        until(lambda: found.turn.state == state and at in (None, found.at), found)
+        until(lambda: found.turn.state == state and at in (None, found.at), shown=found)
 
 
 @contextmanager
@@ -1125,10 +1118,7 @@ def test_a_shell_that_takes_nothing_keeps_nobody(
         with here.terminal(1, "/seat/1/terminal/web") as page:
             for _ in range(4):
                 page.send(json.dumps({"input": "x" * 60_000}))
-    deadline = time.monotonic() + 10
-    while here.site.terminals.open and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert here.site.terminals.open == []
+    until(lambda: here.site.terminals.open == [], shown=here.site.terminals.open)
 
 
 def test_who_looks_too_often(here: Served) -> None:
