@@ -162,6 +162,12 @@ def pytest_terminal_summary(
 
 
 @pytest.fixture(scope="module")
+def engine() -> LocalEngine:
+    """The engine, whose images the session has ensured."""
+    return LocalEngine()
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's chromium, without a window. It ends with the module, as its event loop must."""
     where = shutil.which("chromium")

@@ -45,14 +45,6 @@ def sweep(lab_id: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def engine() -> LocalEngine:
-    """The local one, with every image."""
-    found = LocalEngine()
-    found.images.ensure(lambda _: None)
-    return found
-
-
-@pytest.fixture(scope="module")
 def kept(engine: LocalEngine) -> Iterator[Session]:
     """A session at mtu, faulty, for tests that break nothing."""
     with session.open(engine, labs.load("mtu"), FAULTY, 99) as opened:

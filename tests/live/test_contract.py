@@ -22,9 +22,9 @@ from faultlab.lab.model import Step
 from faultlab.run import preflight
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY
-from faultlab.run.run import Run
+from faultlab.run.standing import standing
 from tests.live.host import differences, snapshot
-from tests.live.stacks import container, engine_for
+from tests.live.stacks import container, engine_for, untouched
 
 NOOP = Step(at="client", run="true")
 # One that is told by an answer, one by its speed, and one of the VM's kernel, with their minutes.
@@ -34,23 +34,10 @@ ALLOWED_CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 
 
 @pytest.fixture(scope="module")
-def engine() -> LocalEngine:
-    """The engine, with every image built."""
-    engine = LocalEngine()
-    engine.images.ensure(lambda _: None)
-    return engine
-
-
-@pytest.fixture(scope="module")
-def quiet_stack(engine: LocalEngine) -> Iterator[Stack]:
+def quiet_stack() -> Iterator[Stack]:
     """The stack of the control `healthy`, with nothing done to it."""
-    name = stack_name("contract")
-    with lock.hold(name, "test"):
-        run = Run.begin(engine, labs.load("healthy"), name)
-        try:
-            yield run.stack
-        finally:
-            run.down()
+    with untouched("healthy", "contract", collects=True) as run:
+        yield run.stack
 
 
 def faultlab(*arguments: str, root: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -72,19 +59,15 @@ def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
     lab = labs.load(lab_id).model_copy(update={"inject": [NOOP]})
     engine = engine_for(lab)
     name = stack_name(lab_id)
-    with lock.hold(name, "test"):
-        run = Run.begin(engine, lab, name)
-        try:
-            run.healthy()
-            run.inject()
-            with pytest.raises(SaidNo, match="no effect"):
-                run.gate()
-            contract = Contract()
-            with pytest.raises(AssertionError, match="the symptom does not show"):
-                contract.test_symptom(run)
-            assert all(finding.holds for finding in run.good(FAULTY))
-        finally:
-            run.down()
+    with lock.hold(name, "test"), standing(engine, lab, name) as run:
+        run.healthy()
+        run.inject()
+        with pytest.raises(SaidNo, match="no effect"):
+            run.gate()
+        contract = Contract()
+        with pytest.raises(AssertionError, match="the symptom does not show"):
+            contract.test_symptom(run)
+        assert all(finding.holds for finding in run.good(FAULTY))
 
 
 @pytest.mark.rotates(minutes=0.25)
@@ -157,7 +140,7 @@ def test_a_daemon_restarts_and_its_machine_keeps_its_settings(quiet_stack: Stack
 
 
 @pytest.mark.rotates(minutes=0.25)
-def test_the_host_is_as_it_was_after_a_lab(engine: LocalEngine) -> None:
+def test_the_host_is_as_it_was_after_a_lab() -> None:
     """Sysctls, rules, interfaces, qdiscs, mounts and foreign Docker objects before and after."""
     before = snapshot()
     assert faultlab("start", "iptables-drop").returncode == 0

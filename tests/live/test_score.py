@@ -19,6 +19,7 @@ from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
+from faultlab.run.standing import standing as kept_up
 from faultlab.score import alone, looks, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
@@ -26,15 +27,6 @@ from tests.live.stacks import container, engine_for
 from tests.live.sweep import make, sweeper, swept
 
 pytestmark = pytest.mark.rotates
-
-
-@pytest.fixture(scope="module")
-def engine() -> LocalEngine:
-    """The local one, with every image."""
-    found = LocalEngine()
-    found.images.ensure(lambda _: None)
-    return found
-
 
 # In the VM everything takes many times as long; in swap and throughput the sweep itself does.
 MINUTES = {"conntrack": 2, "netem-loss": 2, "packet-loss": 2, "slow-log": 0.6, "cpu-quota": 0.8}
@@ -55,31 +47,26 @@ def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
         pytest.skip("it takes ten minutes in the VM: make test-all")
     lab = labs.load(lab_id)
     name = stack_name("mystery")
-    with lock.hold(name, "check"):
-        run = Run.begin(engine_for(lab), lab.called("mystery"), name, collects=False)
-        try:
-            run.inject()
-            run.check.take(run.stack, evidence=False)
-            sweep = sweeper(tmp_path, lab_id)
-            outcomes = trial.examine(run.stack, lab, [sweep])
-            assert swept(outcomes[sweep.id]) == []
-            said = json.dumps([container(m).attrs["Config"]["Labels"] for m in run.stack.values()])
-            assert lab_id not in said
-        finally:
-            run.down()
+    with (
+        lock.hold(name, "check"),
+        kept_up(engine_for(lab), lab.called("mystery"), name, collects=False) as run,
+    ):
+        run.inject()
+        run.check.take(run.stack, evidence=False)
+        sweep = sweeper(tmp_path, lab_id)
+        outcomes = trial.examine(run.stack, lab, [sweep])
+        assert swept(outcomes[sweep.id]) == []
+        said = json.dumps([container(m).attrs["Config"]["Labels"] for m in run.stack.values()])
+        assert lab_id not in said
 
 
 def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> None:
     """On a stack that is named after its lab; else the check above could not fail."""
     lab = labs.load("iptables-drop")
     name = stack_name("iptables-drop")
-    with lock.hold(name, "check"):
-        run = Run.begin(engine, lab, name)
-        try:
-            sweep = sweeper(tmp_path, lab.id)
-            found = " ".join(swept(trial.examine(run.stack, lab, [sweep])[sweep.id]))
-        finally:
-            run.down()
+    with lock.hold(name, "check"), kept_up(engine, lab, name) as run:
+        sweep = sweeper(tmp_path, lab.id)
+        found = " ".join(swept(trial.examine(run.stack, lab, [sweep])[sweep.id]))
     assert "mountinfo: " in found or "reverse DNS: " in found, found
 
 

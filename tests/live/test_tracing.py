@@ -10,7 +10,7 @@ from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine import libvirt, vm
 from faultlab.lab import load as labs
-from faultlab.run.run import Run
+from faultlab.run.standing import standing
 from faultlab.verify import transcript
 
 PAGE = paths.root() / "docs/tracing.md"
@@ -37,15 +37,11 @@ def test_every_command_of_the_page_shows_it_again() -> None:
     if libvirt.state() != "running":
         pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
     text = PAGE.read_text()
-    name = stack_name("tracing")
-    with lock.hold(name, "tracing"):
-        run = Run.begin(vm.VmEngine.reach(), labs.load("netem-loss"), name)
-        try:
-            run.healthy()
-            run.inject()
-            for (_, _, body), wanted in zip(transcript.blocks(text), words(text), strict=True):
-                typed = transcript.again(run, body)
-                for word in wanted:
-                    assert word in typed, f"not shown again: {word}: {typed}"
-        finally:
-            run.down()
+    lab, name = labs.load("netem-loss"), stack_name("tracing")
+    with lock.hold(name, "tracing"), standing(vm.VmEngine.reach(), lab, name) as run:
+        run.healthy()
+        run.inject()
+        for (_, _, body), wanted in zip(transcript.blocks(text), words(text), strict=True):
+            typed = transcript.again(run, body)
+            for word in wanted:
+                assert word in typed, f"not shown again: {word}: {typed}"

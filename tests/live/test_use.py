@@ -18,6 +18,7 @@ from faultlab.observe.use import table as use
 from faultlab.observe.use.cells import Row
 from faultlab.probes import nstat
 from faultlab.run.run import Run
+from faultlab.run.standing import standing
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container
 from tests.waiting import until
@@ -43,19 +44,14 @@ LOADS = {
 @contextmanager
 def under_load(lab_id: str) -> Iterator[Run]:
     """A lab with its fault in, and its users."""
-    lab, engine = labs.load(lab_id), LocalEngine()
-    engine.images.ensure(lambda _: None)
-    with lock.hold(stack_name(lab_id), "use"):
-        run = Run.begin(engine, lab, stack_name(lab_id))
-        try:
-            run.inject()
-            before = _received(run)
-            at, command, _, _ = LOADS[lab_id]
-            run.stack[at].must(f"{{ {command}; }} >/dev/null 2>&1 &")
-            until(lambda: _received(run) >= before + 10, 30, "the load did not begin")
-            yield run
-        finally:
-            run.down()
+    lab, name = labs.load(lab_id), stack_name(lab_id)
+    with lock.hold(name, "use"), standing(LocalEngine(), lab, name) as run:
+        run.inject()
+        before = _received(run)
+        at, command, _, _ = LOADS[lab_id]
+        run.stack[at].must(f"{{ {command}; }} >/dev/null 2>&1 &")
+        until(lambda: _received(run) >= before + 10, 30, "the load did not begin")
+        yield run
 
 
 def _received(run: Run) -> int:
