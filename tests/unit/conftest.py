@@ -37,6 +37,17 @@ class Result:
     err: str
 
 
+def said(problem: str, hint: str, code: int = 2) -> Result:
+    """Return the result of a command line that ends with an error."""
+    return Result(code, "", f"faultlab: {problem}\n  next: {hint}\n")
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """Return what verify has written to r.json in a folder."""
+    facts: dict[str, Any] = json.loads((folder / "r.json").read_text())
+    return facts
+
+
 @dataclass(frozen=True)
 class Project:
     """A copy of labs and checks that a test may break; the images are the real ones."""

@@ -13,7 +13,7 @@ import pytest
 from faultlab.lab.model import Lab
 from faultlab.verify import verify
 from faultlab.verify.case import Ended, Runner
-from tests.unit.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Result, Run, told
 
 TEST = {"test": "test_fix", "verdict": "pass", "text": ""}
 LABS = ["gzip", "mtu"]  # mtu can share the machine, gzip loads it
@@ -60,11 +60,6 @@ def again(faultlab: Run, tmp_path: Path) -> Callable[..., Result]:
         return faultlab("verify", *LABS, "--json", str(tmp_path / "r.json"), *words)
 
     return run
-
-
-def told(tmp_path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((tmp_path / "r.json").read_text())
-    return facts
 
 
 def of_file(tmp_path: Path) -> list[tuple[str, int, bool]]:

@@ -21,7 +21,7 @@ from faultlab.core import paths
 from faultlab.lab import checks
 from faultlab.report import catalogue
 from faultlab.run.record import Record
-from tests.unit.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Run, said
 from tests.unit.fake import only_fake
 
 CHECK = "checks/test_port_range.py"
@@ -35,10 +35,6 @@ NEED_DOCKER = [
     ("verify", "--all"),
     *((verb,) for verb in ("doctor", "status", "sweep", "images")),
 ]
-
-
-def said(problem: str, hint: str, code: int) -> Result:
-    return Result(code, "", f"faultlab: {problem}\n  next: {hint}\n")
 
 
 @pytest.mark.parametrize(
@@ -272,24 +268,27 @@ def test_a_full_disk(project: Project, faultlab: Run, monkeypatch: pytest.Monkey
             "/x/lab.toml: Permission denied.",
             "ls -l /x/lab.toml",
         ),
+        (KeyboardInterrupt(), "Interrupted.", "faultlab status"),
+        (
+            KeyError("wrong"),
+            "faultlab itself failed: KeyError: 'wrong'",
+            "type it again with FAULTLAB_DEBUG=1 before it",
+        ),
     ],
 )
-def test_the_host_says_no(
-    error: OSError, problem: str, hint: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+def test_what_is_unknown_and_no_verdict(
+    error: BaseException, problem: str, hint: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The host says no, Ctrl-C, a mistake of ours.
+
+    Exit 1 would say that the system under test was measured and said no.
+    """
+
     def show(*_args: Any, **_more: Any) -> None:
         raise error
 
     monkeypatch.setattr(catalogue, "show", show)
     assert faultlab("list") == said(problem, hint, 3)
-
-
-def test_ctrl_c(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def show(*_args: Any, **_more: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(catalogue, "show", show)
-    assert faultlab("list") == said("Interrupted.", "faultlab status", 3)
 
 
 @pytest.mark.parametrize(
@@ -307,19 +306,6 @@ def test_the_console_script_exits_with_the_code(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SystemExit) as stop:
         cli.entry()
     assert stop.value.code == 2
-
-
-def test_a_mistake_of_ours_is_unknown_and_no_verdict(
-    faultlab: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Exit 1 would say that the system under test was measured and said no."""
-
-    def show(*_args: Any, **_more: Any) -> None:
-        raise KeyError("wrong")
-
-    monkeypatch.setattr(catalogue, "show", show)
-    hint = "type it again with FAULTLAB_DEBUG=1 before it"
-    assert faultlab("list") == said("faultlab itself failed: KeyError: 'wrong'", hint, 3)
 
 
 def test_a_closed_pipe_is_no_verdict() -> None:

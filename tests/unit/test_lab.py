@@ -9,7 +9,7 @@ import pytest
 from faultlab.cli.main import VERBS
 from faultlab.lab import load as labs
 from faultlab.lab import model, services
-from tests.unit.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Run, said
 
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"
@@ -196,10 +196,6 @@ def test_faults_that_hide_each_other_are_fixed_in_one_order_and_show_one_at_a_ti
     lab = of_stages(ordered=True)
     assert lab.orders == [[1, 2, 3]]
     assert [lab.showing(range(1, n)) for n in (1, 2, 3, 4)] == [[1], [2], [3], []]
-
-
-def said(problem: str, hint: str, code: int = 2) -> Result:
-    return Result(code, "", f"faultlab: {problem}\n  next: {hint}\n")
 
 
 @pytest.mark.parametrize("name", MISTAKES)

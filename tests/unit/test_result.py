@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.verify.campaign import Campaign
 from faultlab.verify.case import Case
 from faultlab.verify.result import Result
+from tests.unit.conftest import told
 
 
 def case(verdict: str, lab: str = "mtu", number: int = 1, reason: str = "") -> Case:
@@ -34,11 +33,6 @@ DEAD = Case("mtu", 3, "unknown", 0.4, reason="pytest: killed")
 def result(folder: Path, repeat: int = 1) -> Result:
     files = str(folder / "r.json"), str(folder / "r.xml")
     return Result(Terminal(), Campaign(["mtu"], repeat), *files)
-
-
-def told(folder: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((folder / "r.json").read_text())
-    return facts
 
 
 def test_the_files_are_there_after_every_case(tmp_path: Path) -> None:
