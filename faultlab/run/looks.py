@@ -52,8 +52,7 @@ class Looks(Measured):
         spoiled it, this repeats until the machine is calm. If it is between its limits, or if on a
         busy machine what should be healthy was not, this looks at most three times.
         """
-        if self.lab.load and PACE not in self.record.facts:
-            self._find_pace()
+        self.find_pace()
         looks, wait, unclear = 0, 1.0, ""
         while True:
             idle = self.check.idle is not None and self.check.idle(self.stack)
@@ -74,8 +73,10 @@ class Looks(Measured):
                 self._wait_for_calm(phase, spoiled, wait)
                 wait *= 2
 
-    def _find_pace(self) -> None:
-        """Measure the pace of the stack before its first load."""
+    def find_pace(self) -> None:
+        """Measure the pace of a stack once, before its first load."""
+        if not self.lab.load or PACE in self.record.facts:
+            return
         with lock.turn(alone=True):
             self.stack.pace = pace.measure(self.stack.user())
         self.record.facts[PACE] = self.stack.pace.share

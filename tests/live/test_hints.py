@@ -58,11 +58,19 @@ def injected(run: Run, lab: Lab) -> set[int]:
     ("lab_id", "number"), [pytest.param(*half, marks=marks(half[0])) for half in HALF]
 )
 def test_half_a_repair_leads_to_another_hint(lab_id: str, number: int) -> None:
-    """No hint about a half applies before it, and none after the rest of the repair."""
     lab, name = labs.load(lab_id), stack_name("hints")
     with lock.hold(name, "hints"), standing(engine_for(lab), lab, name, collects=False) as run:
         assert injected(run, lab) == set()
         inject.apply(run.stack, lab.hint[number - 1].half)
         assert number in held(run, lab)
+
+
+@pytest.mark.parametrize(
+    "lab_id", [pytest.param(lab_id, marks=marks(lab_id)) for lab_id in dict(HALF)]
+)
+def test_after_the_whole_repair_none_is_about_a_half(lab_id: str) -> None:
+    lab, name = labs.load(lab_id), stack_name("hints")
+    with lock.hold(name, "hints"), standing(engine_for(lab), lab, name, collects=False) as run:
+        injected(run, lab)
         inject.apply(run.stack, lab.fix)
         assert held(run, lab) == set()

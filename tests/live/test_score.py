@@ -51,6 +51,7 @@ def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
         lock.hold(name, "check"),
         kept_up(engine_for(lab), lab.called("mystery"), name, collects=False) as run,
     ):
+        run.find_pace()
         run.inject()
         run.check.take(run.stack, evidence=False)
         sweep = sweeper(tmp_path, lab_id)
