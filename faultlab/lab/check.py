@@ -224,10 +224,9 @@ class Check(Generic[L, W]):
 
     def harmed(self, now: Reading[L, W], healthy: Reading[L, W]) -> bool:
         """Return whether a symptom shows, or what must always hold is far from holding."""
-        steady = [measure for measure in self.symptom if measure.steady]
-        known = {measure.name for measure in steady}
-        shows = any(f.holds for f in self.bad(now, healthy) if f.name not in known)
-        return shows or any(m.good.is_far(*_values(m, now, healthy)) for m in steady)
+        every = [(measure, _values(measure, now, healthy)) for measure in self.symptom]
+        far = any(m.good.is_far(*values) for m, values in every if m.steady)
+        return far or any(m.bad.holds(*values) for m, values in every if m.bad and not m.steady)
 
     def evident(self, reading: Reading[L, W]) -> list[Finding]:
         """Judge which evidence shows. Raises BadInput for a phase without inspections."""

@@ -22,8 +22,8 @@ from tests.live.stacks import needs_vm
 # Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others
 # take three minutes and more.
 AFFORDED = ("conntrack", "netem-loss")
-# A walk takes about two minutes. These take another time: the first ones alone on this machine, the
-# others with three walks beside them.
+# A walk takes about two minutes, and these more or fewer. The labs of the first three lines are
+# walked alone on this machine, the others with three walks beside them.
 MINUTES = {
     **dict.fromkeys(("time-wait", "slow-log", "temp-tables", "cpu-quota"), 4),
     **dict.fromkeys(("php-workers", "query-cache"), 3),
