@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 from faultlab.core import naming, paths
 from faultlab.engine.local import LocalEngine
@@ -21,6 +21,8 @@ from faultlab.engine.stack import Stack
 from tests.live.commandline import words
 
 PATIENCE = 180_000  # milliseconds that a test waits for a page; the machine can be busy
+# Chromium says this of what it drops while Docker adds or removes a network.
+DROPPED = "net::ERR_NETWORK_CHANGED"
 
 
 class Class:
@@ -108,11 +110,26 @@ def opened(browser: Browser, link: str, said: list[str]) -> Page:
     """Somebody's page, in a browser of their own; what goes wrong in it is kept."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.set_default_timeout(PATIENCE)
-    page.on("console", lambda message: said.append(message.text))
+    dropped: list[str] = []
+    before = len(said)
+
+    def heard(message: ConsoleMessage) -> None:
+        (dropped if DROPPED in message.text else said).append(message.text)
+
+    page.on("console", heard)
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("dialog", lambda dialog: dialog.accept())
-    page.goto(link)
-    return page
+    while True:  # the page itself would do so after a second, perhaps in the middle of a test
+        try:
+            page.goto(link)
+        except Error as error:
+            if DROPPED not in error.message:
+                raise
+            dropped.append(error.message)
+        if not dropped:
+            return page
+        dropped.clear()
+        del said[before:]
 
 
 def type_into(page: Page, machine: str, command: str, answer: str) -> None:
@@ -124,7 +141,7 @@ def type_into(page: Page, machine: str, command: str, answer: str) -> None:
     screen.get_by_text(re.compile(answer)).first.wait_for(state="attached")
 
 
-def until(page: Page, holds: str) -> None:
+def settle(page: Page, holds: str) -> None:
     """Wait until something holds in a page, which itself may evaluate nothing."""
     deadline = time.monotonic() + PATIENCE / 1000
     while not page.evaluate(holds):

@@ -11,11 +11,11 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from faultlab.lab import load as labs
 from faultlab.run import placement
-from tests.live.classes import opened, type_into, until
+from tests.live.classes import opened, settle, type_into
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import engine_for
 
@@ -85,13 +85,13 @@ def check(page: Page, *words: str) -> None:
     """Check, and wait until the page shows the result."""
     before = page.evaluate("told.checks")
     page.click("[data-act=check]")
-    until(page, f"told.checks > {before} && !told.doing && !pressed")
+    settle(page, f"told.checks > {before} && !told.doing && !pressed")
 
 
 def restart(page: Page, daemon: str) -> None:
     """Press `docker restart`, and wait until the page says that it has happened."""
     page.get_by_role("button", name="docker restart").click()
-    until(page, "!told.doing && !pressed")
+    settle(page, "!told.doing && !pressed")
     expect(page.locator("#message")).to_have_text(f"{daemon} was restarted.")
 
 
@@ -211,6 +211,26 @@ def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -
     expect(heading).to_contain_text("Choose a lab")
     expect(page.locator("#message")).to_contain_text("removed")
     expect(page.locator(".terminals")).to_be_hidden()
+
+
+@pytest.mark.parametrize("lost", ["/static/common.js", "/static/xterm.css", "/seat/1/events"])
+def test_a_page_is_whole_although_a_part_was_lost(url: str, browser: Browser, lost: str) -> None:
+    """Chromium drops requests while Docker adds or removes a network; a server refuses some."""
+    page = browser.new_page()
+    asked: list[str] = []
+
+    def refuse_the_first(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.fulfill(status=429)
+        else:
+            route.continue_()
+
+    page.route(f"**{lost}", refuse_the_first)
+    with page.expect_response(lambda response: response.url.endswith(lost) and response.ok):
+        page.goto(url)
+    expect(page.locator("#catalogue tr.next")).to_have_count(1)
+    assert len(asked) == 2
 
 
 def test_the_tables_of_the_catalogue_have_the_same_columns(url: str, browser: Browser) -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.live.classes import Class, opened, type_into, until
+from tests.live.classes import Class, opened, settle, type_into
 from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates(together=True, minutes=3)
@@ -47,10 +47,10 @@ def checks(page: Page) -> float:
     took = []
     for _ in range(3):
         before = int(page.evaluate("told.checks"))
-        until(page, "!told.doing && !pressed")
+        settle(page, "!told.doing && !pressed")
         began = time.monotonic()
         page.click("[data-act=check]")
-        until(page, f"told.checks > {before} && !told.doing")
+        settle(page, f"told.checks > {before} && !told.doing")
         took.append(time.monotonic() - began)
     return statistics.median(took)
 

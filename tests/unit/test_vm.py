@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, libvirt, ssh
-from faultlab.engine.shell import Done
+from faultlab.engine.shell import Done, Shell
 from faultlab.engine.vm import VmEngine
 
 Virsh = Callable[[str], None]
@@ -179,3 +182,62 @@ def test_a_tmpdir_may_be_too_long_for_sockets(tmp_path: Path) -> None:
     assert ssh._short(longest) == longest
     longer = Path("/somewhere/else", "ü" * (ssh._LONGEST // 2 - 4))
     assert ssh._short(longer) == Path("/tmp", longer.name)
+
+
+@dataclass
+class Clock:
+    """Our clock, which only goes on while somebody sleeps."""
+
+    now: float = 100.0
+
+    def monotonic(self) -> float:
+        """Return it, in seconds."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let it go on."""
+        self.now += seconds
+
+
+class Booted(Shell):
+    """The kernel of a VM whose clock runs `rate` times as fast as ours; it answers slowly."""
+
+    name = "kernel"
+
+    def __init__(self, rate: float, clock: Clock) -> None:
+        self.rate = rate
+        self.clock = clock
+        self.delays = cycle([0.3, 0.0, 0.1])  # seconds
+        self.kernel = self  # like a connection's
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        assert command == "cat /proc/uptime"
+        self.clock.sleep(next(self.delays))
+        there = self.rate * self.clock.monotonic()
+        self.clock.sleep(next(self.delays))
+        return Done(command, 0, f"{there:.2f} 9.00\n", "", 0.0)
+
+    def docker(self) -> None:
+        """Its Docker is there at once."""
+
+
+@pytest.mark.parametrize(
+    ("rates", "boots", "refused"),
+    [([1], 1, False), ([12.5, 1.02], 2, False), ([0.5, 1.25, 1], 3, False), ([1.25] * 3, 3, True)],
+)
+def test_a_vm_with_a_wrong_clock_boots_again(
+    monkeypatch: pytest.MonkeyPatch, rates: list[float], boots: int, refused: bool
+) -> None:
+    """The kernel measures its processor once, and on a busy machine wrongly."""
+    booted: list[float] = []
+    removed: list[float] = []
+    clock = Clock()
+    monkeypatch.setattr(boot, "time", clock)
+    monkeypatch.setattr(boot, "_destroy", lambda _note: removed.append(booted[-1]))
+    monkeypatch.setattr(boot, "Connection", lambda _patience: Booted(booted[-1], clock))
+    monkeypatch.setattr(libvirt, "acceleration", lambda: ("tcg", "no KVM"))
+    monkeypatch.setattr(libvirt, "vagrant", lambda *_, **__: booted.append(rates[len(booted)]))
+    with pytest.raises(CannotRun, match="clock") if refused else nullcontext():
+        boot._start(print)
+    assert len(booted) == boots
+    assert removed == rates[: boots if refused else boots - 1]

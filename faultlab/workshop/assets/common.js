@@ -19,6 +19,7 @@ function listen(url, show) {
   source.onerror = () => {
     byId("message").dataset.lost = "yes";
     say("The server does not respond. This page keeps trying; nothing is lost.");
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => listen(url, show), 3000); // it was refused
   };
 }
 
