@@ -13,6 +13,9 @@ from faultlab.engine.shell import Shell
 from faultlab.probes import mysql
 
 _SCRIPTS = "/usr/local/share/wrk"
+# Seconds for the connection that wrk opens before its load. Linux gives up after 127 s, when seven
+# SYNs were lost (tcp(7), tcp_syn_retries).
+_FIRST_CONNECTION = 130
 # Each URL ends with a random number, different in each load.
 _NUMBERED = """dofile("/usr/local/share/wrk/json.lua")
 local threads = 0
@@ -80,7 +83,8 @@ def load(
         f"wrk -t{min(2, connections)} -c{connections} -d{seconds}s --timeout {timeout}s"
         f" -s {Path(_SCRIPTS, script)}.lua {url} 2>&1"
     )
-    return parse(machine.run(command, timeout=seconds + timeout + 20).out, connections)
+    limit = _FIRST_CONNECTION + seconds + timeout
+    return parse(machine.run(command, timeout=limit).out, connections)
 
 
 def numbered(user: Shell, url: str, *, most: int, connections: int, seconds: int) -> Load:

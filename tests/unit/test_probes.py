@@ -369,6 +369,18 @@ def test_wrk_has_no_more_threads_than_connections() -> None:
     ]
 
 
+def test_wrk_may_wait_for_its_first_connection() -> None:
+    """It says that it cannot connect when Linux gives up, after seven SYNs in 127 seconds."""
+
+    def run(_command: str, timeout: float) -> SimpleNamespace:
+        assert timeout > 127 + 4
+        return SimpleNamespace(out="unable to connect to 198.18.0.3:http Connection timed out")
+
+    machine = cast("Machine", SimpleNamespace(run=run))
+    load = wrk.load(machine, "http://web/", connections=8, seconds=4)
+    assert (load.good_per_second, load.failed_share) == (0, 1)
+
+
 def test_wrk_counts_good_answers() -> None:
     """With 51 ports the requests a second double; those that were answered well do not."""
     healthy = wrk.parse(recorded("wrk/healthy"), 20)
