@@ -24,6 +24,7 @@ from faultlab.run.readings import (
     HEALTHY,
     STILL,
     Measured,
+    showing,
 )
 from faultlab.run.record import Record
 
@@ -49,8 +50,8 @@ class Looks(Measured):
         """Look at the stack now and store the reading under `phase`. Raises CannotRun.
 
         A reading that proves nothing is recorded and taken again. If other load on this machine
-        spoiled it, this repeats until the machine is calm. If it is between its limits, or if on a
-        busy machine what should be healthy was not, this looks at most three times.
+        spoiled it, this repeats until the machine is calm. If it is between its limits, or if a
+        busy machine can be why something does not show, this looks at most three times.
         """
         self.find_pace()
         looks, wait, unclear = 0, 1.0, ""
@@ -99,7 +100,9 @@ class Looks(Measured):
         return "; ".join(finding.words for finding in unclear)
 
     def _late(self, phase: str) -> bool:
-        """Return whether what should be healthy in this phase was not."""
+        """Return whether what should be healthy was not, or whether the fault left no evidence."""
+        if phase == FAULTY:
+            return not all(found.holds for found in showing(self.lab, self.evident(phase)))
         whole = phase in (HEALTHY, STILL, FIXED, CHECK) or phase.startswith(ALTERNATIVE)
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False

@@ -29,6 +29,7 @@ from faultlab.lab import load as labs
 from faultlab.run import rotation
 from tests.live import turns
 from tests.live.classes import PATIENCE
+from tests.live.commandline import finish, spawn
 from tests.live.host import differences, snapshot
 from tests.live.stacks import needs_vm
 
@@ -165,6 +166,14 @@ def pytest_terminal_summary(
 def engine() -> LocalEngine:
     """The engine, whose images the session has ensured."""
     return LocalEngine()
+
+
+@pytest.fixture
+def nothing_up(engine: LocalEngine) -> Iterator[None]:
+    """A test that begins and ends with nothing of ours up."""
+    assert finish(spawn("sweep"))[0] == 0
+    yield
+    assert finish(spawn("sweep"))[0] == 0
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import socket
@@ -12,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,50 +23,17 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.docker import docker_url
 from faultlab.engine.local import LocalEngine
 from tests.live.commandline import finish, kill_9, spawn
-from tests.live.host import differences, snapshot
 from tests.live.stacks import untouched
 from tests.waiting import until
 
-pytestmark = pytest.mark.rotates
-KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
-SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
+pytestmark = [pytest.mark.rotates, pytest.mark.beside, pytest.mark.usefixtures("nothing_up")]
 LAB = "mtu"
-# How long each command runs when nobody kills it, in seconds, with room above.
-LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
 
 
 def wait_for_containers(count: int) -> None:
     """Wait until so many containers of the lab are there: the command is in the middle of it."""
     engine = LocalEngine()
     until(lambda: len(engine.containers(stack=stack_name(LAB))) >= count, 30)
-
-
-@pytest.fixture(autouse=True)
-def swept() -> Iterator[None]:
-    """Every test begins and ends with nothing of ours up."""
-    LocalEngine().images.ensure(lambda _: None)
-    assert finish(spawn("sweep"))[0] == 0
-    yield
-    assert finish(spawn("sweep"))[0] == 0
-
-
-@pytest.mark.parametrize("number", range(KILLS))
-def test_kill_9(number: int) -> None:
-    """Killed at a random moment; a sweep removes all that is ours and touches nothing else."""
-    dice = random.Random(SEED + number)
-    verb = dice.choice(sorted(LENGTHS))
-    before = snapshot()
-    if verb in ("down", "fix"):
-        assert finish(spawn("start", LAB))[0] == 0
-    process = spawn(verb, LAB)
-    moment = dice.uniform(0, LENGTHS[verb])
-    time.sleep(moment)
-    kill_9(process)
-    code, said = finish(spawn("sweep"))
-    where = f"seed {SEED + number}: {verb} killed after {moment:.2f} s"
-    assert code == 0, f"{where}: {said}"
-    assert LocalEngine().stacks() == [], where
-    assert differences(before, snapshot()) == [], where
 
 
 def test_after_a_kill_status_tells_and_the_next_start_works() -> None:

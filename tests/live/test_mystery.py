@@ -18,7 +18,7 @@ from tests.live.commandline import finish, spawn
 from tests.live.stacks import container
 from tests.live.sweep import sweeper, swept
 
-pytestmark = pytest.mark.rotates(together=True, minutes=0.9)
+pytestmark = [pytest.mark.rotates(together=True, minutes=0.9), pytest.mark.beside]
 LAB = "mtu"
 RIGHT = ("--component", "web", "--resource", "network", "--cause", "mtu")
 

@@ -213,7 +213,7 @@ def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -
     expect(page.locator(".terminals")).to_be_hidden()
 
 
-@pytest.mark.parametrize("lost", ["/static/common.js", "/static/xterm.css", "/seat/1/events"])
+@pytest.mark.parametrize("lost", ["/static/common.js", "/static/seat.js", "/seat/1/events"])
 def test_a_page_is_whole_although_a_part_was_lost(url: str, browser: Browser, lost: str) -> None:
     """Chromium drops requests while Docker adds or removes a network; a server refuses some."""
     page = browser.new_page()

@@ -17,7 +17,7 @@ from faultlab.engine.contention import Contention, Moment, Observer
 from faultlab.engine.pace import Pace
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Measure
+from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
@@ -203,6 +203,30 @@ def test_a_busy_machine_gets_more_looks_at_what_should_be_healthy(
     assert not left, "it looked too seldom"
     again = [event["text"] for event in record.facts["events"] if event["event"] == "undecided"]
     assert again == [BUSY] * (len(values) - 1)
+
+
+@pytest.mark.parametrize(("others", "looks"), [(0.5, 3), (0.0, 1)])
+def test_a_busy_machine_gets_more_looks_at_a_fault_without_evidence(
+    record: Record, shares: list[float], others: float, looks: int
+) -> None:
+    """The users of a look do less while others work, so less of the fault shows."""
+    shares += [0.0, *[others] * looks]
+    counted = iter([0, 0, 0, 2, 2, 4, 4, 8])  # before and after each look
+
+    def inspect(_at: Stack) -> int:
+        return next(counted)
+
+    run = reading(record, [5.0] * 4)
+    run.inspects = True
+    run.check = replace(
+        run.check,
+        symptom=(Measure("pages", lambda now: now, at_least(1), at_most(5)),),
+        inspect=inspect,
+        evidence=(Evidence("errors", lambda before, after: after - before, at_least(3)),),
+    )
+    run.measure("healthy")
+    run.measure("faulty")
+    assert events(record) == ["measured", *["undecided"] * (looks - 1), "measured"]
 
 
 def test_what_others_spoiled_is_neither_good_nor_bad(

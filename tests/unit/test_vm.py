@@ -230,14 +230,14 @@ def test_a_vm_with_a_wrong_clock_boots_again(
 ) -> None:
     """The kernel measures its processor once, and on a busy machine wrongly."""
     booted: list[float] = []
-    removed: list[float] = []
+    switched_off: list[float] = []
     clock = Clock()
     monkeypatch.setattr(boot, "time", clock)
-    monkeypatch.setattr(boot, "_destroy", lambda _note: removed.append(booted[-1]))
+    monkeypatch.setattr(libvirt, "virsh", lambda verb, _: switched_off.append(booted[-1]))
     monkeypatch.setattr(boot, "Connection", lambda _patience: Booted(booted[-1], clock))
     monkeypatch.setattr(libvirt, "acceleration", lambda: ("tcg", "no KVM"))
     monkeypatch.setattr(libvirt, "vagrant", lambda *_, **__: booted.append(rates[len(booted)]))
     with pytest.raises(CannotRun, match="clock") if refused else nullcontext():
         boot._start(print)
     assert len(booted) == boots
-    assert removed == rates[: boots if refused else boots - 1]
+    assert switched_off == rates[: boots if refused else boots - 1]

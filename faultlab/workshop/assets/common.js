@@ -1,6 +1,11 @@
 // Shared by all pages of a workshop: receive changes, press buttons, show a clock.
 "use strict";
 
+// Chromium drops requests when Docker adds or removes a network: load the page again.
+addEventListener("error", ({ target }) => {
+  if (target.matches?.("script, link")) setTimeout(() => location.reload(), 1000);
+}, true);
+
 const byId = (id) => document.getElementById(id);
 
 function say(text, well = false) {

@@ -1,6 +1,8 @@
 // The roster: the trainer's table, and the projector view without names.
 "use strict";
 
+if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // common.js was dropped
+
 let told = null, heard = 0;
 const STATES = { waiting: "waiting", starting: "starting", red: "red", green: "green", over: "over", failed: "failed" };
 

@@ -1,6 +1,8 @@
 // The page of a participant: ticket, terminals, hints, check, answer, debrief.
 "use strict";
 
+if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // common.js was dropped
+
 const seat = document.body.dataset.seat;
 const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
 const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
