@@ -64,7 +64,7 @@ class Looks(Measured):
                 facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
                 busy = "" if idle else seen.words
                 spoiled = busy if self.check.relative else ""
-                unclear = self._unclear(phase) or (busy if self._late(phase) else "")
+                unclear = self._unclear(phase) or (busy if busy and self._late(phase) else "")
                 looks += not spoiled
                 if not spoiled and (not unclear or looks == _LOOKS):
                     return self._keep(phase, facts)

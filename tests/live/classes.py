@@ -19,6 +19,7 @@ from faultlab.core import naming, paths
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.commandline import words
+from tests.waiting import until
 
 PATIENCE = 180_000  # milliseconds that a test waits for a page; the machine can be busy
 # Chromium says this of what it drops while Docker adds or removes a network.
@@ -143,7 +144,4 @@ def type_into(page: Page, machine: str, command: str, answer: str) -> None:
 
 def settle(page: Page, holds: str) -> None:
     """Wait until something holds in a page, which itself may evaluate nothing."""
-    deadline = time.monotonic() + PATIENCE / 1000
-    while not page.evaluate(holds):
-        assert time.monotonic() < deadline, holds
-        page.wait_for_timeout(50)
+    until(lambda: bool(page.evaluate(holds)), PATIENCE / 1000, holds)
