@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from faultlab.core import extra
+from faultlab.core import extra, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 
@@ -27,7 +28,7 @@ STACK_LABEL = "faultlab.stack"
 LAB_LABEL = "faultlab.lab"
 RUN_LABEL = "faultlab.run"
 ROLE_LABEL = "faultlab.role"
-OWNER_NOTE = "faultlab.owner"  # an annotation: a label has no blanks and slashes
+_OWNER_NOTE = "faultlab.owner"  # an annotation: a label has no blanks and slashes
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
 _PATIENCE = (10, 60)  # seconds, to connect and between two parts of a response
@@ -111,6 +112,24 @@ def _patient(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
     """Make a request with a limit on its time. The library itself has none."""
     options["_request_timeout"] = options.get("_request_timeout") or _PATIENCE
     return request(*words, **options)
+
+
+def owner_note() -> dict[str, str]:
+    """Return the annotation with the owner of a stack, and the machine where they work.
+
+    A cluster has stacks from many machines, on which users and folders have the same names.
+    """
+    return {_OWNER_NOTE: naming.owner() + _here()}
+
+
+def owner_of(meta: Any) -> str:
+    """Return the owner of a stack as naming.owner says it, and the machine if it is another."""
+    notes: Mapping[str, str] = meta.annotations or {}
+    return str(notes.get(_OWNER_NOTE, "")).removesuffix(_here())
+
+
+def _here() -> str:
+    return f" on {platform.node()}"
 
 
 def gone(error: BaseException | None) -> bool:

@@ -14,14 +14,14 @@ from typing import Any
 
 import yaml
 
-from faultlab.core import lock, naming
+from faultlab.core import lock, naming, paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import cluster as clusters
 from faultlab.engine import manifest, node, podtrial, registry
 from faultlab.engine.agent import WithPods
-from faultlab.engine.cluster import LAB_LABEL, MACHINE, OWNER_NOTE, STACK_LABEL, gone
+from faultlab.engine.cluster import LAB_LABEL, MACHINE, STACK_LABEL, gone, owner_note, owner_of
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine
 from faultlab.engine.fact import Fact, Facts
@@ -50,19 +50,15 @@ class KubernetesEngine(WithPods):
 
     @classmethod
     def absent(cls) -> str:
-        """Return why no cluster is asked. Without a stack of this user on one, none is."""
+        """Return why no cluster is asked. Unless one has a stack that was started here, none is."""
         if why := clusters.absent():
             return why
-        return (
-            ""
-            if any(lock.folder().glob(_mark("*").name))
-            else "this user has no stack on a cluster"
-        )
+        return "" if any(_marks().glob("*")) else "no stack was started on a cluster from here"
 
     @classmethod
     def may_have(cls, stack: str) -> bool:
-        """Return whether this user has started this stack on a cluster and not removed it."""
-        return _mark(stack).exists()
+        """Return whether this stack was started on a cluster from here and not removed."""
+        return (_marks() / stack).exists()
 
     @classmethod
     def reach(cls, patient: bool = False) -> KubernetesEngine:
@@ -155,9 +151,9 @@ class KubernetesEngine(WithPods):
         plan = manifest.Plan(stack, lab.alias, run_id, registry.prefix())
         bodies = manifest.pods(plan, made)
         for body in bodies:
-            body["metadata"]["annotations"] = {OWNER_NOTE: naming.owner()}
+            body["metadata"]["annotations"] = owner_note()
         (folder / "compose.yaml").write_text(yaml.safe_dump_all(bodies, sort_keys=False))
-        _mark(stack).touch(mode=0o600)
+        _mark(stack).touch()
         make_room(self.cluster, stack, plan.labels)
         with ThreadPoolExecutor(max_workers=8) as pool:
             agent = pool.submit(self.start_agent, stack)
@@ -238,8 +234,7 @@ class KubernetesEngine(WithPods):
     def down(self, stack: str) -> None:
         """Remove a stack, and verify that nothing is left. Raises Held if it is another user's."""
         spaces = self.cluster.namespaces(stack)
-        notes = [each.metadata.annotations or {} for each in spaces]
-        lock.refuse_others(stack, [each.get(OWNER_NOTE, "") for each in notes])
+        lock.refuse_others(stack, [owner_of(each.metadata) for each in spaces])
         with uninterrupted():
             self._remove(stack)
             _mark(stack).unlink(missing_ok=True)
@@ -290,5 +285,12 @@ class KubernetesEngine(WithPods):
 
 
 def _mark(stack: str) -> Path:
-    """Return the file that records that this user has started this stack on a cluster."""
-    return lock.folder() / f"{stack}.in-kubernetes"
+    """Return the empty file that records that a stack was started on a cluster from here."""
+    folder = _marks()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / stack
+
+
+def _marks() -> Path:
+    """Return the folder for these files. It outlives the machine's next boot, as the stacks do."""
+    return paths.state() / "clusters"

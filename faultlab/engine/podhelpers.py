@@ -12,18 +12,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core import naming, text
+from faultlab.core import text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
 from faultlab.engine.cluster import (
     HELPER,
     MACHINE,
-    OWNER_NOTE,
     ROLE_LABEL,
     STACK_LABEL,
     Cluster,
     gone,
+    owner_note,
 )
 from faultlab.engine.contract import Part
 from faultlab.engine.manifest import HOSTS, NAMES, near
@@ -84,7 +84,7 @@ def pod(
         spec["affinity"] = near(stack)
     container["securityContext"] = allowed
     labels = {STACK_LABEL: stack, ROLE_LABEL: HELPER}
-    meta = {"name": name, "labels": labels, "annotations": {OWNER_NOTE: naming.owner()}}
+    meta = {"name": name, "labels": labels, "annotations": owner_note()}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
-from faultlab.engine.cluster import LAB_LABEL, OWNER_NOTE, RUN_LABEL, STACK_LABEL, Cluster
+from faultlab.engine.cluster import LAB_LABEL, RUN_LABEL, STACK_LABEL, Cluster, owner_of
 from faultlab.engine.contract import Engine, Machine, State
 from faultlab.engine.podterminal import PodTerminal
 from faultlab.engine.quantity import amount, limits
@@ -33,7 +33,7 @@ class PodMachine(Machine):
     def __init__(
         self, name: str, pod: Any, cluster: Cluster, engine: Engine, find_pid: Callable[[str], str]
     ) -> None:
-        labels, notes = pod.metadata.labels or {}, pod.metadata.annotations or {}
+        labels = pod.metadata.labels or {}
         self.name = name
         self.engine = engine
         self.cluster = cluster
@@ -42,7 +42,7 @@ class PodMachine(Machine):
         self.stack = str(labels.get(STACK_LABEL, ""))
         self.lab_id = str(labels.get(LAB_LABEL, ""))
         self.run_id = str(labels.get(RUN_LABEL, ""))
-        self.owner = str(notes.get(OWNER_NOTE, ""))
+        self.owner = owner_of(pod.metadata)
         self.created = pod.metadata.creation_timestamp.strftime("%Y-%m-%dT%H:%M:%S")
         self.image = image_of(pod, name)
         self._find_pid = find_pid

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.later import Later
@@ -24,6 +24,7 @@ else:
 VARIABLE = "FAULTLAB_REGISTRY"  # as in registry.example.org/labs; empty: images are on the nodes
 _ADDRESS = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]+)?")
 _LOOPBACK = re.compile(r"(localhost|127\.)")
+_LISTED = 50  # the images that a kubelet lists at most, unless nodeStatusMaxImages is set
 _KINDS = (
     "application/vnd.docker.distribution.manifest.v2+json, "
     "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json"
@@ -83,16 +84,12 @@ class ClusterImages(Images):
         registry = chosen()
         if registry:
             return [name for name in every if not _in_registry(registry, tag(name))]
-        have = self._on_all_nodes()
-        return [name for name in every if f"docker.io/{tag(name)}" not in have]
-
-    def _on_all_nodes(self) -> set[str]:
-        """Return the images that each node says it has."""
-        each = [
-            {name for image in node.status.images or [] for name in image.names or []}
-            for node in self._cluster.nodes()
+        nodes = self._cluster.nodes()
+        return [
+            name
+            for name in every
+            if not nodes or not all(_may_have(node, f"docker.io/{tag(name)}") for node in nodes)
         ]
-        return set.intersection(*each) if each else set()
 
     def ensure(
         self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
@@ -112,6 +109,15 @@ class ClusterImages(Images):
     def remove(self) -> list[str]:
         """Remove none: what a node has pulled is the kubelet's, which collects it."""
         return []
+
+
+def _may_have(node: Any, image: str) -> bool:
+    """Return whether a node lists an image, or so many others that it may leave this one out.
+
+    If it does leave one out that it lacks, the pod's own status says so.
+    """
+    listed = node.status.images or []
+    return len(listed) >= _LISTED or any(image in (each.names or []) for each in listed)
 
 
 def _in_registry(registry: str, image: str) -> bool:

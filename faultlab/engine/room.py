@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.engine.cluster import MACHINE, OWNER_NOTE, ROLE_LABEL, Cluster, gone
+from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster, gone, owner_note
 from faultlab.engine.manifest import TOOLS
 
 GONE_WITHIN = 90  # seconds in which Kubernetes removes a namespace; it waits for 5 by itself
@@ -61,7 +60,7 @@ def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
             f"Kubernetes takes no namespace of this name: {stack}.", "export FAULTLAB_NAMESPACE=lab"
         )
     meta = {"name": stack, "labels": {**labels, **_LEVEL}}
-    meta["annotations"] = {OWNER_NOTE: naming.owner()}
+    meta["annotations"] = owner_note()
     _create_namespace(cluster, stack, {"metadata": meta})
     with cluster.errors():
         cluster.core.create_namespaced_service_account(

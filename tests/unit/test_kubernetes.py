@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,16 +17,27 @@ from typing import Any
 import pytest
 import yaml
 
-from faultlab.core import paths
+from faultlab.core import lock, naming, paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.engine import cluster, manifest, node, podhelpers, podtrial, registry, room, wire
+from faultlab.engine import (
+    cluster,
+    kubernetes,
+    manifest,
+    node,
+    podhelpers,
+    podtrial,
+    registry,
+    room,
+    wire,
+)
 from faultlab.engine.cluster import MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.pods import PodMachine
 from faultlab.engine.quantity import amount
 from faultlab.lab import load as labs
 from faultlab.lab import recipe
+from faultlab.lab.images import tag
 from faultlab.run import placement
 
 PLAN = manifest.Plan("faultlab-mtu", "mtu", "r1", "registry.example.org/")
@@ -291,6 +304,38 @@ def test_one_engine_that_is_lost_hides_no_other(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(placement, "ENGINES", {"local": There, "one": Lost, "two": There})
     found, problem = placement.everywhere()
     assert len(found) == 2 and problem is not None and "does not respond" in problem.message
+
+
+def test_a_stack_on_a_cluster_outlives_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a boot of this machine, `status` and `down` still find it."""
+    monkeypatch.setattr(cluster, "absent", lambda: "")
+    monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "before"))
+    engine = KubernetesEngine
+    assert engine.absent() and not engine.may_have("faultlab-mtu")
+    kubernetes._mark("faultlab-mtu").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "after"))
+    assert not engine.absent() and engine.may_have("faultlab-mtu")
+
+
+def test_the_same_user_and_folder_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster has stacks from many machines, and `down` must not remove another one's."""
+    meta = SimpleNamespace(annotations=cluster.owner_note())
+    assert cluster.owner_of(meta) == naming.owner()
+    monkeypatch.setattr(platform, "node", lambda: "another")
+    with pytest.raises(lock.Held, match=f"belongs to {naming.owner()} on "):
+        lock.refuse_others("faultlab-mtu", [cluster.owner_of(meta)])
+
+
+@pytest.mark.parametrize(("others", "missing"), [(3, ["nginx"]), (50, [])])
+def test_a_node_lists_only_some_of_its_images(others: int, missing: list[str]) -> None:
+    listed = [SimpleNamespace(names=[f"example.org/{n}"]) for n in range(others)]
+    listed.append(SimpleNamespace(names=[f"docker.io/{tag('mysql')}"]))
+    node = SimpleNamespace(status=SimpleNamespace(images=listed))
+    images = registry.ClusterImages(SimpleNamespace(nodes=lambda: [node]))  # type: ignore[arg-type]
+    assert images.missing(["nginx", "mysql"]) == missing
 
 
 def test_amounts() -> None:
