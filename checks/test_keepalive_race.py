@@ -1,6 +1,6 @@
 """keepalive-race: the shop closes idle connections before nginx does, and orders get lost in them.
 
-Tomcat looks for idle connections once a second, or when a request wakes it up later. So the first
+Tomcat looks for idle connections five times a second, or when a request wakes it up. So the first
 order after a pause makes it close the other connections while nginx sends orders over them.
 """
 
