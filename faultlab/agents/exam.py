@@ -61,20 +61,20 @@ def examine(
         raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
     examined = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
-    kept = results.opened(json_file, _FILE)
-    places = placement.places_of(term, chosen)
-    every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
-    kept.tools |= {
-        each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
-        for each in examined
-    }
-    troubles = _all(term, places, every, kept)
-    show(term, kept, [each.id for each in examined])
-    if troubles:
-        raise CannotRun(
-            f"{len(troubles)} of {len(every)} trials could not be made: {troubles[-1]}",
-            "type the same command again: it makes only the missing ones",
-        )
+    with results.opened(json_file, _FILE, "agent") as kept:
+        places = placement.places_of(term, chosen)
+        every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
+        kept.tools |= {
+            each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
+            for each in examined
+        }
+        troubles = _all(term, places, every, kept)
+        show(term, kept, [each.id for each in examined])
+        if troubles:
+            raise CannotRun(
+                f"{len(troubles)} of {len(every)} trials could not be made: {troubles[-1]}",
+                "type the same command again: it makes only the missing ones",
+            )
 
 
 def cases(
@@ -181,8 +181,7 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
                 row.tool,
                 *(share.text for share in (row.repaired, row.cause, row.false)),
                 _left_healthy(kept, row.tool).text,
-                number(row.commands or 0),
-                number(row.seconds or 0),
+                *("-" if each is None else number(each) for each in (row.commands, row.seconds)),
             ]
             for row in agents.rows(kept)
             if row.tool in names
@@ -192,5 +191,7 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
 
 def _left_healthy(kept: Results, name: str) -> Share:
     """Return how often an agent left a system as healthy as it was."""
-    others = [t for t in kept.trials.values() if t.tool == name and not figures.ill(t) and t.agent]
-    return Share(len(others), sum(bool(t.agent["repaired"]) for t in others if t.agent))
+    its = [t for t in kept.trials.values() if t.tool == name and kept.current(t)]
+    others = [t.agent for t in its if not figures.ill(t)]
+    known = [each["repaired"] for each in others if each and each["repaired"] is not None]
+    return Share(len(known), sum(known))

@@ -130,7 +130,7 @@ class Environment(BaseEnvironment):
             raise FileNotFoundError(found.err.strip())
         Path(target_dir).mkdir(parents=True, exist_ok=True)
         for name in found.out.split("\0")[:-1]:  # no other end is safe: the agent chooses names
-            await self.download_file(f"{folder}/{name}", Path(target_dir, name))
+            await self.download_file(f"{folder}/{name}", remote.within(Path(target_dir), name))
 
 
 class Verifier(BaseVerifier):

@@ -8,7 +8,7 @@ import os
 import shlex
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from faultlab.agents import host
 from faultlab.agents.command import MOST
@@ -52,13 +52,27 @@ def read(session: Session, machine: str, path: str, most: int) -> bytes:
             raise OSError(number, os.strerror(number), path)  # of the class for this number
     if size.code:
         raise OSError(size.err.strip() or f"{path}: exit code {size.code}")
-    if int(size.out) > most:
-        raise TooLarge(f"{path}: more than {most} bytes")
-    content = b""
-    for start in range(1, int(size.out) + 1, _PIECE):
-        piece = f"tail -c +{start} -- {name} | head -c {_PIECE} | base64 -w 0"
-        content += b64decode(session.run(machine, piece).out)
+    try:  # the agent can have replaced the programs
+        if int(size.out) > most:
+            raise TooLarge(f"{path}: more than {most} bytes")
+        content = b""
+        for start in range(1, int(size.out) + 1, _PIECE):
+            piece = f"tail -c +{start} -- {name} | head -c {_PIECE} | base64 -w 0"
+            content += b64decode(session.run(machine, piece).out)
+    except ValueError as error:
+        raise OSError(f"{path}: {error}") from error
     return content
+
+
+def within(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder. Raises PermissionError for a name that leads outside.
+
+    An agent chooses the names of its files, and can replace the program that lists them.
+    """
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), name)
+    return path
 
 
 def write(session: Session, machine: str, path: str, content: bytes) -> None:

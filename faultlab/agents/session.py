@@ -33,7 +33,7 @@ from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.learn import mystery
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import CHECK, FAULTY, sentences
+from faultlab.run.readings import CHECK, FAULTY, VERDICT, sentences
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -100,7 +100,6 @@ class Session:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._users = threading.Lock()  # one visit or one check at a time
-        self._writing = threading.Lock()
         self._answer: dict[str, str] | None = None
         self._final = False  # a check was made, so the diagnosis counts as it is
         self.commands: list[Command] = []
@@ -170,7 +169,7 @@ class Session:
         """Measure the result. Raises Lost or CannotRun if that is impossible, which is no score."""
         if self._ended is None:
             self._ended = time.monotonic()
-        measured = self._measured("verdict")
+        measured = self._measured(VERDICT)
         answer = self._answer or dict.fromkeys(self.terms, NO_FAULT)
         if self.ill:
             right = mystery.right(self._run.lab, answer)
@@ -229,7 +228,7 @@ class Session:
         return Checked(all(finding.holds for finding in found), sentences(found))
 
     def _keep(self, command: Command) -> None:
-        with self._writing:
+        with self._run.record.changing:  # in the order of the record
             self.commands.append(command)
             self._run.record.event("command", **asdict(command))
 

@@ -92,11 +92,21 @@ def verdicts(ran: Measured) -> Iterator[TestOutcome]:
         try:
             test(ran)
         except AssertionError as error:
-            yield TestOutcome(name, "fail", str(error).partition("\n")[0])
+            text = str(error).partition("\n")[0]
+            if text or _inspected(ran):
+                yield TestOutcome(name, "fail", text)
+            else:  # a learner's run looks for no evidence
+                yield TestOutcome(name, "unknown", "This run did not look for evidence.")
         except Problem as problem:
             yield TestOutcome(name, "unknown", problem.message)
+        except Exception as error:  # a record that a test does not expect proves nothing
+            yield TestOutcome(name, "unknown", repr(error))
         else:
             yield TestOutcome(name, "pass")
+
+
+def _inspected(ran: Measured) -> bool:
+    return any(ran.reading(phase).before is not None for phase in ran.phases)
 
 
 def _tests(ran: Measured) -> Iterator[tuple[str, Callable[[Measured], None]]]:

@@ -23,6 +23,7 @@ from faultlab.run.readings import (
     FIXED,
     HEALTHY,
     STILL,
+    VERDICT,
     Measured,
     showing,
 )
@@ -80,14 +81,17 @@ class Looks(Measured):
             return
         with lock.turn(alone=True):
             self.stack.pace = pace.measure(self.stack.user())
-        self.record.facts[PACE] = self.stack.pace.share
+        with self.record.changing:
+            self.record.facts[PACE] = self.stack.pace.share
 
     def _keep(self, phase: str, facts: dict[str, Any]) -> None:
         """Record the look that counts, and judge it."""
         self.record.event("measured", **facts)
         if HEALTHY in self.phases:
-            self.record.facts["judged"][phase] = self.findings(phase)
-            self.record.save()
+            found = self.findings(phase)
+            with self.record.changing:
+                self.record.facts["judged"][phase] = found
+                self.record.save()
 
     def _unclear(self, phase: str) -> str:
         """Return the values that lie between their limits, so that they prove nothing.
@@ -103,7 +107,7 @@ class Looks(Measured):
         """Return whether what should be healthy was not, or whether the fault left no evidence."""
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
-        whole = phase in (HEALTHY, STILL, FIXED, CHECK) or phase.startswith(ALTERNATIVE)
+        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT) or phase.startswith(ALTERNATIVE)
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False
         return not all(finding.holds for finding in self.good(phase))
@@ -123,7 +127,9 @@ class Looks(Measured):
         took, seen = time.monotonic() - began, observer.since(before)
         if fast is not None:  # unfinished work of the look can slow the second one down
             reading = replace(reading, reference=max(fast, speed.measure()))
-        self.record.facts["readings"][phase] = self.check.dump(reading)
+        dumped = self.check.dump(reading)
+        with self.record.changing:
+            self.record.facts["readings"][phase] = dumped
         return took, seen
 
     def _answers(self) -> dict[str, list[str]]:
@@ -151,7 +157,8 @@ class Looks(Measured):
         It waits at least `least` seconds, because an idle machine gets all the CPU time that it
         asks for and so seems calm. The spoiled reading is dropped, because it proves nothing.
         """
-        del self.record.facts["readings"][phase]
+        with self.record.changing:
+            del self.record.facts["readings"][phase]
         with lock.turn(alone=True):  # our own labs are no reason to wait
             waiting = time.monotonic()
             self.engine.observer(self.stack.name).wait_for_calm(self._patience, least)

@@ -20,6 +20,7 @@ ALTERNATIVE = "alternative "  # the beginning of a phase after an alternative; i
 CHEAT = "cheat "  # the beginning of a phase after a cheat; its number follows
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 CHECK = "check"  # what a learner has done so far
+VERDICT = "verdict"  # what an agent has done in the end
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 

@@ -12,9 +12,10 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
@@ -74,6 +75,8 @@ class Record:
 
     folder: Path
     facts: dict[str, Any]
+    # Commands of an agent are recorded by several threads, also while a look is.
+    changing: RLock = field(default_factory=RLock, repr=False)
 
     @classmethod
     def create(cls, lab_id: str, stack: str, context: Mapping[str, Any]) -> Record:
@@ -152,10 +155,10 @@ class Record:
 
     def event(self, event: str, /, **facts: Any) -> None:
         """Record that something happened now."""
-        self.facts["events"].append(
-            {"t": round(time.time() - self.began, 3), "event": event, **facts}
-        )
-        self.save()
+        told = {"t": round(time.time() - self.began, 3), "event": event, **facts}
+        with self.changing:
+            self.facts["events"].append(told)
+            self.save()
 
     def happened(self, name: str) -> bool:
         """Return whether this event was recorded."""
@@ -168,4 +171,5 @@ class Record:
 
     def save(self) -> None:
         """Write the whole file or keep the old one. Raises CannotRun, as on a full disk."""
-        paths.write_whole(self.folder / _FILE, json.dumps(self.facts, indent=1) + "\n")
+        with self.changing:
+            paths.write_whole(self.folder / _FILE, json.dumps(self.facts, indent=1) + "\n")

@@ -35,7 +35,7 @@ class AgentRow:
 
 def rows(kept: Results) -> list[AgentRow]:
     """Return a row for each agent, and then for the guesses in the same looks."""
-    agents = kept.only(lambda trial: trial.agent is not None)
+    agents = kept.only(lambda trial: trial.agent is not None and kept.current(trial))
     found = []
     # A cheater makes a look for each cheat, and these are no looks of the others.
     looks = agents.only(lambda trial: trial.tool != results.CHEATER)

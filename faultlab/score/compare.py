@@ -1,8 +1,9 @@
-"""Compare: which tool is better than which, by the looks that both of them had.
+"""Compare: which tool is better than which, by the labs that both of them looked at.
 
-A tool is better than another if it is right more often, in faulty looks or in the others, and on
-the other side not worse. "More often" means: McNemar's exact test says so (5%), and the intervals
-of the two shares do not overlap.
+A tool is better than another if it is right more often on more labs, in faulty looks or in the
+others, and on the other side not worse. "More" means: McNemar's exact test says so (5%), and the
+intervals of the two shares do not overlap. Each lab counts once, because a tool says nearly always
+the same about it again: a repeat is no independent look.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from faultlab.score import figures
 from faultlab.score.results import Results, Trial
 
 _ERROR = 0.05
+_MOST = 0.5  # a tool is right on a lab if it is right in more than half of its looks
 
 On = Literal["faults", "healthy"]
 Look = tuple[str, str, int]
@@ -22,9 +24,9 @@ Look = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Better:
-    """A tool that is better than another. `won`: the looks in which only the better was right.
+    """A tool that is better than another. `won`: the labs on which the better was right more often.
 
-    `lost`: those in which only the other was. `of`: the looks that both had.
+    `lost`: those on which the other was. `of`: the labs that both looked at.
     """
 
     better: str
@@ -72,16 +74,21 @@ def _pair(
     for side in right[one]:
         mine, its = right[one][side], right[other][side]
         both = mine.keys() & its.keys()
-        won = sum(mine[look] and not its[look] for look in both)
-        lost = sum(its[look] and not mine[look] for look in both)
+        by_lab = figures.grouped(both, lambda look: look[0]).values()
+        pairs = [(_share(mine, looks), _share(its, looks)) for looks in by_lab]
+        won, lost = sum(a > b for a, b in pairs), sum(b > a for a, b in pairs)
         p = mcnemar(won, lost)
         if p >= _ERROR:
             continue
         if lost > won:
             return
-        of = len(both)
-        low, _ = Share(of, sum(mine[look] for look in both)).interval
-        _, high = Share(of, sum(its[look] for look in both)).interval
+        of = len(pairs)
+        low, _ = Share(of, sum(a > _MOST for a, _ in pairs)).interval
+        _, high = Share(of, sum(b > _MOST for _, b in pairs)).interval
         if low > high:
             found.append(Better(one, other, side, of, won, lost, p))
     yield from found
+
+
+def _share(right: Mapping[Look, bool], looks: Sequence[Look]) -> float:
+    return sum(right[look] for look in looks) / len(looks)

@@ -14,7 +14,8 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
-from faultlab.run import placement
+from faultlab.lab.model import Lab
+from faultlab.run import digest, placement
 from faultlab.run.background_load import traffic
 from faultlab.run.readings import PHASES
 from faultlab.score import figures, recording, results, scorecard, trial
@@ -46,25 +47,34 @@ def score(
     until = deadline(hours)
     examined = _examined(names)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
-    kept = results.opened(json_file, _FILE)
-    places = placement.places_of(term, chosen)
-    here = [lab for lab in chosen if lab.id in places]
-    engine = places[here[0].id]
-    _prepare(term, engine, examined, kept, network)
-    kept.facts |= {"seed": seed, "machine": _machine(engine)}
     way = CROWD if crowd else ALONE
-    looks = order(here, repeat, seed, floors=not crowd)
-    plan = Plan(looks, examined, kept, way, seed, until)
-    troubles = _all(term, engine, plan)
-    if troubles:
-        scorecard.show(term, kept)
-        raise CannotRun(
-            f"{len(troubles)} of {len(looks)} looks could not be made: {troubles[-1]}",
-            "type the same command again: it makes only the missing ones",
-        )
-    _conclude(term, kept, way, examined)
-    if left := plan.left():
-        term.say(f"The time is over; {left} trials are missing. The same command makes them.")
+    with results.opened(json_file, _FILE, "score") as kept:
+        places = placement.places_of(term, chosen)
+        here = [lab for lab in chosen if lab.id in places]
+        engine = places[here[0].id]
+        _prepare(term, engine, examined, kept, network)
+        kept.facts |= {"seed": seed, "machine": _machine(engine)}
+        _forget_the_silent(kept, examined, here)
+        looks = order(here, repeat, seed, floors=way == ALONE)
+        plan = Plan(looks, examined, kept, way, seed, until)
+        troubles = _all(term, engine, plan)
+        if troubles:
+            scorecard.show(term, kept)
+            raise CannotRun(
+                f"{len(troubles)} of {len(looks)} looks could not be made: {troubles[-1]}",
+                "type the same command again: it makes only the missing ones",
+            )
+        _conclude(term, kept, way, examined)
+        if left := plan.left():
+            term.say(f"The time is over; {left} trials are missing. The same command makes them.")
+
+
+def _forget_the_silent(kept: Results, examined: Sequence[Tool], chosen: Sequence[Lab]) -> None:
+    """Drop the trials without a diagnosis, so that they are made again. Docker can have failed."""
+    ids, lab_ids = {tool.id for tool in examined}, {lab.id for lab in chosen}
+    kept.trials = kept.only(
+        lambda t: not (t.kind == "unknown" and t.tool in ids and t.lab in lab_ids)
+    ).trials
 
 
 def replay(
@@ -73,29 +83,29 @@ def replay(
     """Let tools that read files examine a bundle. Raises SaidNo, BadInput, CannotRun."""
     examined = _examined(names)
     recorded = recording.read(Path(source))
-    lab = labs.load(recorded.manifest["lab"])
-    kept = results.opened(json_file, _REPLAYED)
-    engine = placement.local()
-    _prepare(term, engine, examined, kept, network)
-    kept.facts |= {"machine": _machine(engine)}
-    for phase in PHASES:
-        archive = recorded.phase(phase)
-        with term.step("replay", f"{lab.id} {phase}") as step:
-            ran = str(recorded.manifest.get("run", ""))
-            made = [
-                made_in(
-                    Look(lab, phase, 1),
-                    tool,
-                    trial.replay(engine, tool, archive, stack_name(STACK)),
-                    run=ran,
-                    way=ALONE,
-                    replayed=True,
-                )
-                for tool in examined
-            ]
-            kept.add(made)
-            step.done(f"{lab.id} {phase}: {_loud(made)}")
-    _conclude(term, kept, ALONE, examined)
+    with results.opened(json_file, _REPLAYED, "score") as kept:
+        lab = labs.load(recorded.manifest["lab"])
+        engine = placement.local()
+        _prepare(term, engine, examined, kept, network)
+        kept.facts |= {"machine": _machine(engine)}
+        for phase in PHASES:
+            archive = recorded.phase(phase)
+            with term.step("replay", f"{lab.id} {phase}") as step:
+                ran = str(recorded.manifest.get("run", ""))
+                made = [
+                    made_in(
+                        Look(lab, phase, 1),
+                        tool,
+                        trial.replay(engine, tool, archive, stack_name(STACK)),
+                        run=ran,
+                        way=ALONE,
+                        replayed=True,
+                    )
+                    for tool in examined
+                ]
+                kept.add(made)
+                step.done(f"{lab.id} {phase}: {_loud(made)}")
+        _conclude(term, kept, ALONE, examined)
 
 
 def _examined(names: Sequence[str]) -> list[Tool]:
@@ -106,7 +116,8 @@ def _examined(names: Sequence[str]) -> list[Tool]:
 
 def _conclude(term: Terminal, kept: Results, way: Way, examined: Sequence[Tool]) -> None:
     scorecard.show(term, kept)
-    wrong = figures.disagreements(figures.of_way(kept, way), examined)
+    of_today = kept.only(lambda trial: trial.lab_digest == digest.fault(figures.lab_of(trial.lab)))
+    wrong = figures.disagreements(figures.of_way(of_today, way), examined)
     if wrong:
         raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")
 

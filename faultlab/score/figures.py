@@ -73,6 +73,7 @@ class Cell:
     detected: Share
     false: Share
     runs: tuple[str, ...]
+    silent: int = 0  # looks at the fault that ended without a diagnosis
 
     @property
     def letters(self) -> str:
@@ -98,8 +99,10 @@ class Disagreement:
 
 
 def of_way(results: Results, way: Way) -> Results:
-    """Return the trials of tools that were made in one way, without floors and agents."""
-    return results.only(lambda t: t.way == way and t.phase in PHASES and t.agent is None)
+    """Return the trials of today's tools that were made in one way, without floors and agents."""
+    return results.only(
+        lambda t: t.way == way and t.phase in PHASES and t.agent is None and results.current(t)
+    )
 
 
 def headline(results: Results) -> Way:
@@ -173,7 +176,8 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
         named = sum(names_cause(lab_of(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
         caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
-    return Cell(tool_id, lab_id, caught, detected, false, runs)
+    silent = sum(ill(trial) for trial in trials if trial.kind == "unknown")
+    return Cell(tool_id, lab_id, caught, detected, false, runs, silent)
 
 
 def disagreements(
@@ -186,8 +190,12 @@ def disagreements(
     for lab_id, each in cells(results).items():
         for tool_id, cell in each.items():
             entry = known[tool_id].expected(lab_id) if tool_id in known else None
+            if entry is None:
+                continue
             share = cell.false if lab_of(lab_id).control else cell.detected
-            if entry is None or not share.of:
+            if entry.detects == "must":  # a tool that does not start catches nothing
+                share = Share(share.of + cell.silent, share.happened)
+            if not share.of:
                 continue
             must_fail = entry.detects == "must" and share.happened < share.of
             if must_fail or (entry.detects == "miss" and share.happened):

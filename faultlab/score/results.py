@@ -6,8 +6,10 @@ score continues where it was, and two halves make a whole.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +17,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
-from faultlab.core import document, paths
+from faultlab.core import document, lock, paths
 from faultlab.core.errors import BadInput
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.trial import Kind
@@ -133,6 +135,11 @@ class Results:
         """Return the results of some trials."""
         return replace(self, trials={k: each for k, each in self.trials.items() if wanted(each)})
 
+    def current(self, trial: Trial) -> bool:
+        """Return whether a trial is of its tool as it is today, and not of an older version."""
+        listed = self.tools.get(trial.tool, {})
+        return listed.get("digest", trial.tool_digest) == trial.tool_digest
+
     def has(self, key: Key, made_of: tuple[str, str]) -> bool:
         """Return whether this trial was made with these digests of its tool and its lab."""
         made = self.trials.get(key)
@@ -164,10 +171,16 @@ def _rename(found: dict[str, Any]) -> None:
         trial["kind"] = "diagnosis" if trial["kind"] == "verdict" else trial["kind"]
 
 
-def opened(name: str | None, usual: str) -> Results:
-    """Return the results to continue: of a file, or of the usual one in runs/. Raises BadInput."""
+@contextmanager
+def opened(name: str | None, usual: str, doing: str) -> Iterator[Results]:
+    """Yield the results to continue: of a file, or of the usual one in runs/.
+
+    Raises BadInput, and Held while another command writes this file.
+    """
     file = Path(name) if name else paths.runs() / usual
-    return read(file) if file.exists() else Results(file)
+    mark = hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:12]
+    with lock.hold(f"results-{mark}", doing):
+        yield read(file) if file.exists() else Results(file)
 
 
 def read(file: Path) -> Results:

@@ -90,13 +90,14 @@ def _ranks(found: list[Better], groups: dict[str, int]) -> Table:
         for tool, each in sorted(best.items(), key=lambda pair: groups[pair[0]])
     ]
     text = (
-        "A tool is in a lower group if a tool above is right more often, in faulty looks or in the"
-        " others, and on no side worse. Only looks that both had count. McNemar's exact test (5%)"
-        " and the intervals (95%) must both say so."
+        "A tool is in a lower group if a tool above is right more often on more labs, in faulty"
+        " looks or in the others, and on no side worse. Only looks that both had count, and each"
+        " lab once, because a tool nearly always says the same about it again. McNemar's exact"
+        " test (5%) and the intervals (95%) must both say so."
     )
-    headings = ("group", "tool", "worse than", "in looks at", "only that was right")
+    headings = ("group", "tool", "worse than", "in looks at", "labs where only that was better")
     return Table(
-        "See why a tool is in a lower group", text, (*headings, "only this was right", "p"), lines
+        "See why a tool is in a lower group", text, (*headings, "where only this was", "p"), lines
     )
 
 

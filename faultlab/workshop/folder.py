@@ -34,6 +34,10 @@ class Folder:
         """Return when a server was last alive, in seconds since 1970; now if none ever was."""
         return self.alive.stat().st_mtime if self.alive.exists() else time.time()
 
+    def now(self) -> float:
+        """Return when the clocks of the class stopped: now, or when its server last was alive."""
+        return time.time() if self.held() else min(time.time(), self.last_alive())
+
     def hold(self, doing: str) -> AbstractContextManager[None]:
         """Hold the class while the body runs. Raises lock.Held."""
         return lock.hold_class(f"{naming.prefix()}{self.name}-", doing)

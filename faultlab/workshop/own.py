@@ -224,9 +224,7 @@ class SoloSession(Session):
         if seat.turn.state == "waiting":
             return
         async with self._busy(seat, f"removing {seat.turn.lab}"):
-            outcome = await self.stacks.remove(seat)
-            if outcome.code:
-                raise CannotRun(outcome.error)
+            await self.stacks.remove(seat)
             self.note(Event.REMOVED, seat.number)
 
 

@@ -156,7 +156,10 @@ class Roster:
                 turn.state, turn.since = "red", None if self.paused else now
             case Event.FAILED | Event.DISK_FULL:
                 turn.stop(now)
-                turn.state, turn.why = "failed", event.get("why", DISK_FULL)
+                turn.why = event.get("why", DISK_FULL)
+                # A lab that cannot be removed keeps its result.
+                kept = turn.state == "green" and event["event"] == Event.FAILED
+                turn.state = "green" if kept else "failed"
             case Event.HINTED:
                 # Before hints knew the state, `given` said how many there were.
                 given = range(1, event["given"] + 1) if "given" in event else (event["number"],)

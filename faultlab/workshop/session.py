@@ -41,8 +41,6 @@ class Session:
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # --- what other modules see ----------------------------------------------------------------
-
     def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
         """Record an event, let it count, and show it on all pages."""
         self.roster.apply(self.journal.add(happened, seat, **facts))
@@ -66,8 +64,6 @@ class Session:
         """Return where a terminal can be opened: machines, then the daemons that joined them."""
         lab = known(seat.turn.lab)
         return lab.services.needed(lab.daemons)
-
-    # --- what a seat can do --------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the labs of all seats that have none yet, or whose start was interrupted."""
@@ -241,8 +237,6 @@ class Session:
         if seat.turn.state not in states:
             raise CannotRun(f"Not now: this lab is {seat.turn.state}.")
 
-    # --- how it is done ------------------------------------------------------------------------
-
     async def _start(self, seat: Seat) -> None:
         async with (
             self._busy(seat, "waiting for other labs to start"),
@@ -276,6 +270,9 @@ class Session:
                 print(f"faultlab: {seat.name}: {problem}", file=sys.stderr)
                 with suppress(Problem):
                     self.note(Event.FAILED, seat.number, why=str(problem))
+            finally:  # it can have found nothing to do
+                self.doing.pop(seat.number, None)
+                self.show()
 
         task = asyncio.get_running_loop().create_task(noted())
         self._tasks.add(task)

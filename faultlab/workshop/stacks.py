@@ -45,7 +45,7 @@ class Stacks:
 
     async def start(self, seat: Seat, tell: Callable[[str], None]) -> Outcome:
         """Start the lab of a seat on a fresh stack; `tell` gets its steps as text."""
-        removed = await self.remove(seat)
+        removed = await self._down(seat, self._lab(seat.turn))
         if removed.code != 0:
             return removed
 
@@ -67,9 +67,11 @@ class Stacks:
 
         return await asyncio.to_thread(hints.following, lab, numbers, lambda: self._stack(seat))
 
-    async def remove(self, seat: Seat) -> Outcome:
-        """Remove the stack of a seat."""
-        return await self._down(seat, self._lab(seat.turn))
+    async def remove(self, seat: Seat) -> None:
+        """Remove the stack of a seat. Raises CannotRun."""
+        removed = await self._down(seat, self._lab(seat.turn))
+        if removed.code:
+            raise CannotRun(removed.error)
 
     async def remove_all(self, seat: Seat) -> str:
         """Remove every stack that a seat has had; return the last error, or an empty text."""

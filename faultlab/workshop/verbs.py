@@ -77,7 +77,7 @@ class Exported:
 def status(term: Terminal, file: str) -> Roll:
     """Print the roster as it is now. Raises BadInput for a class that was never started."""
     folder, plan, journal = begun(file)
-    roster, now = _roster(plan, journal), time.time()
+    roster, now = _roster(plan, journal), folder.now()
     held = folder.held()
     how = "has ended" if roster.ended else "is paused" if roster.paused else "goes on"
     term.heading(f"{plan.title}: {how}{'' if held or roster.ended else ', its server is not up'}")
@@ -118,7 +118,10 @@ def end(term: Terminal, file: str) -> Ended:
         # Also after its server, which can have failed to remove one, or have been stopped before.
         with folder.hold(f"class end {file}"):
             folder.end.unlink(missing_ok=True)
-            asyncio.run(_session(plan, folder.journal(mend=True)).end(step.note))
+            session = _session(plan, folder.journal(mend=True))
+            if not session.roster.ended:
+                session.note(Event.OPENED, alive=round(folder.last_alive(), 3))
+            asyncio.run(session.end(step.note))
         step.done("ended, its stacks are removed")
     term.say(f"Results: faultlab class export {file}")
     return Ended(plan.id)
@@ -127,7 +130,7 @@ def end(term: Terminal, file: str) -> Ended:
 def write(term: Terminal, file: str, to: str | None) -> Exported:
     """Write the results in each format, or in that of the file name. Raises BadInput."""
     folder, plan, journal = begun(file)
-    roster, now = _roster(plan, journal), time.time()
+    roster, now = _roster(plan, journal), folder.now()
     wanted = (
         [paths.in_a_folder(to)]
         if to

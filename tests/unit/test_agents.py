@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from faultlab.agents import adapter, command, exam, session, wire
+from faultlab.agents import adapter, command, exam, remote, session, wire
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
+from faultlab.agents.command import Output
 from faultlab.agents.session import Lost, Session
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
@@ -28,7 +30,8 @@ from faultlab.run import run as runs
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.record import Record
 from faultlab.score import agents, results
-from faultlab.score.results import Results
+from faultlab.score.diagnosis import Diagnosis
+from faultlab.score.results import Results, Trial
 from tests.unit.conftest import REPO, Project
 from tests.unit.conftest import Run as Verbs
 from tests.unit.fake import FakeEngine, FakeMachine
@@ -76,6 +79,29 @@ class TestSession:
             ("web", FIX, 0),
             ("web", "exit 3", 3),
         ]
+
+    def test_it_works_on_while_it_is_measured(self, opened: Opened) -> None:
+        """Processes that an agent left behind type on, and the record stays whole."""
+        its, over = opened(), threading.Event()
+
+        def types() -> None:
+            while not over.is_set():
+                its.run("web", "true")
+
+        others = [threading.Thread(target=types) for _ in range(4)]
+        for other in others:
+            other.start()
+        try:
+            its.diagnose(**TRUTH)
+            for _ in range(5):
+                its.check()
+            found = its.finish()
+        finally:
+            over.set()
+            for other in others:
+                other.join()
+        kept = [e for e in Record.read(its.record).facts["events"] if e["event"] == "command"]
+        assert found.cause and len(kept) == len(its.commands)
 
     def test_nothing_done(self, opened: Opened) -> None:
         done = opened().finish()
@@ -434,6 +460,19 @@ class TestExam:
         assert results.read(tmp_path / "r.json").trials[made.key] == made
         exam.show(Terminal(), results.read(tmp_path / "r.json"), [name])
 
+    def test_a_trial_that_is_none_harms_nobody(self) -> None:
+        """It is in no share, and neither is a trial of an older version of the agent."""
+        one = exam._failed(exam.Case(ORACLE, labs.load("mtu"), HEALTHY, 1), ("new", "b"), "lost")
+        cost = {"commands": 3, "seconds": 1.0, "tokens": None, "cost": None}
+        good, bad = ({"repaired": repaired, **cost} for repaired in (True, False))
+        told: dict[str, Any] = {"kind": "diagnosis", "diagnosis": Diagnosis(False)}
+        whole = Trial(**{**vars(one), **told, "number": 2, "agent": good})
+        old = Trial(**{**vars(one), **told, "number": 3, "agent": bad, "tool_digest": "old"})
+        kept = Results(Path("x"), tools={"oracle": {"title": "x", "digest": "new"}})
+        kept.trials = {each.key: each for each in (one, whole, old)}
+        assert exam._left_healthy(kept, "oracle").text.startswith("1 of 1")
+        assert agents.rows(kept)[0].false.of == 1
+
     def test_a_lost_trial_is_made_again(self, opened: Opened, tmp_path: Path) -> None:
         """It is reported and counted as an error until a trial in its place has a result."""
 
@@ -477,6 +516,25 @@ class TestFolder:
         before = mine.digest
         (mine.folder / "agent.py").write_text("pass")
         assert mine.digest != before
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "a/../../out", "link/out"])
+def test_no_file_leaves_its_folder(name: str, tmp_path: Path) -> None:
+    """An agent chooses the names of the files that a harness downloads."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    assert remote.within(folder, "a/b..txt") == folder / "a" / "b..txt"
+    with pytest.raises(PermissionError):
+        remote.within(folder, name)
+
+
+def test_a_machine_whose_programs_were_replaced(opened: Opened) -> None:
+    """What they print is no size and no Base64."""
+    its = opened()
+    its.run = lambda *_: Output(0, "many", "")  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="many"):
+        remote.read(its, "client", "/etc/hosts", 1000)
 
 
 def test_the_checklist_knows_no_lab() -> None:

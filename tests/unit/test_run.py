@@ -187,6 +187,7 @@ def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
         ("alternative 1, before", [0.1]),
         ("cheat 1", [0.1]),
         ("fixed 2", [0.1]),
+        ("verdict", [0.1, 2.0]),
     ],
 )
 def test_a_busy_machine_gets_more_looks_at_what_should_be_healthy(

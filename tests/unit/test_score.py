@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import tarfile
 import tomllib
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from faultlab.core.errors import BadInput
+from faultlab.core.lock import Held
 from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
@@ -311,6 +314,51 @@ def test_what_is_not_as_expected(folder: Path) -> None:
         ("gzip", "miss", 1, 1),
         ("mtu", "must", 1, 2),
     ]
+
+
+def test_a_tool_that_does_not_start_is_not_as_expected(folder: Path) -> None:
+    (folder / "tool.toml").write_text(TOOL)
+    (found,) = figures.disagreements(
+        scored(trial("mine", "mtu", "faulty"), trial("mine", "gzip", "faulty"))
+    )
+    assert (found.lab, found.found.happened, found.found.of) == ("mtu", 0, 1)
+
+
+def test_trials_of_an_older_version_count_nowhere() -> None:
+    kept = scored(*(trial("mine", "mtu", "faulty", n, alarm=n == 1) for n in (1, 2)))
+    kept.tools["mine"] = {"title": "x", "digest": "t", "version": "1"}
+    (row,) = figures.rows(figures.of_way(kept, CROWD))
+    assert row.detects.of == 2
+    kept.tools["mine"]["digest"] = "new"
+    assert not figures.of_way(kept, CROWD).trials
+
+
+def test_two_commands_do_not_write_one_file(tmp_path: Path) -> None:
+    name = str(tmp_path / "score.json")
+    with (
+        results.opened(name, "", "score"),
+        pytest.raises(Held, match="`faultlab score`"),
+        results.opened(name, "", "agent"),
+    ):
+        pass
+    with results.opened(name, "", "agent") as kept:
+        assert not kept.trials
+
+
+def test_a_bundle_with_damaged_bytes(tmp_path: Path) -> None:
+    """They can break the compression, or only what was compressed."""
+    file = tmp_path / "x.tar.gz"
+    content = b" ".join(b"%d" % (n * n) for n in range(40_000))
+    with tarfile.open(file, "w:gz") as tar:
+        info = tarfile.TarInfo("a")
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content))
+    whole = file.read_bytes()
+    for seed in range(30):
+        at = random.Random(seed).randrange(100, len(whole) - 100)
+        file.write_bytes(whole[:at] + random.Random(seed).randbytes(64) + whole[at + 64 :])
+        with pytest.raises(BadInput):
+            recording.read(file)
 
 
 def test_the_order_is_random_and_repeats() -> None:

@@ -109,6 +109,15 @@ def test_a_lab_that_cannot_be_removed_stays(page: Page) -> None:
     assert (seat.turn.lab, seat.turn.state, seat.turn.why) == ("gzip", "failed", "Docker is away.")
 
 
+def test_a_lab_that_is_gone_already_is_removed(page: Page) -> None:
+    """As by a command in a shell, while the page asks whether to remove it."""
+    session = page()
+    seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
+    session.note(Event.REMOVED, 1, why="gzip was removed by a command outside this page.")
+    finished(session, lambda: session.remove(seat))
+    assert not session.doing and seat.turn.state == "waiting"
+
+
 def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     record = Record.create("mtu", naming.stack_name("mtu"), {})
     record.event(READY)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from faultlab.report import judge
+from faultlab.run.readings import Measured
 from faultlab.run.record import Record
 from tests.unit.conftest import REPO, Project, Run
 
@@ -36,6 +39,28 @@ def change(project: Project, old: str, new: str) -> None:
     text = file.read_text()
     assert text.count(old) == 1
     file.write_text(text.replace(old, new))
+
+
+def test_what_a_test_does_not_expect_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner's run looked for no evidence, and a record can have no packets to divide by."""
+
+    def divides(_: Measured) -> None:
+        raise ZeroDivisionError
+
+    def needs_evidence(ran: Measured) -> None:
+        if ran.reading("faulty").before is None:
+            raise AssertionError  # without the words that pytest adds to an assert
+        raise AssertionError("lost 3 of 3")
+
+    def judged(before: object) -> list[tuple[str, str]]:
+        reading = SimpleNamespace(before=before)
+        ran: Any = SimpleNamespace(phases=["faulty"], reading=lambda _: reading)
+        return [(test.test, test.verdict) for test in judge.verdicts(ran)]
+
+    tests = [("divides", divides), ("needs_evidence", needs_evidence)]
+    monkeypatch.setattr(judge, "_tests", lambda _: tests)
+    assert judged(None) == [("divides", "unknown"), ("needs_evidence", "unknown")]
+    assert judged(()) == [("divides", "unknown"), ("needs_evidence", "fail")]
 
 
 def test_no_run_yet(project: Project, faultlab: Run) -> None:

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import socket
 import ssl
@@ -32,11 +33,13 @@ from websockets.sync import client
 from websockets.typing import Origin
 
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
 from faultlab.learn import hints
-from faultlab.workshop import access, address, connections, export, plan, site, tty, view
+from faultlab.workshop import access, address, connections, export, plan, site, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
+from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
@@ -280,6 +283,42 @@ def test_time_without_a_server_does_not_count() -> None:
     assert found.seat(1).turn.seconds(510.0) == 70
 
 
+def test_time_without_a_server_does_not_count_at_its_end(
+    tmp_path: Path, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the evening, and `class end` the next morning."""
+    monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path))
+    monkeypatch.setattr(verbs, "Stacks", FakeStacks)
+    folder, plan = Folder("x"), planned()
+    folder.make()
+    journal, now = folder.journal(), time.time()
+    journal.add(Event.PLANNED, plan=plan.model_dump(), labs=[["mtu", "gzip"]] * 3)
+    journal.add(Event.READY, 1, t=now - 50_000)
+    folder.alive.touch()
+    os.utime(folder.alive, (now - 49_940, now - 49_940))
+    minutes = [verbs.status(Terminal(), "x.toml").turns[0]["minutes"]]
+    verbs.end(Terminal(), "x.toml")
+    minutes.append(verbs.status(Terminal(), "x.toml").turns[0]["minutes"])
+    assert minutes == [pytest.approx(1, abs=0.1)] * 2
+
+
+def test_a_lab_that_cannot_be_removed_keeps_its_result(tmp_path: Path) -> None:
+    """The seat does not go on to the next lab, whose stack would be one too many."""
+    session = Fake(tmp_path)
+    seat = session.roster.seat(1)
+    session.note(Event.READY, 1)
+    session.note(Event.CHECKED, 1, fixed=True, findings=[])
+    session.stacks.outcome = Outcome(3, {}, "Docker is away.")
+
+    async def goes_on() -> None:
+        session.next(seat)
+        while session.doing:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(goes_on())
+    assert (seat.at, seat.turn.state, seat.turn.why) == (0, "green", "Docker is away.")
+
+
 def test_a_fresh_stack_keeps_what_was_said_and_stops_the_clock() -> None:
     one = {"seat": 1}
     events: list[Happened] = [(0.0, "ready", one), (30.0, "answered", {**one, "answer": RIGHT})]
@@ -444,6 +483,7 @@ class FakeStacks(Stacks):
         self.full: set[int] = set()
         self.acted: list[tuple[int, str]] = []
         self.slow = 0.01
+        self.outcome = Outcome(0)
         self.ran: list[tuple[int, tuple[str, ...]]] = []
 
     async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
@@ -452,7 +492,7 @@ class FakeStacks(Stacks):
         if words[0] == "check":
             well = seat.number in self.well
             return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
-        return Outcome(0)
+        return self.outcome
 
     async def hint(self, seat: Seat) -> int | None:
         lab = labs.load(seat.turn.lab)
