@@ -255,7 +255,13 @@ def host_facts() -> dict[str, str]:
 
 def of_campaign(file: Path) -> Row:
     """Return what a campaign of verify saw, with the versions from the records of its walks."""
-    cases = json.loads(file.read_text())["cases"]
+    document = json.loads(file.read_text())
+    cases = document["cases"]
+    quick = " --quick" if document["campaign"]["quick"] else ""
+    by_verdict: dict[str, list[str]] = {}
+    for case in cases:
+        by_verdict.setdefault(case["verdict"], []).append(case["lab"])
+    seen = [f"{verdict} {len(its)}: {', '.join(its)}" for verdict, its in by_verdict.items()]
     names = [case["run"] for case in cases if case["run"]]
     runs = [json.loads((REPO / "runs" / name / "run.json").read_text()) for name in names]
     keys = ("system", "docker", "cgroup", "kernel", "engine")
@@ -266,8 +272,8 @@ def of_campaign(file: Path) -> Row:
         **{**host_facts(), **known},
         where="lab VM" if engine == "vm" else "this machine",
         user="root",
-        ran=f"`faultlab verify` of {', '.join(case['lab'] for case in cases)}",
-        seen=", ".join(f"{case['lab']} {case['verdict']}" for case in cases),
+        ran=f"`faultlab verify{quick}` of {len(cases)} labs",
+        seen="; ".join(seen),
         passed=all(case["verdict"] == "pass" for case in cases),
         minutes=round(sum(case["seconds"] for case in cases) / 60, 1),
         date=runs[0]["started"][:10],

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from faultlab.core import paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
@@ -103,13 +103,14 @@ def save(term: Terminal, file: str) -> Built:
     """Build what is missing here, and write all images to a file. Raises BadInput without one."""
     if not file:
         raise BadInput("images save: the file is missing.", "faultlab images --help")
+    target = paths.in_a_folder(file)
     engine = placement.local()
     lacking = engine.images.missing()
     names = [name for name in image_files.names() if name != image_files.BASE]
     tags = {name: image_files.tag(name) for name in names}
-    with term.step("images", f"writing them to {file}") as step:
+    with term.step("images", f"writing them to {file}") as step, paths.whole(target) as part:
         engine.images.ensure(step.note)
-        engine.images.save([*tags.values()], Path(file), step.note)
+        engine.images.save([*tags.values()], part, step.note)
         step.done("saved")
     term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")
     return Built(lacking, tags)

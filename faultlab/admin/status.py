@@ -52,18 +52,24 @@ def rows(engine: Engine) -> list[Row]:
     found = []
     for name in engine.stacks():
         stack = Stack(engine, name)
-        stopped = stack.stopped()
-        if not stack:
-            state = "remains: " + ", ".join(engine.leftovers(name))
-        elif stopped:
-            state = "not running: " + ", ".join(stopped)
-        else:
-            state = "up: " + ", ".join(stack)
-        if stack.owner not in ("", naming.owner()):
-            state += f"; of {stack.owner}"
+        try:
+            state = _state(stack)
+        except CannotRun:  # a part of it went away
+            state = "is being removed"
         created = [machine.created for machine in stack.values()]
         found.append(Row(engine.name, name, stack.lab_id, state, min(created, default="")))
     return found
+
+
+def _state(stack: Stack) -> str:
+    stopped = stack.stopped()
+    if not stack:
+        state = "remains: " + ", ".join(stack.engine.leftovers(stack.name))
+    elif stopped:
+        state = "not running: " + ", ".join(stopped)
+    else:
+        state = "up: " + ", ".join(stack)
+    return state if stack.owner in ("", naming.owner()) else f"{state}; of {stack.owner}"
 
 
 def show(term: Terminal, spoil: bool) -> Status:
@@ -82,7 +88,11 @@ def show(term: Terminal, spoil: bool) -> Status:
         for row in found:
             for name, machine in Stack(reached[row.engine], row.stack).items():
                 if not machine.joins and machine.state.running:
-                    changes[f"{row.stack} {name}"] = _changes(machine, baselines[row.engine])
+                    where = f"{row.stack} {name}"
+                    try:
+                        changes[where] = _changes(machine, baselines[row.engine])
+                    except (CannotRun, LookupError, ValueError):  # its learner can rename eth0
+                        changes[where] = ["could not be read"]
         term.say()
         for where, what in changes.items():
             term.say(f"{where}: {'; '.join(what) or 'as new'}")

@@ -65,13 +65,23 @@ def main(argv: list[str]) -> int:
     try:
         _run(argv, term, f"faultlab {verb.name} --help" if verb else "faultlab --help")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` closed the pipe
+        _close_output()
         return CannotRun.exit_code
     except (Exception, KeyboardInterrupt) as error:
         problem = _problem(error)
-        term.problem(problem)
+        try:
+            term.problem(problem)
+        except OSError:  # nobody reads it
+            _close_output()
         return problem.exit_code
     return 0
+
+
+def _close_output() -> None:
+    """Write nothing more, because `| head` has closed the pipe, or the terminal is gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
 
 
 def _run(argv: list[str], term: Terminal, hint: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -92,7 +93,7 @@ def stream(
             process.kill()
             last = f"it had said nothing for {patience:.0f} s; {last}"
     if process.returncode != 0:
-        raise CannotRun(f"{command[0]} failed: {last}", " ".join(command))
+        raise CannotRun(f"{command[0]} failed: {last}", shlex.join(command))
 
 
 def _lines(pipe: int, patience: float) -> Iterator[str]:

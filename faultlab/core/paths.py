@@ -159,6 +159,9 @@ def whole(file: Path) -> Iterator[Path]:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise unwritable(file, error) from error
+    except BaseException:  # such as Ctrl-C
+        part.unlink(missing_ok=True)
+        raise
 
 
 def write_whole(file: Path, text: str) -> None:

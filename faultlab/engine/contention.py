@@ -112,7 +112,8 @@ class Observer:
         stack = {pid for pid, process in everything.items() if self._in_stack(pid, process)}
         if not stack and (self.containers or self.guest):
             return Moment(0, 0, {})  # it runs on another machine
-        docker = {pid for pid, process in everything.items() if process.name.startswith(_DOCKER)}
+        named = {pid for pid, process in everything.items() if process.name.startswith(_DOCKER)}
+        docker = {pid for pid in named if not self._in_a_container(pid)}
         ours = frozenset(family | stack | docker)
         pressure = None
         with suppress(OSError):  # kernels can be built without it
@@ -148,6 +149,15 @@ class Observer:
         if self.guest:
             return process.name == _QEMU and self._runs_guest(pid)
         return any(container in process.cgroup for container in self.containers)
+
+    def _in_a_container(self, pid: int) -> bool:
+        """Return whether a process has a PID namespace below ours; there it can have any name."""
+        with suppress(OSError):
+            status = (self.proc / str(pid) / "status").read_text()
+            return any(
+                line.startswith("NSpid:") and len(line.split()) > 2 for line in status.splitlines()
+            )
+        return False
 
     def _runs_guest(self, pid: int) -> bool:
         with suppress(OSError):

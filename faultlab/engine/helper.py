@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from faultlab.core import text
+from faultlab.core import naming, text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine, Part
-from faultlab.engine.docker import STACK_LABEL, Docker, DockerEngine
+from faultlab.engine.docker import OWNER_LABEL, STACK_LABEL, Docker, DockerEngine
 from faultlab.lab import images
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class WithHelpers(DockerEngine):
         """Run a program in a machine's namespaces and yield its lines while the body runs."""
         options = {**_HELPER, "network_mode": f"container:{inside.mark}", "cap_drop": ["ALL"]}
         options |= {"pid_mode": options["network_mode"], "cap_add": list(rights)}
-        options |= {"security_opt": _UNCONFINED}
+        silent = docker.types.LogConfig(type="none")  # root on the machine could fill the disk
+        options |= {"security_opt": _UNCONFINED, "log_config": silent}
         with ExitStack() as after, self._made(image, command, inside.stack, **options) as container:
             with self.errors():
                 printed = container.attach(stream=True, stderr=False)
@@ -158,9 +159,10 @@ class WithHelpers(DockerEngine):
         self, image: str, command: Sequence[str], stack: str, **options: Any
     ) -> Iterator[Container]:
         """Create a container without starting it, and remove it when the body has ended."""
+        labels = {STACK_LABEL: stack, OWNER_LABEL: naming.owner()}
         with self.errors():
             container = self.client.containers.create(
-                images.tag(image), list(command), labels={STACK_LABEL: stack}, **options
+                images.tag(image), list(command), labels=labels, **options
             )
         try:
             yield container

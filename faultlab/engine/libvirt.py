@@ -65,8 +65,14 @@ def elsewhere() -> Path | None:
 
 
 def refuse_what_is_not_ours() -> None:
-    """Raise CannotRun if the VM of our name was made from another folder that still exists."""
-    if state() != "absent" and (other := elsewhere()):
+    """Raise CannotRun if the VM of our name is not ours, or of another folder that still exists."""
+    if state() == "absent":
+        return
+    if not _made_from().is_absolute():
+        raise CannotRun(
+            f"The VM {name()} was not made by faultlab.", "export FAULTLAB_VM_NAME=another"
+        )
+    if other := elsewhere():
         raise CannotRun(f"The VM {name()} belongs to {other}.", f"{paths.program(other)} vm down")
 
 

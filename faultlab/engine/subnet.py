@@ -25,7 +25,7 @@ def of_networks(networks: Iterable[Any]) -> list[ipaddress.IPv4Network]:
     """Return the IPv4 subnets of Docker networks (SDK objects with `attrs`)."""
     configs = [c for net in networks for c in (net.attrs.get("IPAM", {}).get("Config") or [])]
     return [
-        ipaddress.IPv4Network(config["Subnet"])
+        ipaddress.IPv4Network(config["Subnet"], strict=False)  # older Dockers keep host bits
         for config in configs
         if ":" not in config.get("Subnet", ":")
     ]

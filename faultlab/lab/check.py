@@ -290,9 +290,10 @@ def _find(
 
 def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> Finding:
     """Judge how many of the responses equal those of the healthy service."""
-    pairs = zip(now.answers[name], healthy.answers.get(name, ()), strict=False)
+    found, wanted = now.answers[name], healthy.answers.get(name, ())
+    pairs = zip(found, wanted, strict=False)
     right = sum(one == other and not one.startswith(FAILED) for one, other in pairs)
-    share = 100 * right / max(1, len(now.answers[name]))
+    share = 100 * right / max(1, len(found), len(wanted))
     holds = share == 100
     says = f"{name}: {'every response is' if holds else 'some responses are not'} right."
     return Finding(name + RIGHT, share, "%", exactly(100).words(0, "%"), holds, says=says)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from faultlab.core import paths
+from faultlab.core.defaults import MYSTERY
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.lab import services as compose_files
@@ -184,6 +185,16 @@ class Lab(Strict):
     def called(self, other: str) -> Lab:
         """Return the same lab under a neutral name, for its stack, labels and runs."""
         return self.model_copy(update={"alias": other, "title": "an incident"})
+
+    @property
+    def to_start(self) -> str:
+        """Return what a learner types to start it afresh."""
+        return f"make {MYSTERY}" if self.alias == MYSTERY else f"make lab-{self.alias}"
+
+    @property
+    def to_examine(self) -> str:
+        """Return what a learner types if it does not start as it should."""
+        return "faultlab doctor" if self.alias != self.id else f"faultlab doctor {self.id}"
 
     @property
     def stages(self) -> list[int]:

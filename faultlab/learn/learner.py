@@ -192,7 +192,7 @@ def shell(lab_id: str, machine: str) -> None:
     lab = placement.named(lab_id)
     stack = placement.up(lab.alias)
     if not stack:
-        raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
+        raise CannotRun(f"{lab.alias} is not up.", lab.to_start)
     if machine not in stack:
         raise BadInput(
             f"{lab.alias} has no machine {machine!r}; it has {', '.join(stack)}.",

@@ -12,7 +12,7 @@ from typing import Any
 
 from faultlab.core import defaults, lock
 from faultlab.core.defaults import AUTO
-from faultlab.core.errors import BadInput, CannotRun, Problem
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import stack
@@ -116,11 +116,7 @@ def start(
         with term.step("draw", "checking which labs run here") as step:
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
-        try:
-            return learner.begin(term, drawn.called(NAME), wanted)
-        except Problem as problem:
-            problem.hint = f"make {NAME}"  # other commands need the name of the lab
-            raise
+        return learner.begin(term, drawn.called(NAME), wanted)
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:

@@ -75,15 +75,15 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Wat
     samples = _Live()
     end = time.monotonic() + (seconds if seconds is not None else math.inf)
     timeline = Timeline(run.stack, lab.services, run.record, samples.hear)
-    timeline.start()
     try:
+        timeline.start()
         made = traffic(lambda: run.check.look(run.stack), end) if load else nullcontext()
         with made, _screen(term) as draw:
             pause = _EVERY if term.console.is_terminal else _PLAIN_EVERY
             while time.monotonic() < end:
                 time.sleep(max(0.0, min(pause, end - time.monotonic())))
                 if not Stack(run.engine, stack_name(lab.alias)):
-                    raise CannotRun(f"{lab.alias} is not up any more.", f"make lab-{lab.alias}")
+                    raise CannotRun(f"{lab.alias} is not up any more.", lab.to_start)
                 draw(numbers(samples.now(), chosen))
     except KeyboardInterrupt:
         pass  # the usual way to end it

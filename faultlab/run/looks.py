@@ -164,9 +164,7 @@ class Looks(Measured):
             self.engine.observer(self.stack.name).wait_for_calm(self._patience, least)
             self._patience -= time.monotonic() - waiting
         if self._patience <= 0:
-            again = (
-                f"make check-{self.lab.alias}" if phase == CHECK else f"make lab-{self.lab.alias}"
-            )
+            again = f"make check-{self.lab.alias}" if phase == CHECK else self.lab.to_start
             raise CannotRun(
                 f"This machine is too busy to judge {self.lab.alias}: {spoiled}.",
                 f"wait until it is calm, then: {again}",

@@ -60,7 +60,7 @@ def choose(term: Terminal, lab: Lab, wanted: str) -> Engine:
         why = cannot_run(engine, lab)
         if not why:
             return engine
-    again = f"faultlab start {lab.alias}"
+    again = f"faultlab {lab.alias if lab.alias == MYSTERY else f'start {lab.alias}'}"
     again += "" if engine.cannot(lab) else f" --engine {_another()}"
     raise CannotRun(f"{lab.alias} cannot run here: {why}.", again)
 

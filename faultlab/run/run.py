@@ -113,7 +113,7 @@ class Run(Looks):
         """Find the learner's stack of a lab that is up. Raises CannotRun if it is not up."""
         stack = Stack(engine, stack_name(lab.alias))
         if not stack:
-            raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
+            raise CannotRun(f"{lab.alias} is not up.", lab.to_start)
         stack.refuse_others()
         lacking = [n for n in lab.services.needed(lab.daemons) if n not in stack]
         if lacking:
@@ -153,7 +153,7 @@ class Run(Looks):
         if amiss:
             raise CannotRun(
                 f"The stack is not healthy before any fault: {amiss[0].words}.",
-                f"faultlab doctor {self.lab.alias}",
+                self.lab.to_examine,
             )
 
     def _agree(self) -> None:
@@ -170,9 +170,7 @@ class Run(Looks):
                 return
             before.append(now)
             self.record.event("unsteady", phase=HEALTHY, text="; ".join(apart))
-        raise CannotRun(
-            f"The healthy stack is not steady: {'; '.join(apart)}.", f"make lab-{self.lab.alias}"
-        )
+        raise CannotRun(f"The healthy stack is not steady: {'; '.join(apart)}.", self.lab.to_start)
 
     def healthy_still(self) -> None:
         """Measure a fresh stack late in a walk. Raises CannotRun if the baseline has moved."""
@@ -225,7 +223,7 @@ class Run(Looks):
             what = "it must stay healthy" if self.lab.control else "the fault has no effect"
             raise SaidNo(
                 f"{self.lab.alias}: {what}: {'; '.join(amiss)}.",
-                f"faultlab doctor {self.lab.alias}",
+                self.lab.to_examine,
             )
         return found
 

@@ -15,7 +15,7 @@ import pytest
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
-from faultlab.lab import checks
+from faultlab.lab import check, checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
@@ -326,3 +326,15 @@ def test_each_of_several_faults_has_a_measure_and_a_sign(lab_id: str) -> None:
     lab, judge = labs.load(lab_id), checks.load(lab_id)
     for told in (judge.symptom, judge.evidence):
         assert {thing.stage for thing in told} - {None} == set(lab.stages)
+
+
+def test_a_response_that_is_missing_is_not_right() -> None:
+    """A shell that cannot fork sends only the first of its requests."""
+
+    def judged(*found: str) -> Finding:
+        healthy: Reading[int, int] = Reading(0, answers={"page": ["a", "b", "c"]})
+        return check._answered("page", Reading(0, answers={"page": found}), healthy)
+
+    assert judged("a", "b", "c").holds
+    assert (judged("a").holds, round(judged("a").value)) == (False, 33)
+    assert not judged("a", "b", "c", "d").holds

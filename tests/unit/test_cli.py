@@ -287,3 +287,11 @@ class TestUpInTheVm:
         (tmp_path / "faultlab-mtu.in-vm").touch()
         placement.find(labs.load("mtu"), "auto")
         assert asked == ["vm"]
+
+
+@pytest.mark.parametrize("closed", ["| true", "2>/dev/full"])
+def test_nobody_reads_the_error(closed: str) -> None:
+    """The exit code is that of the error, and there is no traceback."""
+    script = f"{sys.executable} -m faultlab start nosuch --json {closed}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr + done.stdout) == (2, False)

@@ -114,7 +114,15 @@ class Proc:
         (self.folder / "stat").write_text(f"cpu  {ticks} 0 0 0 0 0 0 0 0 0\n")
 
     def process(
-        self, pid: int, name: str, *, parent: int = 1, ticks: int, cgroup: str = "", line: str = ""
+        self,
+        pid: int,
+        name: str,
+        *,
+        parent: int = 1,
+        ticks: int,
+        cgroup: str = "",
+        line: str = "",
+        pids: str = "",
     ) -> None:
         folder = self.folder / str(pid)
         (folder / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
@@ -122,6 +130,7 @@ class Proc:
         (folder / "stat").write_text(stat)
         (folder / "cgroup").write_text(f"0::/{cgroup}\n")
         (folder / "cmdline").write_bytes(line.encode())
+        (folder / "status").write_text(f"Name:\t{name}\nNSpid:\t{pids or pid}\n")
         (folder / "task" / str(pid) / "schedstat").write_text(f"9 {ticks * 10_000_000} 3\n")
 
 
@@ -145,6 +154,17 @@ def test_the_stack_docker_and_this_command_are_not_others(proc: Proc) -> None:
     seen = observer.since(before)
     assert seen.others == pytest.approx(0.3)
     assert seen.delay == pytest.approx(0.5 * CPUS)
+
+
+def test_a_program_in_a_container_is_not_docker_by_its_name(proc: Proc) -> None:
+    """A learner can call a busy loop `dockerd`. The checks of the neighbours must notice it."""
+    observer = Observer(["c0ffee"], proc=proc.folder)
+    proc.process(10, "nginx", ticks=0, cgroup="docker/c0ffee", pids="10\t1")
+    proc.process(11, "dockerd", ticks=0, cgroup="docker/another", pids="11\t7")
+    before = observer.read()
+    proc.clock(1100)
+    proc.process(11, "dockerd", ticks=50, cgroup="docker/another", pids="11\t7")
+    assert observer.since(before).others == pytest.approx(0.5)
 
 
 def test_in_the_vm_qemu_is_the_stack(proc: Proc) -> None:

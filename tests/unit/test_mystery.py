@@ -9,17 +9,12 @@ from typing import Any
 
 import pytest
 
-from faultlab.core.defaults import AUTO
-from faultlab.core.errors import CannotRun
-from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import terms
-from faultlab.lab.model import NO_FAULT, Lab
+from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints, learner, mystery
-from faultlab.run import placement
 from faultlab.run.record import Record
 from tests.unit.conftest import Run
-from tests.unit.fake import FakeEngine
 
 EVERY = [labs.load(lab_id) for lab_id in labs.ids()]
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
@@ -66,18 +61,10 @@ def test_nothing_to_draw_from(words: list[str], says: str, faultlab: Run) -> Non
     assert (done.code, done.err.splitlines()[0]) == (2, f"faultlab: {says}")
 
 
-def test_a_mystery_that_cannot_start_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other command knows its lab, and its name must not be told."""
-    monkeypatch.setattr(placement, "having", lambda _: FakeEngine())
-    monkeypatch.setattr(mystery, "_first_that_runs", lambda *_: labs.load("mtu"))
-
-    def fails(_term: Terminal, lab: Lab, _wanted: str) -> None:
-        raise CannotRun("The stack is not healthy.", f"faultlab doctor {lab.alias}")
-
-    monkeypatch.setattr(learner, "begin", fails)
-    with pytest.raises(CannotRun) as raised:
-        mystery.start(Terminal(), 7, None, None, AUTO)
-    assert raised.value.hint == "make mystery"
+def test_no_command_that_is_proposed_needs_the_name_of_the_lab() -> None:
+    drawn, known = labs.load("mtu").called(mystery.NAME), labs.load("mtu")
+    assert (drawn.to_start, drawn.to_examine) == ("make mystery", "faultlab doctor")
+    assert (known.to_start, known.to_examine) == ("make lab-mtu", "faultlab doctor mtu")
 
 
 def test_a_word_that_is_no_term(faultlab: Run) -> None:

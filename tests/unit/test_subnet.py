@@ -65,6 +65,12 @@ def test_networks_of_docker() -> None:
     assert list(map(str, subnet.of_networks(networks))) == ["172.17.0.0/16", "198.18.3.0/24"]
 
 
+def test_a_network_of_others_may_have_bits_of_a_host() -> None:
+    """Docker before 25 accepts them in somebody's Compose file."""
+    network = Network({"IPAM": {"Config": [{"Subnet": "172.20.0.1/16"}]}})
+    assert list(map(str, subnet.of_networks([network]))) == ["172.20.0.0/16"]
+
+
 def test_routes_of_a_host() -> None:
     """The default route would overlap with every subnet: it is left out."""
     found = subnet.of_routes((ROUTES / "host.txt").read_text())

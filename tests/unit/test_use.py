@@ -531,8 +531,8 @@ def test_a_daemon_that_has_ended(up: Up, faultlab: Run) -> None:
         ("mut", "There is no lab called 'mut'; did you mean mtu?", "start mtu"),
         ("mtu db", "mtu has no machine 'db'; its machines: client, web.", "use mtu client"),
         ("mtu nginx", "nginx is a daemon of web; its machines: client, web.", "use mtu web"),
-        ("mtu --seconds 0", "--seconds takes a number up to 300, got 0.", "use --help"),
-        ("mtu --seconds nan", "--seconds takes a number up to 300, got nan.", "use --help"),
+        ("mtu --seconds 0", "--seconds takes 0.1 to 300, got 0.", "use --help"),
+        ("mtu --seconds nan", "--seconds takes 0.1 to 300, got nan.", "use --help"),
         (
             "mtu --seconds two",
             "Invalid value for '--seconds': 'two' is not a valid float.",

@@ -87,6 +87,13 @@ def test_libvirt_that_is_silent_is_no_vm_that_is_gone(virsh: Virsh) -> None:
         boot.down(Terminal())
 
 
+def test_a_vm_of_somebody_else_is_left_alone(virsh: Virsh) -> None:
+    """It has our name, and no description that names a folder of ours."""
+    virsh("test $4 = desc && echo No description for domain: x || echo running")
+    with pytest.raises(CannotRun, match="was not made by faultlab"):
+        libvirt.refuse_what_is_not_ours()
+
+
 def test_address(virsh: Virsh) -> None:
     virsh(
         """cat <<'.'

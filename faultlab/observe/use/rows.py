@@ -123,6 +123,8 @@ def _queue(waiting: int, a_second: float) -> Value:
     text = f"{short(waiting)} waiting"
     if not waiting:
         return Value(0, "s", text)
+    if a_second < 0:
+        return Value(None, "s", text, "its counter began again meanwhile")
     seconds = waiting / a_second if a_second else math.inf
     return Value(seconds, "s", f"{text} {short(seconds)} s" if a_second else text)
 

@@ -3,6 +3,7 @@
 It only reads, with one shell command in each machine and daemon, all at the same time.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from faultlab.probes import (
 )
 from faultlab.run import placement
 
-_LONGEST = 300  # seconds of one reading
+_SHORTEST, _LONGEST = 0.1, 300  # seconds of one reading
 _MARK = "LOOK"
 
 CONTAINER = {"cgroup": cgroup.COMMAND}
@@ -120,9 +121,9 @@ class Used:
 def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Used:
     """Read the stack of a lab that is up and print its tables. Raises BadInput, CannotRun."""
     lab = placement.named(lab_id)
-    if not 0 < seconds <= _LONGEST:
+    if not _SHORTEST <= seconds <= _LONGEST:
         raise BadInput(
-            f"--seconds takes a number up to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
+            f"--seconds takes {_SHORTEST} to {_LONGEST}, got {seconds:g}.", "faultlab use --help"
         )
     stack = placement.up(lab.alias)
     chosen = _machines(lab, stack, machine)
@@ -136,7 +137,7 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Us
 def _machines(lab: Lab, stack: Stack, machine: str | None) -> list[str]:
     """Return the machines to read. Raises CannotRun if the stack is not up, BadInput for others."""
     if not stack:
-        raise CannotRun(f"{lab.alias} is not up.", f"make lab-{lab.alias}")
+        raise CannotRun(f"{lab.alias} is not up.", lab.to_start)
     daemons = lab.services.daemons
     there = [name for name in stack if name not in daemons]
     if machine is not None and machine not in there:
@@ -230,8 +231,10 @@ def print_table(term: Terminal, table: Table) -> None:
             term.say(f"{_MARK} {i}: {row.resource}: {sentence}")
         if row.unread:
             term.say(f"{i}: {row.resource}: not read: {row.unread}")
+    unread = sum(bool(row.unread) for row in table.rows)
     if not wrong:
-        term.say(f"{table.name}: nothing looks wrong.")
+        rest = f"; {unread} of {len(table.rows)} rows could not be read" if unread else ""
+        term.say(f"{table.name}: nothing looks wrong{rest}.")
     for i, row in enumerate(table.rows, 1):
         prompt = "$" if row.at == "$" else f"{row.at}#"
         term.command(f"{i:>2} {prompt} {row.command}")
@@ -239,7 +242,9 @@ def print_table(term: Terminal, table: Table) -> None:
 
 
 def _value(value: Value) -> ValueFacts:
-    return ValueFacts(value.number, value.unit, value.text, value.reason)
+    # JSON has no word for the time in a queue that stands still.
+    number = None if value.number == math.inf else value.number
+    return ValueFacts(number, value.unit, value.text, value.reason)
 
 
 def _facts(table: Table) -> TableFacts:
