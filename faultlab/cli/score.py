@@ -29,7 +29,7 @@ from faultlab.core.terminal import Terminal
     "--json",
     "json_file",
     metavar="FILE",
-    help="the file of trials; an existing one is continued (runs/score.json)",
+    help="the file of trials; an existing one is continued (runs/score.json, --from: replay.json)",
 )
 def score(
     term: Terminal,

@@ -109,6 +109,7 @@ def ten(kind: str, batch: int) -> list[random.Random]:
 
 @pytest.mark.parametrize("batch", range(12))
 def test_labs(batch: int, project: Project, faultlab: Run) -> None:
+    """Damaged lab.toml and Compose files."""
     for dice in ten("lab", batch):
         lab = dice.choice(("mtu", "packet-loss", "scale-out", "heap-oom", "syn-flood"))
         folder = project.root / "labs" / lab
@@ -122,6 +123,7 @@ def test_labs(batch: int, project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("batch", range(8))
 def test_records(batch: int, project: Project, faultlab: Run) -> None:
+    """Damaged records of runs."""
     for dice in ten("record", batch):
         good = dice.choice(sorted((REPO / "tests/recorded/runs").glob("*-[a-i]*/run.json")))
         run = json.loads(good.read_text())["id"]
@@ -133,6 +135,7 @@ def test_records(batch: int, project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("batch", range(8))
 def test_files_of_results(batch: int, project: Project, faultlab: Run) -> None:
+    """Damaged files of results."""
     for dice in ten("results", batch):
         name, verb = dice.choice((("reliability", "reliability"), ("score", "scorecard")))
         good = (REPO / f"docs/{name}.json").read_bytes()
@@ -146,6 +149,7 @@ def test_files_of_results(batch: int, project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("batch", range(5))
 def test_tools(batch: int, project: Project, faultlab: Run) -> None:
+    """A damaged tool.toml."""
     folder = project.root / "mine"
     shutil.copytree(REPO / "tools/ss-rules", folder)
     good = (folder / "tool.toml").read_bytes()
@@ -186,6 +190,7 @@ hints = 2
 
 @pytest.mark.parametrize("batch", range(4))
 def test_classes(batch: int, project: Project, faultlab: Run) -> None:
+    """A damaged class.toml."""
     file = project.root / "class.toml"
     for dice in ten("class", batch):
         file.write_bytes(broken(dice, CLASS.encode()))
@@ -194,6 +199,7 @@ def test_classes(batch: int, project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("batch", range(9))
 def test_arguments(batch: int, project: Project, faultlab: Run) -> None:
+    """Random words on the command line."""
     for dice in ten("words", batch):
         words = [_word(dice) for _ in range(dice.randint(1, 6))]
         if {*words} & {"shell", "class", "vm", "bundle", "images", "sweep", "verify", "docs"}:
