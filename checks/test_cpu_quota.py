@@ -9,8 +9,6 @@ from faultlab.lab.limits import at_least, exactly
 from faultlab.lab.measures import delay, ends, steady
 from faultlab.probes import cgroup, startup
 
-LONGEST = 120
-
 
 @dataclass(frozen=True)
 class Look:
@@ -28,7 +26,8 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Restart Tomcat, and send requests until the shop is back."""
-    return Look(startup.measure(stack["tomcat"], stack.user(), "http://app:8080/", LONGEST))
+    longest = stack.pace.seconds(120)
+    return Look(startup.measure(stack["tomcat"], stack.user(), "http://app:8080/", longest))
 
 
 def inspect(stack: Stack) -> Inspection:

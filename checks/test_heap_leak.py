@@ -8,7 +8,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
-from faultlab.lab.measures import ends, grows, share, steady
+from faultlab.lab.measures import ends, share, steady
 from faultlab.probes import ab, cgroup, curl
 
 PAGE = "http://app:8080/statement.jsp"
@@ -23,7 +23,6 @@ FILE = (
     f" timeout 15 curl -sfm 9 -o /dev/null '{PAGE}?months=50&customer=[1-10]' &&"
     f' curl -sfm 5 "{PAGE}?$file"'
 )
-JAVA = "$(jcmd | awk '/catalina/ { print $1; exit }')"
 # The last collection of the whole heap, such as 156M->155M(156M); no line before the first one.
 LOG = "grep 'Pause Full' /var/log/tomcat10/gc.log | grep -o '[0-9]*M->.*)' | tail -n 1"
 
@@ -39,9 +38,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Seconds of full collections since Java began, and the share that the last one left."""
+    """The share of the heap that the last full collection left; 0 before the first one."""
 
-    seconds: float
     left: float
 
 
@@ -58,11 +56,9 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Ask Java and read its log."""
-    names, values = stack["tomcat"].must(f"jstat -gcutil {JAVA}").splitlines()
+    """Read Java's log."""
     last = re.search(r">(\d+)M\((\d+)M", stack["tomcat"].run(LOG).out)
-    left = int(last[1]) / int(last[2]) if last else 0.0
-    return Inspection(float(values.split()[names.split().index("FGCT")]), left)
+    return Inspection(int(last[1]) / int(last[2]) if last else 0.0)
 
 
 CHECK = Check(
@@ -86,9 +82,6 @@ CHECK = Check(
         ends(
             "heap that the last full collection left", lambda now: 100 * now.left, at_least(85), "%"
         ).seen("app", "grep 'Pause Full' /var/log/tomcat10/gc.log | tail -n 1"),
-        grows("time of full collections", "seconds", at_least(3), "s").seen(
-            "app", "jstat -gcutil $(pgrep -x java)"
-        ),
     ),
     asks=(
         page(PAGE + "?customer={n}", changes="file=[0-9a-f-]+", seconds=10, times=10),
