@@ -71,7 +71,7 @@ def main(argv: list[str]) -> int:
         problem = _problem(error)
         try:
             term.problem(problem)
-        except OSError:  # nobody reads it
+        except OSError:  # the pipe is closed
             _close_output()
         return problem.exit_code
     return 0

@@ -4,6 +4,7 @@ The kernel releases a lock when its holder dies, even by `kill -9`.
 """
 
 import fcntl
+import math
 import os
 import stat
 import tempfile
@@ -91,8 +92,11 @@ def refuse_class(stack: str) -> None:
 
 
 @contextmanager
-def turn(alone: bool) -> Iterator[None]:
+def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
     """Wait for a turn on this machine and keep it while the body runs.
+
+    After `patience` seconds without a turn the body runs all the same: the command that has one can
+    be suspended.
 
     A look that makes load is `alone`: no other command of this user has a turn meanwhile. Actions
     that must not disturb such a look, such as starting a stack, share turns with each other. A load
@@ -100,19 +104,21 @@ def turn(alone: bool) -> Iterator[None]:
     them cannot keep a load waiting without end.
     """
     with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
-        if not (alone and _taken_when_free(machine)):
+        if patience < math.inf:
+            _taken(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, patience)
+        elif not (alone and _taken(machine, fcntl.LOCK_EX, _GIVES_WAY)):
             fcntl.flock(queue, fcntl.LOCK_EX)
             fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             fcntl.flock(queue, fcntl.LOCK_UN)
         yield
 
 
-def _taken_when_free(machine: IO[str]) -> bool:
-    """Take the machine at a moment when it is free; give up after a while."""
-    until = time.monotonic() + _GIVES_WAY
+def _taken(machine: IO[str], how: int, seconds: float) -> bool:
+    """Take the machine at a moment when it is free; give up after some seconds."""
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
-            fcntl.flock(machine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(machine, how | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(_PAUSE)
         else:

@@ -115,9 +115,9 @@ def _patient(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
 
 
 def owner_note() -> dict[str, str]:
-    """Return the annotation with the owner of a stack, and the machine where they work.
+    """Return the annotation with the owner of a stack and the machine that it is started from.
 
-    A cluster has stacks from many machines, on which users and folders have the same names.
+    A cluster has stacks from many machines, on which users and folders can have the same names.
     """
     return {_OWNER_NOTE: naming.owner() + _here()}
 

@@ -166,6 +166,11 @@ class Engine(ABC):
         """Return, without asking it, whether it can have this stack of this user."""
 
     @classmethod
+    def refuse_silence(cls) -> None:
+        """Raise CannotRun if an absent engine can have stacks of this user all the same."""
+        return
+
+    @classmethod
     @abstractmethod
     def reach(cls, patient: bool = False) -> Engine:
         """Return an engine that is up; `patient`: wait for one that is just starting."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, kernel, launch, libvirt, ssh
@@ -59,6 +60,12 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         Asking the VM itself takes more than a second of two CPUs without KVM.
         """
         return launch.in_vm_mark(stack).exists()
+
+    @classmethod
+    def refuse_silence(cls) -> None:
+        """Raise CannotRun if this user has stacks in a VM of which libvirt says nothing."""
+        if any(lock.folder().glob(launch.in_vm_mark("*").name)):
+            libvirt.refuse_silence()
 
     @classmethod
     def reach(cls, patient: bool = False) -> VmEngine:

@@ -110,6 +110,8 @@ class Looks(Measured):
         whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT) or phase.startswith(ALTERNATIVE)
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False
+        if phase == CHECK and not self.lab.control and all(f.holds for f in self.ill(phase)):
+            return False  # the learner has not repaired it, and must not wait three times as long
         return not all(finding.holds for finding in self.good(phase))
 
     def _look(self, phase: str) -> tuple[float, Contention]:

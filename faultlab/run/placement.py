@@ -116,7 +116,10 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
     lost = None
     for kind in [*ENGINES.values()][1:]:
         try:
-            found += [] if kind.absent() else [kind.reach()]
+            if kind.absent():
+                kind.refuse_silence()
+            else:
+                found.append(kind.reach())
         except CannotRun as problem:
             lost = problem
     return found, lost

@@ -56,6 +56,11 @@ class _Event(BaseModel):
     event: str
 
 
+class _Finding(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+    name: str
+
+
 class Facts(BaseModel):
     """The facts that every reader needs; all others are for people."""
 
@@ -65,7 +70,7 @@ class Facts(BaseModel):
     started: AwareDatetime
     events: list[_Event]
     readings: dict[str, dict[str, Any]]
-    judged: dict[str, dict[str, list[dict[str, Any]]]] = Field(default={})
+    judged: dict[str, dict[str, list[_Finding]]] = Field(default={})
     tests: list[dict[str, str]] = Field(default=[])
 
 

@@ -33,6 +33,7 @@ from faultlab.run.timeline import Timeline
 _TAKES_EFFECT = 0.3  # seconds
 
 _TRIES = 6  # looks at a baseline that moves
+_TIDIES_UP = 300.0  # seconds to wait for a turn: longer than a look
 
 
 def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
@@ -252,7 +253,7 @@ class Run(Looks):
         """Remove the stack and verify that nothing is left."""
         with uninterrupted():
             self.collect(on=False)
-            with lock.turn(alone=False):
+            with lock.turn(alone=False, patience=_TIDIES_UP):
                 self.engine.down(self.stack.name)
             with suppress(CannotRun):
                 self.record.event("down")

@@ -14,7 +14,6 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
-from faultlab.lab.model import Lab
 from faultlab.run import digest, placement
 from faultlab.run.background_load import traffic
 from faultlab.run.readings import PHASES
@@ -54,8 +53,8 @@ def score(
         engine = places[here[0].id]
         _prepare(term, engine, examined, kept, network)
         kept.facts |= {"seed": seed, "machine": _machine(engine)}
-        _forget_the_silent(kept, examined, here)
         looks = order(here, repeat, seed, floors=way == ALONE)
+        _forget_the_silent(kept, examined, looks, way)
         plan = Plan(looks, examined, kept, way, seed, until)
         troubles = _all(term, engine, plan)
         if troubles:
@@ -69,12 +68,14 @@ def score(
             term.say(f"The time is over; {left} trials are missing. The same command makes them.")
 
 
-def _forget_the_silent(kept: Results, examined: Sequence[Tool], chosen: Sequence[Lab]) -> None:
-    """Drop the trials without a diagnosis, so that they are made again. Docker can have failed."""
-    ids, lab_ids = {tool.id for tool in examined}, {lab.id for lab in chosen}
-    kept.trials = kept.only(
-        lambda t: not (t.kind == "unknown" and t.tool in ids and t.lab in lab_ids)
-    ).trials
+def _forget_the_silent(
+    kept: Results, examined: Sequence[Tool], looks: Sequence[Look], way: Way
+) -> None:
+    """Drop trials without a diagnosis that can be made again now: Docker can have failed."""
+    wanted = {
+        (tool.id, look.lab.id, look.phase, look.number, way) for tool in examined for look in looks
+    }
+    kept.trials = kept.only(lambda t: t.kind != "unknown" or t.key not in wanted).trials
 
 
 def replay(

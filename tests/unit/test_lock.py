@@ -7,7 +7,9 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -261,3 +263,18 @@ def test_a_load_is_alone_and_is_not_overtaken_for_ever(turns: Turns) -> None:
     assert not has_it(later, 0.3)
     load.kill()
     assert has_it(later, 10)
+
+
+def test_a_removal_does_not_wait_for_ever(
+    turns: Turns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that has the machine alone can be suspended."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert has_it(turns.want(alone=True), 10)
+    began = time.monotonic()
+    with lock.turn(alone=False, patience=0.2):
+        assert time.monotonic() - began >= 0.2
+    turns.live[0].kill()
+    assert turns.live[0].wait(10)
+    with lock.turn(alone=False, patience=30):
+        assert not has_it(turns.want(alone=True), 0.5)

@@ -181,7 +181,7 @@ def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
     ("phase", "values"),
     [
         ("fixed", [0.1, 5]),
-        ("check", [0.1, 0.1, 5]),
+        ("check", [0.1]),  # the fault itself shows
         ("alternative 1", [0.1, 0.1, 0.1]),
         ("faulty", [0.1]),
         ("alternative 1, before", [0.1]),
@@ -204,6 +204,21 @@ def test_a_busy_machine_gets_more_looks_at_what_should_be_healthy(
     assert not left, "it looked too seldom"
     again = [event["text"] for event in record.facts["events"] if event["event"] == "undecided"]
     assert again == [BUSY] * (len(values) - 1)
+
+
+def test_a_check_on_a_busy_machine_that_shows_only_a_part_of_the_fault(
+    record: Record, shares: list[float]
+) -> None:
+    """A learner who has repaired it must not be told otherwise because a page was late."""
+    shares += [0.0, 0.5, 0.5]
+    left = [5.0, 0.1, 5.0]
+    run = reading(record, left)
+    pages = Measure("pages", lambda now: now, at_least(1), at_most(0.5))
+    start = Measure("start page", lambda now: now, at_least(0.05), at_most(0.01))
+    run.check = replace(run.check, symptom=(pages, start))
+    run.measure("healthy")
+    run.measure("check")
+    assert not left and run.good("check")[0].holds
 
 
 @pytest.mark.parametrize(("others", "looks"), [(0.5, 3), (0.0, 1)])

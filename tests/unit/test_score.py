@@ -20,7 +20,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.readings import PHASES
-from faultlab.score import diagnosis, figures, looks, page, recording, results, scorecard
+from faultlab.score import diagnosis, exam, figures, looks, page, recording, results, scorecard
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
@@ -331,6 +331,17 @@ def test_trials_of_an_older_version_count_nowhere() -> None:
     assert row.detects.of == 2
     kept.tools["mine"]["digest"] = "new"
     assert not figures.of_way(kept, CROWD).trials
+
+
+def test_a_trial_without_a_diagnosis_is_made_again() -> None:
+    """But not one of another way, or of a repeat that is not asked for."""
+    silent = [trial("mine", "mtu", "faulty", n) for n in (1, 2)]
+    kept = scored(*silent, trial("mine", "mtu", "fixed", alarm=True))
+    wanted = looks.order([labs.load("mtu")], 1, 7)
+    exam._forget_the_silent(kept, [tool()], wanted, ALONE)
+    assert len(kept.trials) == 3
+    exam._forget_the_silent(kept, [tool()], wanted, CROWD)
+    assert {(t.phase, t.number) for t in kept.trials.values()} == {("faulty", 2), ("fixed", 1)}
 
 
 def test_two_commands_do_not_write_one_file(tmp_path: Path) -> None:

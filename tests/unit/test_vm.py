@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, libvirt, ssh
@@ -85,6 +86,18 @@ def test_libvirt_that_is_silent_is_no_vm_that_is_gone(virsh: Virsh) -> None:
     virsh("echo 'error: failed to connect to the hypervisor' >&2; exit 1")
     with pytest.raises(CannotRun, match="does not say if there is a VM: error: failed to connect"):
         boot.down(Terminal())
+
+
+def test_a_silent_libvirt_hides_no_stack(
+    virsh: Virsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`status` and `sweep` do not say that nothing is there."""
+    monkeypatch.setattr(lock, "folder", lambda: tmp_path)
+    virsh("echo 'error: failed to connect to the hypervisor' >&2; exit 1")
+    VmEngine.refuse_silence()  # this user has no stack in the VM
+    (tmp_path / "faultlab-conntrack.in-vm").touch()
+    with pytest.raises(CannotRun, match="libvirt does not say"):
+        VmEngine.refuse_silence()
 
 
 def test_a_vm_of_somebody_else_is_left_alone(virsh: Virsh) -> None:

@@ -242,7 +242,7 @@ def print_table(term: Terminal, table: Table) -> None:
 
 
 def _value(value: Value) -> ValueFacts:
-    # JSON has no word for the time in a queue that stands still.
+    # JSON has no word for the time in a queue from which no request is taken.
     number = None if value.number == math.inf else value.number
     return ValueFacts(number, value.unit, value.text, value.reason)
 
