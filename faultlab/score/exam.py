@@ -54,8 +54,8 @@ def score(
         _prepare(term, engine, examined, kept, network)
         kept.facts |= {"seed": seed, "machine": _machine(engine)}
         looks = order(here, repeat, seed, floors=way == ALONE)
-        _forget_the_silent(kept, examined, looks, way)
         plan = Plan(looks, examined, kept, way, seed, until)
+        plan.forget_the_silent()
         troubles = _all(term, engine, plan)
         if troubles:
             scorecard.show(term, kept)
@@ -66,16 +66,6 @@ def score(
         _conclude(term, kept, way, examined)
         if left := plan.left():
             term.say(f"The time is over; {left} trials are missing. The same command makes them.")
-
-
-def _forget_the_silent(
-    kept: Results, examined: Sequence[Tool], looks: Sequence[Look], way: Way
-) -> None:
-    """Drop trials without a diagnosis that can be made again now: Docker can have failed."""
-    wanted = {
-        (tool.id, look.lab.id, look.phase, look.number, way) for tool in examined for look in looks
-    }
-    kept.trials = kept.only(lambda t: t.kind != "unknown" or t.key not in wanted).trials
 
 
 def replay(

@@ -16,7 +16,7 @@ from faultlab.core.statistics import Share
 from faultlab.run import digest
 from faultlab.run.readings import FAULTY, HEALTHY
 from faultlab.score.looks import FLOORS, Look
-from faultlab.score.results import ALONE, Results, Way
+from faultlab.score.results import ALONE, Key, Results, Way
 from faultlab.score.tool import Tool
 
 STACK_SECONDS = 60.0  # for a stack and the proof of its phase
@@ -68,6 +68,13 @@ class Plan:
         wide = self._widths()
         return max(left, key=lambda i: (self._gain(self.looks[i], wide), -i))
 
+    def forget_the_silent(self) -> None:
+        """Drop its trials without a diagnosis, so that they are missing: Docker can have failed."""
+        wanted = {self._key(tool, look) for tool in self.tools for look in self.looks}
+        self.kept.trials = self.kept.only(
+            lambda trial: trial.kind != "unknown" or trial.key not in wanted
+        ).trials
+
     def left(self) -> int:
         """Return how many trials are missing."""
         return sum(len(self.missing(look)) for look in self.looks)
@@ -76,9 +83,13 @@ class Plan:
         """Return how many looks have all their trials."""
         return sum(not self.missing(look) for look in self.looks)
 
+    def _key(self, tool: Tool, look: Look) -> Key:
+        return tool.id, look.lab.id, look.phase, look.number, self.way
+
     def _has(self, tool: Tool, look: Look) -> bool:
-        key = tool.id, look.lab.id, look.phase, look.number, self.way
-        return self.kept.has(key, (self._digests[tool.id], self._digests[f"lab {look.lab.id}"]))
+        return self.kept.has(
+            self._key(tool, look), (self._digests[tool.id], self._digests[f"lab {look.lab.id}"])
+        )
 
     @cached_property
     def _digests(self) -> dict[str, str]:

@@ -32,7 +32,7 @@ class Folder:
 
     def last_alive(self) -> float:
         """Return when a server was last alive, in seconds since 1970; now if none ever was."""
-        return self.alive.stat().st_mtime if self.alive.exists() else time.time()
+        return round(self.alive.stat().st_mtime if self.alive.exists() else time.time(), 3)
 
     def now(self) -> float:
         """Return when the clocks of the class stopped: now, or when its server last was alive."""

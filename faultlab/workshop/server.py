@@ -39,7 +39,7 @@ def serve(
     keys = Keys(folder.keys)
     keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
     with address.listening(listen, at["port"]) as line:
-        session.note(Event.OPENED, alive=round(folder.last_alive(), 3))
+        session.note(Event.OPENED, alive=folder.last_alive())
         url = address.url(listen, hosts, line.getsockname()[1], secure)
         site = Site(session, keys, Guard(session, keys, hosts, secure), folder.alive)
         server = connections.Server(

@@ -120,7 +120,7 @@ def end(term: Terminal, file: str) -> Ended:
             folder.end.unlink(missing_ok=True)
             session = _session(plan, folder.journal(mend=True))
             if not session.roster.ended:
-                session.note(Event.OPENED, alive=round(folder.last_alive(), 3))
+                session.note(Event.OPENED, alive=folder.last_alive())
             asyncio.run(session.end(step.note))
         step.done("ended, its stacks are removed")
     term.say(f"Results: faultlab class export {file}")

@@ -20,9 +20,10 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.readings import PHASES
-from faultlab.score import diagnosis, exam, figures, looks, page, recording, results, scorecard
+from faultlab.score import diagnosis, figures, looks, page, recording, results, scorecard
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
+from faultlab.score.plan import Plan
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
@@ -338,9 +339,9 @@ def test_a_trial_without_a_diagnosis_is_made_again() -> None:
     silent = [trial("mine", "mtu", "faulty", n) for n in (1, 2)]
     kept = scored(*silent, trial("mine", "mtu", "fixed", alarm=True))
     wanted = looks.order([labs.load("mtu")], 1, 7)
-    exam._forget_the_silent(kept, [tool()], wanted, ALONE)
+    Plan(wanted, [tool()], kept, ALONE).forget_the_silent()
     assert len(kept.trials) == 3
-    exam._forget_the_silent(kept, [tool()], wanted, CROWD)
+    Plan(wanted, [tool()], kept, CROWD).forget_the_silent()
     assert {(t.phase, t.number) for t in kept.trials.values()} == {("faulty", 2), ("fixed", 1)}
 
 
