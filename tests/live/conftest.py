@@ -82,7 +82,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
         minutes = dict(turning.values())
-        runs = dict(zip(minutes, rotation.shared_out(list(minutes.values())), strict=True))
+        busy = turns.rota(beside=beside)[1]
+        shared = rotation.shared_out(list(minutes.values()), busy=busy)
+        runs = dict(zip(minutes, shared, strict=True))
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
@@ -20,20 +19,28 @@ from faultlab.verify import walks
 from tests.live.stacks import needs_vm
 
 # Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others
-# take three minutes and more.
-AFFORDED = ("conntrack", "netem-loss")
-# A walk takes about two minutes, and these more or fewer. The labs of the first three lines are
-# walked alone on this machine, the others with three walks beside them.
+# take three minutes and more. These are their minutes.
+AFFORDED = {"conntrack": 4, "netem-loss": 2.3}
+# The minutes of a turn with nothing else to wait for, from recorded walks. The other labs take two.
+# The labs of the first five lines are walked alone on this machine.
 MINUTES = {
-    **dict.fromkeys(("time-wait", "slow-log", "temp-tables", "cpu-quota"), 4),
-    **dict.fromkeys(("php-workers", "query-cache"), 3),
-    **dict.fromkeys(("busy", "healthy", "latent", "port-range"), 1),
-    **dict.fromkeys(("retry-storm", "heap-leak", "idle-drop", "syn-flood"), 6),
-    **dict.fromkeys(("keepalive-race", "stampede"), 4),
+    **dict.fromkeys(("busy", "healthy", "latent"), 0.3),
+    "port-range": 1.2,
+    "gzip": 1.6,
+    **dict.fromkeys(("tls-resumption", "temp-tables"), 2.6),
+    **dict.fromkeys(("bandwidth", "cpu-quota", "php-workers"), 3.3),
+    **dict.fromkeys(("query-cache", "slow-join", "slow-log", "time-wait"), 3.5),
+    **dict.fromkeys(("certificate", "deleted-log", "inodes", "nagle", "regex"), 1.2),
+    **dict.fromkeys(("heap-leak", "idle-drop"), 3.4),
+    **dict.fromkeys(("fpm-backlog", "descriptors"), 3),
+    **dict.fromkeys(("stampede", "syn-flood"), 4.2),
+    **dict.fromkeys(("keepalive-race", "retry-storm"), 5.2),
 }
-# Each look of these takes a quarter of a minute and more, or a remedy waits a minute for the
-# kernel. They have two turns, with half of their remedies each.
-HALVES = ("heap-leak", "idle-drop", "retry-storm", "slow-log", "time-wait")
+# These take long. They have two turns, with half of their remedies each.
+HALVES = (
+    *("bandwidth", "cpu-quota", "heap-leak", "idle-drop", "php-workers"),
+    *("retry-storm", "slow-log", "time-wait"),
+)
 
 
 @dataclass(frozen=True)
@@ -85,10 +92,10 @@ def plan() -> Plan:
         return Plan({lab_id: 1 for lab_id in long_first if lab_id not in out}, out)
     number = rotation.commit()
     turns = {}
-    for lab_id, turn in _shared_out([lab_id for lab_id in labs.ids() if lab_id not in why]):
-        commits = rotation.EVERY // (2 if lab_id in HALVES else 1)
+    for lab_id, turn in (rota(beside=True)[0] | rota(beside=False)[0]).items():
+        commits = _commits(lab_id)
         turns[lab_id] = commits if lab_id in passed else 1
-        if turn % commits != number % commits and lab_id in passed:
+        if turn != number % commits and lab_id in passed:
             out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
     afforded = [lab_id for lab_id in AFFORDED if lab_id in why and lab_id not in out]
     one = afforded[number % len(afforded) :][:1] if afforded else []
@@ -98,16 +105,29 @@ def plan() -> Plan:
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 
-def _shared_out(lab_ids: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield each lab with its turn; each turn has labs that are walked beside others, and not."""
-    for group in (
-        [lab_id for lab_id in lab_ids if mark(lab_id)],
-        [lab_id for lab_id in lab_ids if not mark(lab_id)],
-    ):
-        minutes = [MINUTES.get(lab_id, 2) for lab_id in group]
-        yield from zip(group, rotation.shared_out(minutes), strict=True)
+def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
+    """Return the turn of each lab that is walked here, and the minutes of ten runs with them.
+
+    `beside`: the labs that are walked beside others; else those that are walked alone.
+    """
+    why = _not_here()
+    group = [i for i in labs.ids() if i not in why and bool(mark(i)) is beside]
+    minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
+    in_vm = [m for i, m in AFFORDED.items() if i in why and not beside]
+    runs = [in_vm[run % len(in_vm)] if in_vm else 0.0 for run in range(rotation.EVERY)]
+    shared = rotation.shared_out(minutes, every, runs)
+    for turn, commits, took in zip(shared, every, minutes, strict=True):
+        for run in range(turn, rotation.EVERY, commits):
+            runs[run] += took
+    return dict(zip(group, shared, strict=True)), runs
 
 
+def _commits(lab_id: str) -> int:
+    """Return the number of commits within which a lab has one turn."""
+    return rotation.EVERY // (2 if lab_id in HALVES else 1)
+
+
+@cache
 def _not_here() -> dict[str, str]:
     """Return the labs that this machine's kernel cannot run, with the reason."""
     engine = LocalEngine()

@@ -84,3 +84,16 @@ def test_long_things_are_dealt_out_evenly() -> None:
     assert max(load) == 6.0 and min(load) > 3
     assert rotation.shared_out(minutes) == runs
     assert set(rotation.shared_out([1.0] * 30)) == set(range(10))
+
+
+def test_what_has_two_turns_has_them_in_runs_with_room() -> None:
+    busy = [3.0, *[1.0] * 9]
+    minutes, every = [4.0, 2.0, 1.0], [5, 10, 10]
+    runs = rotation.shared_out(minutes, every, busy)
+    assert runs[0] % 5 != 0
+    load = [
+        busy[run]
+        + sum(m for m, n, turn in zip(minutes, every, runs, strict=True) if run % n == turn)
+        for run in range(10)
+    ]
+    assert max(load) == 5.0
