@@ -19,14 +19,27 @@ _RESTAURANT = (
     "?token=token-01&restaurant={n}&date=2026-05-05&time=18:00&guests=2"
 )
 # A table, day and sitting for each second of an hour, after the days for which the loads book. The
-# table is free at first and taken then. A partner without a token and a party that is too large are
-# refused.
+# table is free at first and taken then, on the page too, and an hour later it is still taken. A
+# partner without a token and a party that is too large are refused.
 _ORDERS = """n=$(date +%s)
-day=$(date -d "$((1461 + n / 120 % 39)) days" +%F) time=$((12 + n / 30 % 2 * 6 + n / 60 % 2 * 2))
-for who in "01&guests=2" "02&guests=2" "20&guests=2" "01&guests=9"; do
-curl -s -m 5 -w "%{http_code}\\n" http://web/booking/order.php -d "token=token-$who&name=Ada" \\
--d "restaurant={n}&table=$((n % 30 + 1))&date=$day&time=$time:00" || exit
-done | sed -E "s/.(order|table|until).:[^,]*//g"
+table=$((n % 30 + 1)) hour=$((12 + n / 30 % 2 * 6 + n / 60 % 2 * 2))
+day=$(date -d "$((1461 + n / 120 % 39)) days" +%F)
+site=http://web/booking at="restaurant={n}&date=$day&time"
+order() { curl -s -m 5 -w "%{http_code}\\n" $site/order.php \\
+-d "name=Ada&table=$table&$at=$1:00&token=token-$2"; }
+free() { page=$(curl -s -m 5 "$site/restaurant.php?token=token-01&guests=2&$at=$hour:00") \\
+&& grep -c "Table $table," <<<"$page"; }
+{ free && for who in "01&guests=2" "02&guests=2" "20&guests=2" "01&guests=9"; do
+order $hour "$who" || exit
+done && order $((hour + 1)) "02&guests=2" && ! free; } | sed -E "s/.(order|table|until).:[^,]*//g"
+"""
+# A new partner may see a page, then may not, then may again.
+_REVOKED = """sql() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
+trap "sql 'DELETE FROM tokens WHERE id = 99'" EXIT
+for revoked in 0 1 0; do
+sql "REPLACE INTO tokens VALUES (99, 'token-99', 'Partner 99', 8, $revoked)" || exit
+curl -s -m 5 -o /dev/null -w "%{http_code}\\n" "http://web/booking/restaurant.php\\
+?token=token-99&restaurant={n}&date=2026-05-05&time=18:00&guests=2"; done
 """
 _KEPT = """mysql -hdb -ubooking -pbooking -NBe "SELECT COUNT(*), SUM(CRC32(CONCAT_WS(0, table_id,
 dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" """
@@ -149,7 +162,7 @@ def _headers(number: int, of: int) -> str:
     If the sender's kernel still fragments a packet, it passes even where the MTU is too small.
     """
     if number < of / 2:
-        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 8 * number}"\n'
+        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 24 * number}"\n'
     cookie = "0123456789abcdef" * 40
     return f'compressed\nuser-agent = "{_AGENT}"\nheader = "Cookie: visitor={cookie}"\n'
 
@@ -170,6 +183,7 @@ def booking(seconds: float = 10) -> tuple[Ask, ...]:
         page(_RESTAURANT, times=4, most=50, seconds=seconds),
         said("orders, and what is refused", _ORDERS, 20, most=50),
         said("orders that were there before", _KEPT),
+        said("a partner whose right ends", _REVOKED, most=50),
     )
 
 
