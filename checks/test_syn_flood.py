@@ -4,6 +4,7 @@ The crowd comes in every phase and at every `faultlab check`. It is part of the 
 other labs is. A flood in the background would end some day, and the lab would be healthy by itself.
 """
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -46,12 +47,16 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the crowd send SYNs for five seconds, while twelve users ask for the page."""
+    """Let the crowd send SYNs for five seconds, while twelve users ask for the page.
+
+    They ask when half of the SYNs have come. A longer queue has had time to fill up by then.
+    """
     seconds, web = stack.pace.seconds(5), stack["web"]
     before = nstat.read(web, [RESETS])[RESETS]
     with ThreadPoolExecutor() as pool:
         crowd = pool.submit(hping3.flood, stack.user("crowd"), "web", seconds=seconds)
         interface.wait_sent(stack.user("crowd"), packets=1500, seconds=seconds)
+        time.sleep(seconds / 2)
         pages = curl.arriving(stack.user(), "http://web/", tries=PAGES, max_time=3)
         half_open = sockets.half_open(web, 80)
         sent = crowd.result()
