@@ -33,10 +33,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Look:
-    """Loads of more and more connections. Half of their operations are sets."""
+    """Loads of more and more connections. Half of their operations are sets.
+
+    `smallest`: the bytes of the smallest object that shop servers store.
+    """
 
     sweep: list[Point]
     crowds: list[memcaslap.Load]
+    smallest: int = 1024
 
     @property
     def best(self) -> float:
@@ -88,7 +92,8 @@ def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
 def look(stack: Stack) -> Look:
     """Measure each load."""
     found = [come(stack, connections) for connections in CROWDS]
-    return Look([point for point, _ in found], [load for _, load in found])
+    smallest = memcaslap.smallest(stack["client"].must(f"cat {memcaslap.CONFIG}"))
+    return Look([point for point, _ in found], [load for _, load in found], smallest)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -125,6 +130,9 @@ CHECK = Check(
         ),
         steady("an object and its key", "bytes_an_operation", at_least(100), "bytes").says(
             "An object holds what a page needs.", "An object is too small for a page."
+        ),
+        steady("the smallest object", "smallest", at_least(100), "bytes").says(
+            "No object is smaller than a page needs.", "Some objects are too small for a page."
         ),
     ),
     evidence=(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
-_ANSWER = re.compile(r"flags=SA seq=(\d+) .*rtt=([\d.]+) ms")
+# A port whose last connection is in TIME-WAIT on the server gets an ACK in place of a SYN-ACK.
+_ANSWER = re.compile(r"flags=S?A seq=(\d+) .*rtt=([\d.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")
 _NUMBER = "/tmp/flood"  # where the number of the process is
 _LATE = 500.0  # milliseconds; the kernel first repeats a SYN-ACK after 1,000
@@ -42,7 +43,7 @@ class Handshakes:
 
 
 def syn(machine: Shell, host: str, port: int = 80, count: int = 5, gap: float = 0.1) -> Handshakes:
-    """Send `count` SYNs, `gap` seconds apart, and collect the SYN-ACKs."""
+    """Send `count` SYNs, `gap` seconds apart, and collect the answers."""
     micros = int(gap * 1_000_000)
     command = f"hping3 -S -p {port} -c {count} -i u{micros} {host} 2>&1"
     return parse(machine.run(command, timeout=count * gap + 15).out)

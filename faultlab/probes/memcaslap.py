@@ -51,6 +51,19 @@ class Load:
         return min(1, failed / self.operations) if self.operations else 1.0
 
 
+def smallest(config: str) -> int:
+    """Return the bytes of the smallest value that a configuration stores; 0 if it names none."""
+    lengths = []
+    section = ""
+    for line in config.splitlines():
+        match line.split():
+            case [("key" | "value" | "cmd") as section]:
+                pass
+            case [low, _, share] if section == "value" and float(share) > 0:
+                lengths.append(int(low))
+    return min(lengths, default=0)
+
+
 def load(user: Shell, server: str, config: str, *, connections: int, seconds: int) -> Load:
     """Set and get over `connections` (one, or an even number) for `seconds`.
 

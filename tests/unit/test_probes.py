@@ -174,6 +174,8 @@ def test_hping3_rounds_the_first_answer_down_to_nothing() -> None:
     assert hping3.parse(out) == Handshakes(5, 5, 0, 0.4, 0.8)
     lost = out.replace("5 packets received", "4 packets received").replace("seq=3", "seq=9")
     assert hping3.parse(lost).unanswered == 1
+    acknowledged = out.replace("flags=SA", "flags=A", 1)  # the server is in TIME-WAIT there
+    assert hping3.parse(acknowledged) == hping3.parse(out)
 
 
 def test_hping3_that_was_stopped_by_a_stray_has_not_lost_its_last_syn() -> None:
@@ -539,6 +541,13 @@ def test_memcaslap(name: str, counted: tuple[int, ...], times: tuple[int, ...]) 
     assert (got.operations, got.misses, got.errors) == (operations, 0, errors)
     assert got.failed_share == (errors / operations if operations else 1)
     assert [round(1e6 * seconds) for seconds in (got.p50, got.p99)] == list(times)
+
+
+def test_memcaslap_smallest_value() -> None:
+    """A share of nothing stores nothing, and the lengths of keys do not count."""
+    config = "# lengths\nkey\n24 24 1\nvalue\n1 9 0\n64 100 0.1\n8192 8192 0.9\ncmd\n0 0.5\n"
+    assert memcaslap.smallest(config) == 64
+    assert memcaslap.smallest("key\n24 24 1\n") == 0
 
 
 def test_memcaslap_counts_bytes() -> None:
