@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import php
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
@@ -58,5 +58,5 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
-    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
+    asks=php(),
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import page, php
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_most
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
@@ -49,5 +49,5 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
-    asks=(page("http://web/index.php", changes="made by PHP at .*"),),
+    asks=(page("http://web/"), *php()),
 )
