@@ -1,6 +1,8 @@
 """temp-tables: each report keeps its rows in a table on disk, as too little memory is allowed."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from faultlab.engine.stack import Stack
@@ -30,6 +32,15 @@ SET @part = FLOOR(1 + 1976 * RAND()), @supplier = FLOOR(1 + 91 * RAND());
 UPDATE warehouse.lineitem
 SET l_partkey = @part + FLOOR(25 * RAND()), l_suppkey = @supplier + FLOOR(10 * RAND());
 """
+# While the reports run, a line comes and goes fifty times a second: more often than a report is
+# made, so that no stored result is of use. One line puts no supplier onto the list.
+ITS = "l_orderkey = 4000000001"
+CHANGES = f"""yes "REPLACE INTO lineitem SET {ITS}, l_linenumber = 1, l_partkey = 0, l_suppkey = 0,
+l_quantity = 1, l_extendedprice = 1, l_discount = 0, l_returnflag = 'N', l_shipdate = '2026-06-05',
+l_comment = ''; DELETE FROM lineitem WHERE {ITS}; DO SLEEP(0.02);" 2>/dev/null |
+timeout 180 mysql -f warehouse >/dev/null 2>&1 &
+echo $!"""
+REMOVED = f"sleep 0.1; mysql warehouse -e 'DELETE FROM lineitem WHERE {ITS}'"
 
 
 @dataclass(frozen=True)
@@ -69,12 +80,23 @@ def look(stack: Stack) -> Look:
     statements = max(1, len([part for part in text.split(";") if part.strip()]))
     reports(stack, 8, statements)
     loads: list[mysqlslap.Load] = []
-    recording = profiler.during(stack, lambda: loads.append(reports(stack, 60, statements)))
+    with changing(stack):
+        recording = profiler.during(stack, lambda: loads.append(reports(stack, 60, statements)))
     # The server makes the report twice of the same orders: as it should be, then as client asks.
     both = stack.user().run(f"printf %s {shlex.quote(OTHERS + ORDERED + text)} | {MYSQL}").out
     rows = both.splitlines()
     right = len(rows) == 40 and rows[:20] == rows[20:]
     return Look(loads[0], 100 * recording.stacks.share("vfs_write"), int(right))
+
+
+@contextmanager
+def changing(stack: Stack) -> Iterator[None]:
+    """Let root on the database's machine enter and remove a line, again and again, meanwhile."""
+    client = stack["mysql"].must(CHANGES).strip()
+    try:
+        yield
+    finally:
+        stack["mysql"].run(f"kill {client}; {REMOVED}")
 
 
 def reports(stack: Stack, count: int, statements: int) -> mysqlslap.Load:
