@@ -1,10 +1,15 @@
 """slow-join: a join looks up the price of the day without an index on the part."""
 
+import secrets
+import time
+from dataclasses import dataclass
+
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Evidence
-from faultlab.lab.limits import at_least
-from faultlab.lab.measures import delay, ends, failing, rate
+from faultlab.lab.limits import at_least, exactly
+from faultlab.lab.measures import delay, ends, failing, rate, steady
 from faultlab.probes import ab, mysql, wrk
 
 ACCOUNT = "http://app:8080/account.jsp?customer="
@@ -16,17 +21,56 @@ JOIN warehouse.price_history h ON h.h_partkey = l.l_partkey
 AND h.h_from <= l.l_shipdate AND h.h_until > l.l_shipdate
 WHERE o.o_custkey = 7 ORDER BY paid DESC LIMIT 20"""
 PRICES = "`price_history`"
+# An order of one line. No other has so many pieces, so it is the first on its customer's page.
+ORDER = 4_000_000_001
+REMOVED = f"""DELETE FROM lineitem WHERE l_orderkey = {ORDER};
+DELETE FROM orders WHERE o_orderkey = {ORDER};"""
+ENTERED = f"""{REMOVED}
+INSERT INTO orders (o_orderkey, o_custkey, o_orderstatus, o_orderdate, o_orderpriority, o_comment)
+VALUES ({ORDER}, {{customer}}, 'O', '{{day}}', '5-LOW', 'an order of the check');
+INSERT INTO lineitem (l_orderkey, l_linenumber, l_partkey, l_suppkey, l_quantity, l_extendedprice,
+l_discount, l_returnflag, l_shipdate, l_comment)
+SELECT {ORDER}, 1, h_partkey, 1, 255, 255 * h_price, 0, 'N', '{{day}}', 'a line of the check'
+FROM price_history WHERE h_partkey = {{part}} AND h_from <= '{{day}}' AND h_until > '{{day}}';
+SELECT CONCAT_WS('</td><td>', p_name, l_quantity, l_extendedprice)
+FROM lineitem JOIN part ON p_partkey = l_partkey WHERE l_orderkey = {ORDER};"""
+PATIENCE = 3  # seconds after the load, in which the page must show the order
 
 
-def look(stack: Stack) -> wrk.Look:
+@dataclass(frozen=True)
+class Look(wrk.Look):
+    """The load; `follows`: whether a page shows what its customer has just bought."""
+
+    follows: bool = True
+
+
+def look(stack: Stack) -> Look:
     """Let customers look at what they have bought, after a warm-up in which Java compiles the page.
 
     Each request is for another customer, so remembering the pages of earlier ones does not help.
+    Nor does what was remembered before the look, because a customer has bought something since.
     """
-    client, seconds = stack.user(), stack.pace.seconds(1)
-    ab.warm(client, f"'{ACCOUNT}7'", visitors=4, requests=100, seconds=1)
-    how = {"most": CUSTOMERS, "connections": 4, "seconds": seconds}
-    return wrk.Look(wrk.numbered(client, ACCOUNT, **how))
+    client, db, seconds = stack.user(), stack["mysql"], stack.pace.seconds(1)
+    customer, part, day = (secrets.randbelow(n) + 1 for n in (CUSTOMERS, 2000, 28))
+    sql = ENTERED.format(customer=customer, part=part, day=f"{1992 + part % 7}-05-{day:02}")
+    try:
+        line = db.run(f'mysql -BN warehouse -e "{sql}"').out.strip()
+        ab.warm(client, f"'{ACCOUNT}7'", visitors=4, requests=100, seconds=1)
+        how = {"most": CUSTOMERS, "connections": 4, "seconds": seconds}
+        load = wrk.numbered(client, ACCOUNT, **how)
+        return Look(load, shows(client, f"{ACCOUNT}{customer}", line))
+    finally:
+        db.run(f'mysql warehouse -e "{REMOVED}"')
+
+
+def shows(client: Shell, url: str, line: str) -> bool:
+    """Return whether a page has the line, or gets it soon."""
+    until = time.monotonic() + PATIENCE
+    while not (found := line in client.run(f"curl -s -m 9 '{url}'").out):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.3)
+    return bool(line) and found
 
 
 def inspect(stack: Stack) -> mysql.Asked:
@@ -51,6 +95,10 @@ CHECK = Check(
             "A page comes about as quickly as before.", "A page takes far longer than before."
         ),
         failing("pages").says("Hardly any page fails.", "Some pages fail."),
+        steady("a new order on the page of its customer", "follows", exactly(1)).says(
+            "The page shows what a customer has just bought.",
+            "The page does not show what a customer has just bought.",
+        ),
     ),
     evidence=(
         Evidence("rows read for a page of twenty lines", examined, at_least(200_000)).seen(
