@@ -7,9 +7,11 @@ from faultlab.lab.asks import booking, page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import ends, grows, share
-from faultlab.probes import curl, log, mysql
+from faultlab.probes import ab, curl, log, mysql
 
 PAGES = 144  # three for each worker: they take turns
+USERS = 20  # at once, as the ticket expects them
+RUSH = 6  # seconds; PHP-FPM starts further workers once a second, where it may
 PAGE = (
     "http://web/booking/restaurant.php"
     "?token=token-01&restaurant={n}&date=2026-06-05&time=18:00&guests=2"
@@ -19,7 +21,7 @@ REFUSED = "Too many connections"  # as the database says it to PHP, and PHP to n
 
 @dataclass(frozen=True)
 class Look:
-    """How many of the pages came, one after the other."""
+    """How many of the pages came, one after the other, after many users at once."""
 
     arrived: int
 
@@ -34,9 +36,13 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let one user open a page of the booking service again and again."""
-    url = PAGE.format(n=7)
-    return Look(curl.one_by_one(stack.user(), url, count=PAGES, max_time=5, seconds=20))
+    """Let one user open a page of the booking service again and again.
+
+    Before that many users come at once. The workers that serve them keep their connections.
+    """
+    user, url = stack.user(), PAGE.format(n=7)
+    ab.warm(user, f"'{url}'", visitors=USERS, requests=100_000, seconds=stack.pace.seconds(RUSH))
+    return Look(curl.one_by_one(user, url, count=PAGES, max_time=5, seconds=20))
 
 
 def inspect(stack: Stack) -> Inspection:
