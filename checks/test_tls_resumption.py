@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
-from faultlab.lab.check import Check
-from faultlab.lab.limits import exactly
+from faultlab.lab.check import Check, Measure
+from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import delay, ends, rate, steady
 from faultlab.probes import cgroup, tls
 
@@ -15,12 +15,14 @@ class Look:
     """Users who come back with a new connection for each page.
 
     `older`: users with TLS 1.2; `newer`: users with TLS 1.3. `cpu`: the seconds of CPU time that
-    nginx used for the newer ones.
+    nginx used for the newer ones. `lifetime`: for how many seconds a session is good, as the server
+    says.
     """
 
     older: tls.Visits
     newer: tls.Visits
     cpu: float
+    lifetime: int = 86400
 
     @property
     def gave_up(self) -> int:
@@ -32,6 +34,12 @@ class Look:
         """The CPU time that a visit with TLS 1.3 costs nginx, in milliseconds."""
         return 1000 * self.cpu / self.newer.visits if self.newer.visits else 1000.0
 
+    @property
+    def known_for(self) -> int:
+        """The seconds within which a user can resume; 0 if some who return at once cannot."""
+        always = min(self.older.resumed_share, self.newer.resumed_share) > 0.9
+        return self.lifetime if always else 0
+
 
 @dataclass(frozen=True)
 class Inspection:
@@ -41,7 +49,7 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Users with TLS 1.2, then users with TLS 1.3."""
+    """Users with TLS 1.2, then users with TLS 1.3. Then read how long a session is good."""
 
     def visits(version: tls.Version, seconds: int) -> tls.Visits:
         seconds = stack.pace.seconds(seconds)
@@ -50,7 +58,8 @@ def look(stack: Stack) -> Look:
     older = visits("tls1_2", 1)
     before = cgroup.read(stack["nginx"]).cpu
     newer = visits("tls1_3", 1)
-    return Look(older, newer, cgroup.read(stack["nginx"]).cpu - before)
+    cpu = cgroup.read(stack["nginx"]).cpu - before
+    return Look(older, newer, cpu, tls.lifetime(stack.user(), "web"))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -71,6 +80,13 @@ CHECK = Check(
         ).says(
             "A visit with a newer browser costs the server about as much work as before.",
             "A visit with a newer browser costs the server several times as much work as before.",
+        ),
+        # The users of the ticket come back a minute later.
+        Measure(
+            "break after which a user is known", "known_for", at_least(60), at_most(0), "s"
+        ).says(
+            "A user who comes back after a minute is served as before.",
+            "A user who comes back after a minute is not served as before.",
         ),
         steady("visitors who give up", "gave_up", exactly(0)).says(
             "No user gives up.", "Some users give up."

@@ -31,6 +31,11 @@ class Visits:
         """Return the visits per second that got their page."""
         return self.visits / self.seconds
 
+    @property
+    def resumed_share(self) -> float:
+        """Return the share of the visits that resumed their session; 0 without a visit."""
+        return self.resumed / self.visits if self.visits else 0.0
+
 
 def visits(machine: Shell, host: str, version: Version, *, visitors: int, seconds: int) -> Visits:
     """Make visits repeatedly; s_time ends with the first full second after `seconds`."""
@@ -56,6 +61,24 @@ def parse(out: str, visitors: int) -> Visits:
         resumed=letters.count("r"),
         gave_up=visitors - len(counts),
     )
+
+
+def lifetime(machine: Shell, host: str) -> int:
+    """Return for how many seconds a session is good, as the server says; 0 if it says nothing.
+
+    It says so to a client with TLS 1.3 that reads a page, also if it will not resume the session.
+    """
+    command = (
+        r"printf 'GET / HTTP/1.0\r\n\r\n' | "
+        f"timeout 10 openssl s_client -connect {host}:443 -tls1_3 -ign_eof 2>&1"
+    )
+    return parse_lifetime(machine.run(command, timeout=20).out)
+
+
+def parse_lifetime(out: str) -> int:
+    """Return the shortest lifetime of the sessions that s_client got."""
+    hints = re.findall(r"lifetime hint: (\d+) \(seconds\)", out)
+    return min(map(int, hints), default=0)
 
 
 def reused(machine: Shell, host: str) -> int:

@@ -490,6 +490,12 @@ def test_tls_sessions_reused(name: str, reused: int) -> None:
     assert tls.parse_reused(recorded(f"tls/reconnects-{name}")) == reused
 
 
+def test_tls_lifetime() -> None:
+    said = "    TLS session ticket lifetime hint: {} (seconds)\n"
+    assert tls.parse_lifetime(said.format(7200) + said.format(300)) == 300
+    assert tls.parse_lifetime("connect:errno=111\n") == 0
+
+
 def test_tls_sessions_without_a_handshake() -> None:
     with pytest.raises(CannotRun, match=r"openssl s_client: .*Connection refused"):
         tls.parse_reused(recorded("tls/reconnects-refused"))
