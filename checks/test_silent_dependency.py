@@ -1,6 +1,6 @@
 """silent-dependency: a firewall drops what the shop sends to memcached, and the shop waits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
@@ -14,7 +14,7 @@ BUYERS = 10
 ARTICLE = "http://app:8080/article.jsp"
 START = "http://app:8080/index.jsp"
 RETRANSMITTED = "TcpRetransSegs"
-# Nothing but the shop can use the cache.
+# Nothing but the shop can use the cache: neither client nor a machine that has no part in this.
 CLOSED = "timeout 1 nc -z cache 11211 && echo open || echo closed"
 
 
@@ -78,5 +78,6 @@ CHECK = Check(
         page(ARTICLE + "?number={n}"),
         page(START),
         said("the cache, for other machines", CLOSED),
+        replace(said("the cache, for the office", CLOSED), at="office"),
     ),
 )
