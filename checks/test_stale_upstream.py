@@ -18,11 +18,23 @@ TRIED = f"""grep '{CONNECTING}' {log.NGINX_ERROR} | grep -oE 'http://[0-9.]+' | 
 
 @dataclass(frozen=True)
 class Look:
-    """A page of the shop, how many of eight visits get it, and a page that nginx has itself."""
+    """A page of the shop, how many of eight visits get it, and a page that nginx has itself.
+
+    `arriving`: those that get it within a second.
+    """
 
     page: curl.Page
     arriving: int
     start: curl.Page
+
+    @property
+    def prompt(self) -> int:
+        """Return how many of all nine visits got the page within a second.
+
+        The kernel gives up an address three seconds after the first attempt. So some visits can be
+        lucky, but then the next one waits for two seconds.
+        """
+        return self.arriving + (self.page.status == 200 and self.page.total <= 1)
 
 
 @dataclass(frozen=True)
@@ -40,9 +52,13 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Visit the shop; nginx gives up a connection after two seconds."""
+    """Visit the shop; nginx gives up a connection after two seconds.
+
+    The first page after a start of Tomcat takes longer, so app itself asks for it before.
+    """
     user = stack.user()
-    arriving = curl.arriving(user, f"{SHOP}/", tries=VISITS, max_time=5)
+    stack["app"].run("curl -s -m 5 -o /dev/null http://localhost:8080/")
+    arriving = curl.prompt(user, f"{SHOP}/", tries=VISITS, within=1, max_time=5)
     return Look(curl.get(user, f"{SHOP}/", 5), arriving, curl.get(user, "http://web/"))
 
 
@@ -61,9 +77,12 @@ CHECK = Check(
         Measure("page of the shop: status", "page.status", exactly(200), at_least(500)).says(
             "The shop opens.", "The shop does not open."
         ),
-        Measure("visits that get the page, of 8", "arriving", exactly(VISITS), at_most(0)).says(
-            "Every visit gets the page.", "Some visits do not get the page."
-        ),
+        Measure(
+            f"visits that get the page in a second, of {VISITS + 1}",
+            "prompt",
+            exactly(VISITS + 1),
+            at_most(0),
+        ).says("Every visit gets the page at once.", "Some visits do not get the page at once."),
         steady("start page: status", "start.status", exactly(200)).says(
             "The start page arrives.", "The start page does not arrive."
         ),
@@ -76,7 +95,7 @@ CHECK = Check(
         ).seen("web", f"grep '{CONNECTING}' {log.NGINX_ERROR}; getent hosts shop.internal"),
     ),
     asks=(
-        page(f"{SHOP}/", times=10),
+        page(f"{SHOP}/", times=10, seconds=1.5),
         page(f"{SHOP}/basket.jsp?kb={{n}}", times=5, most=200, changes="and [0-9]+ articles"),
     ),
 )

@@ -60,6 +60,25 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     return _arrived(machine.run(command, timeout=max_time + 20).out)
 
 
+def prompt(machine: Shell, url: str, *, tries: int, within: float, max_time: float) -> int:
+    """Count how many of `tries` parallel fetches get their page within `within` seconds.
+
+    The others go on until `max_time`, so that the server meets them as it does those of users.
+    """
+    command = (
+        f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
+        f"--max-time {max_time:g} -w '%{{http_code}} %{{exitcode}} %{{time_total}}\n'"
+        f" '{url}?[1-{tries}]'"
+    )
+    return parse_prompt(machine.run(command, timeout=max_time + 20).out, within)
+
+
+def parse_prompt(out: str, within: float) -> int:
+    """Count the lines `200 0 SECONDS` with at most `within` seconds."""
+    rows = [line.split() for line in out.splitlines()]
+    return sum(row[:2] == ["200", "0"] and float(row[2]) <= within for row in rows)
+
+
 def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds: float) -> int:
     """Count how many of `count` fetches, one by one, get their page within `max_time` seconds.
 

@@ -144,6 +144,10 @@ def test_curl(name: str, page: Page) -> None:
     assert curl.parse(recorded(f"curl/{name}")) == page
 
 
+def test_curl_prompt() -> None:
+    assert curl.parse_prompt("200 0 0.04\n504 0 0.5\n200 0 2.1\n000 28 1.0\n", 1) == 1
+
+
 @pytest.mark.parametrize("out", ["", "curl: (2) no URL specified\n"])
 def test_curl_without_a_result(out: str) -> None:
     with pytest.raises(CannotRun, match="curl printed no JSON"):
