@@ -50,7 +50,7 @@ def look(stack: Stack) -> Look:
     Nor do connections that are open already, because they are ended.
     """
     user, url = stack.user(), f"{PAGE}{time.time_ns()}"
-    mysql.end_idle(stack["mysql"], "booking")
+    mysql.end_idle(stack["mysql"])
     page = curl.get(user, f"'{url}'", max_time=4)
     prompt = curl.arriving(user, f"{url}-", tries=PAGES, max_time=0.8)
     return Look(page, prompt, curl.get(user, "http://web/"))

@@ -61,13 +61,21 @@ def copies(machine: Shell) -> int:
     return int(machine.must(f'mysql -BNe "{sql}"'))
 
 
-def end_idle(machine: Shell, user: str) -> None:
-    """End the idle sessions of a user, as the server itself does with them after some hours."""
+def end_idle(machine: Shell) -> None:
+    """End the idle sessions of all users, as the server itself does with them after some hours.
+
+    Sessions by way of the server's socket go on. Their host has no port.
+    """
     sql = (
         "SELECT CONCAT('KILL ', ID, ';') FROM information_schema.PROCESSLIST"
-        f" WHERE USER = '{user}' AND COMMAND = 'Sleep'"
+        " WHERE HOST LIKE '%:%' AND COMMAND = 'Sleep'"
     )
     machine.must(f'mysql -BNe "{sql}" | mysql -f')
+
+
+def forget_hosts(machine: Shell) -> None:
+    """Empty the cache of the names of clients, so that the server looks each one up again."""
+    machine.must("mysql -e 'FLUSH HOSTS'")
 
 
 def parse_counters(out: str) -> dict[str, int]:
