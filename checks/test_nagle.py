@@ -14,6 +14,7 @@ from faultlab.probes import nstat
 COUNT = 80  # the questions of one bill
 DISH = "http://web/booking/dish.php?n="
 TYPED = "%{http_code} %{num_connects} %{time_total}\\n"
+SECONDS = 60  # for all of them; the fault takes four
 DELAYED, RECEIVED = "TcpExtDelayedACKs", "TcpInSegs"
 
 
@@ -38,12 +39,14 @@ def look(stack: Stack) -> Look:
     """Ask for eighty dishes that were not asked for before."""
     first = randbelow(1_000_000)
     questions = f"'{DISH}[{first}-{first + COUNT - 1}]'"
-    out = stack.user().must(f"curl -s -m 10 -o /dev/null -w '{TYPED}' {questions}", timeout=90)
+    typed = f"timeout {SECONDS} curl -s -m 10 -o /dev/null -w '{TYPED}' {questions}"
+    out = stack.user().run(typed, timeout=SECONDS + 20).out
     lines = [line.split() for line in out.splitlines()]
+    times = [float(line[2]) for line in lines] or [SECONDS]  # what `timeout` ends prints nothing
     return Look(
         good=[line[0] for line in lines].count("200"),
         opened=sum(int(line[1]) for line in lines),
-        median=1000 * median(float(line[2]) for line in lines),
+        median=1000 * median(times),
     )
 
 
