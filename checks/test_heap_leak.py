@@ -1,6 +1,7 @@
 """heap-leak: a page keeps each statement that it has made, until the heap is full."""
 
 import re
+import secrets
 import sys
 from dataclasses import dataclass
 
@@ -9,19 +10,29 @@ from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import ends, share, steady
-from faultlab.probes import ab, cgroup, curl
+from faultlab.probes import cgroup, curl
 
 PAGE = "http://app:8080/statement.jsp"
 START = "http://app:8080/index.jsp"
 USERS = 20
 MEMORY = 512 << 20  # of the container
 # All of them together make statements of four times that. That fills the heap too if each statement
-# takes a tenth of its memory.
+# takes a tenth of its memory. Each is another customer.
 GROUPS, VISITS = 6, 250
+CUSTOMERS = 900_000_000
+GROUP = (
+    "timeout 5 curl -s -o /dev/null -m 5 --parallel --parallel-max 4"
+    f" '{PAGE}?months=24&customer=[{{first}}-{{last}}]'"
+)
+# Large statements of ten others do not cost a customer the file. Nor do usual ones, and 61 of these
+# come one by one. So a map of fifty cannot be emptied at a moment when it does not matter.
 FILE = (
     f"file=$(curl -sfm 5 '{PAGE}?customer={{n}}' | grep -oE 'file=[0-9a-f-]+') &&"
     f" timeout 15 curl -sfm 9 -o /dev/null '{PAGE}?months=50&customer=[1-10]' &&"
-    f' curl -sfm 5 "{PAGE}?$file"'
+    f' curl -sfm 5 "{PAGE}?$file" || exit 1; for i in $(seq 61); do'
+    f' files[i]=$(curl -sfm 5 "{PAGE}?customer=$(({{n}} + i))" | grep -oE "file=[0-9a-f-]+") &&'
+    " { [ $i -le 10 ] ||"
+    f' curl -sfm 5 "{PAGE}?${{files[i - 10]}}" || exit 1; }} || exit 1; done'
 )
 # The last collection of the whole heap, such as 156M->155M(156M); no line before the first one.
 LOG = "grep 'Pause Full' /var/log/tomcat10/gc.log | grep -o '[0-9]*M->.*)' | tail -n 1"
@@ -46,8 +57,10 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Let users come, more than a leaking heap has room for; then count those who are served."""
     user = stack.user()
-    for _ in range(GROUPS):
-        ab.warm(user, f"'{PAGE}?months=24'", visitors=4, requests=VISITS, seconds=5)
+    first = secrets.randbelow(CUSTOMERS) + 1
+    for group in range(GROUPS):
+        start = first + group * VISITS
+        user.run(GROUP.format(first=start, last=start + VISITS - 1), timeout=20)
         if curl.get(user, START, 5).exit_code:
             break  # the shop has stopped already
     statements = curl.arriving(user, PAGE, tries=USERS, max_time=8)
