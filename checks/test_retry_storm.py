@@ -1,6 +1,7 @@
 """retry-storm: a page asks again and again, and the queue of a short pause never ends."""
 
 from dataclasses import dataclass
+from zlib import crc32
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
@@ -14,7 +15,10 @@ COPY = "http://web/booking/copy.php"
 RATE, SECONDS = 5, 18  # users a second, and for how long; after two seconds the book is copied
 LATE = 12  # four seconds after the copy is done: who comes then must be served
 USERS = RATE * SECONDS
-LIST = "free tables, list [0-9a-f]{8}"  # of each restaurant
+# What the book says of each restaurant, as tables.php in compose.yaml makes it.
+LISTS = " ".join(
+    f"{crc32(b'tables %d' % n) % 12}-{crc32(b'list %d' % n):08x}" for n in range(1, USERS + 1)
+)
 ACCESS = "/var/log/nginx/access.log"
 # Users who come at their times whatever happens to others, and leave after four seconds.
 COME = f"""for i in $(seq 40); do curl -sfm 1 -o /tmp/page {PAGE}1 && break; sleep 1; done
@@ -22,6 +26,7 @@ COME = f"""for i in $(seq 40); do curl -sfm 1 -o /tmp/page {PAGE}1 && break; sle
 perl -MSocket -MIO::Select -MTime::HiRes=time -e '
 my ($to, $at, $i, $served) = (pack_sockaddr_in(8080, inet_aton("app")), time, 0, 0);
 my ($open, %user, %text) = IO::Select->new;
+my @lists = map {{ s/-/ free tables, list /r }} qw(0 {LISTS});
 while ($i < {USERS} || $open->count) {{
   while ($i < {USERS} && time > $at + $i / {RATE}) {{
     socket my $page, AF_INET, SOCK_STREAM, 0;
@@ -33,7 +38,8 @@ while ($i < {USERS} || $open->count) {{
   }}
   for my $page ($open->can_read(0.01)) {{
     next if sysread $page, $text{{$page}}, 65536, length $text{{$page}};
-    $served++ if $text{{$page}} =~ /^HTTP.1.1 200.*{LIST}/s && $user{{$page}}[0] > {LATE * RATE};
+    my $list = $lists[$user{{$page}}[0]];
+    $served++ if $text{{$page}} =~ /^HTTP.1.1 200.*<p>$list</s && $user{{$page}}[0] > {LATE * RATE};
     $open->remove($page);
   }}
   $open->remove(grep {{ $user{{$_}}[1] < time }} $open->handles);
@@ -46,12 +52,15 @@ FORTY = (
 # Four readers at a time: ten need three times 200 ms.
 TEN = f"curl -s -o /dev/null -Z --parallel-immediate --parallel-max 10 -m 5 '{PAGE}[1-10]'"
 SLOW = f"began=$(date +%s%N) && {TEN} 2>/dev/null; [ $(($(date +%s%N) - began)) -ge 500000000 ]"
-# The copy takes 6 s. A reader who waits for four of them is kept out (28), and not just slow. Any
-# other reading can fail.
+# The copy takes 6 s. A reader who waits for four of them is kept out (28), and not just slow. So is
+# the shop. Each twentieth reading fails at once (22), and the one after it does not.
 COPIED = (
-    f"curl -sfm 15 {COPY} >/tmp/copy & sleep 1;"
-    " curl -sfm 4 -o /dev/null http://web/booking/tables.php;"
-    " [ $? = 28 ] && wait $! && cat /tmp/copy"
+    f"curl -sfm 15 {COPY} >/tmp/copy & copy=$!; sleep 1;"
+    f" curl -sfm 3 -o /dev/null '{PAGE}{{n}}' & shop=$!;"
+    " for i in 1 2; do"
+    " curl -sfm 4 -o /dev/null 'http://web/booking/tables.php?restaurant={n}'; code=$?;"
+    " [ $code = 22 ] || break; done;"
+    " [ $code = 28 ] && ! wait $shop && wait $copy && cat /tmp/copy"
 )
 
 
