@@ -1,5 +1,6 @@
 """heap-oom: Java may take 8 GB in a container that has 512 MB, and the kernel kills it."""
 
+import sys
 from dataclasses import dataclass
 
 from faultlab.engine.contract import State
@@ -7,26 +8,29 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
-from faultlab.lab.measures import ends
+from faultlab.lab.measures import ends, steady
 from faultlab.probes import cgroup, container, curl, jvm
 
 VISITS = 200  # of 4 MB each: more than the container has, and less than Java may keep
 BASKET = "http://app:8080/basket.jsp?kb={n}"
 MEMORY = 512 << 20  # of the container
-# Two baskets agree in one of 256 pages by chance; a basket agrees with itself in all of them.
+# Two baskets agree in one of 256 pages by chance; a basket agrees with itself in all of them. With
+# no other basket none agrees.
 OTHERS = (
-    "curl -sm 10 'http://app:8080/basket.jsp?kb=400&others=100' | grep -oE 'and [0-9]+ articles' |"
-    " awk '{ exit $2 < 10 }'"
+    'n() { curl -sm 10 "http://app:8080/basket.jsp?kb=400&others=$1" |'
+    " grep -oE 'and [0-9]+ articles' | cut -d ' ' -f 2; };"
+    ' [ "$(n 0)" = 0 ] && [ "$(n 100)" -ge 10 ]'
 )
 KILLED = 128 + 9
 
 
 @dataclass(frozen=True)
 class Look:
-    """Users, one after the other, and the state of the shop after them."""
+    """Users, one after the other, the state of the shop after them, and the bytes it may use."""
 
     served: int
     tomcat: State
+    memory: int = MEMORY
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,11 @@ def look(stack: Stack) -> Look:
 
     In a larger container they fill baskets of twice the size, so that it fills up, too.
     """
-    limit = cgroup.read(stack["tomcat"]).limit
-    page = BASKET.format(n=4096 if limit and limit <= MEMORY else 8192)
+    limit = cgroup.read(stack["tomcat"]).limit or sys.maxsize
+    page = BASKET.format(n=4096 if limit <= MEMORY else 8192)
     served = curl.one_by_one(stack.user(), page, count=VISITS, max_time=10, seconds=60)
     wait = 5 if served < VISITS else 0
-    return Look(served, container.settled(stack["tomcat"], wait))
+    return Look(served, container.settled(stack["tomcat"], wait), limit)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -73,6 +77,12 @@ CHECK = Check(
         ),
         Measure("exit code of tomcat", "tomcat.exit_code", exactly(0), exactly(KILLED)).says(
             "The program of the shop keeps running.", "The program of the shop has ended."
+        ),
+        steady(
+            "memory of the shop", lambda now: now.memory >> 20, at_most(MEMORY >> 20), "MB"
+        ).says(
+            "The shop takes no more memory than it may have.",
+            "The shop takes more memory than it may have.",
         ),
     ),
     evidence=(
