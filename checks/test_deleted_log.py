@@ -22,7 +22,11 @@ curl -s -m 5 --data-binary @photo {PHOTO} | grep -qF "$(sha256sum <photo | cut -
 done; rm photo"""
 EMPTY = f"head -c 3000000 /dev/zero | curl -sm 5 --data-binary @- {PHOTO}"
 FOUND = "grep -rhoa --exclude='error.log*' /srv /var /tmp /home /root /opt -e "
-OLD = "find / -xdev -name access.log.1.gz; ls /srv/*/access.log.1.gz /var/log/*/access.log.1.gz"
+LAST_MONTH = "[01/Nov/2026:"  # in each line of the old log, whatever its name is now
+OLD = (
+    "find / /srv/* /var/log/* -xdev -type f -name '*.gz' 2>/dev/null | sort -u | xargs -r -n 1"
+    f""" sh -c 'zcat "$0" 2>/dev/null | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,7 @@ def counted(user: Shell, nginx: Shell) -> int:
 
 def old_lines(nginx: Shell) -> int:
     """Return the lines in the log of last month, wherever it is now."""
-    found = nginx.run(f"({OLD}) 2>/dev/null | sort -u | head -1 | xargs -r zcat | wc -l")
-    return int(found.out or 0)
+    return int(nginx.run(OLD).out or 0)
 
 
 def inspect(stack: Stack) -> Inspection:
