@@ -50,10 +50,14 @@ for name, good in orders.items():
     right += f" book {int(good)} times." in response(tills[0])[1]
 print(sum(orders.values()), pages, right)
 """
-# An order for a hundred guests is booked, and nginx gets no response.
-PARTY = f"""for n in 1 2 3; do curl -sm 9 {ORDER}?name=party-{{n}} -o /dev/null
-curl -sm 9 -o /dev/null -w '%{{http_code}}\\n' {ORDER} -d 'guests=100&name=party-{{n}}'
-done; curl -sfm 9 {ORDER}?name=party-{{n}}"""
+# An order for a hundred guests is booked, and nginx gets no response. The guests are in the body,
+# in the query, or under an encoded name. Each check has a name of its own, for the book keeps all.
+PARTY = f"""who=party-{{n}}-$(date +%s%N)
+order() {{ curl -sm 9 "{ORDER}?name=$who" -o /dev/null
+curl -sm 9 -o /dev/null -w '%{{http_code}}\\n' "$@"; }}
+order {ORDER} -d "guests=100&name=$who"; order "{ORDER}?guests=100" -d "name=$who"
+order {ORDER} -d "g%75ests=100&name=$who"
+curl -sfm 9 "{ORDER}?name=$who" | sed "s/$who//" """
 
 
 @dataclass(frozen=True)
