@@ -134,14 +134,25 @@ def php(url: str = "http://web/index.php") -> tuple[Ask, ...]:
 def tables(url: str = "http://web/availability.php") -> tuple[Ask, ...]:
     """Return the asks for free tables: the responses must change as the reservation book does.
 
-    The service can cache a response for a second, and asks for twenty restaurants one by one.
+    The service can cache a response for a second. It asks each restaurant for 50 ms, one by one.
+    Two numbers of tables can be equal by chance, so the bare page has some seconds to change.
     """
     ten = f"curl -sfm 5 '{url}?guest=[1-10]'"
-    fresh = f'now=$({ten}) && sleep 2.1 && later=$({ten}) && [ "$now" != "$later" ]'
+    bare = f"curl -sfm 5 '{url}'"
     spent = f"curl -sfm 5 -o /dev/null -w '%{{time_total}}' '{url}?restaurants=20'"
+    book = f"""took() {{ [ $(($(date +%s%N) - start)) -ge $1 ]; }}
+now=$({ten}) && sleep 2.1 && start=$(date +%s%N) && later=$({ten}) && took 500000000 || exit
+[ "$now" != "$later" ] && now=$({bare}) || exit
+end=$((SECONDS + 9))
+until start=$(date +%s%N) && later=$({bare}) && [ "$now" != "$later" ]; do
+[ $SECONDS -lt $end ] || exit
+sleep 0.1
+done
+took 50000000 && {spent} | awk '{{ exit $1 < 1 }}'
+"""
     return (
         page(f"{url}?restaurants=2", times=40, changes='"tables":[0-9]+'),
-        said("the reservation book", f"{fresh} && {spent} | awk '{{ exit $1 < 1 }}'"),
+        said("the reservation book", book),
     )
 
 
