@@ -14,13 +14,16 @@ SHORT = "See+you+at+eight."
 LONG = "We+were+six+at+the+round+table+by+the+window+from+19:30+on"
 SLOW_LOG = "/var/log/php/slow.log"
 MATCHES = "preg_match() /var/www/html/booking/"
-# Plain texts are taken, and scripts are refused, also at the end of a long text.
+# Plain texts are taken, also with quotes and brackets. Scripts are refused, wherever they are.
 TEXTS = f"""say() {{
 curl -s -m 5 -w '%{{http_code}}\\n' {PAGE} --data-urlencode "text=$1" || exit; }}
 long=$(printf 'we liked it very much %.0s' {{1..90}})
 say 'Table {{n}}.'; say '2+2=4 guests, from 19:30 on'; say "$long {{n}}"; say "$long: {{n}}"
 say '<img onload="go({{n}})">'; say "$long <a href='go'>"; say "$long x: ("
 say "$long x = \\"{{n}}"
+say "x=('{{n}}'), or so it was said on the way home"; say "x=('go') $long {{n}}"
+say "$long x=('{{n}}') $long"
+say "$long it's {{n}}"; say "$long (all {{n}})"; say "$long \\"so good\\" {{n}}"
 """
 
 
