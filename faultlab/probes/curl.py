@@ -92,9 +92,9 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
 
 
 def rush(machine: Shell, url: str, users: int) -> Rush:
-    """Let ten users come one by one, then `users` at once; none of these waits over ten seconds."""
+    """Let ten users come one by one, then `users` at once; none of these waits over 5 seconds."""
     alone = one_by_one(machine, f"{url}?alone", count=10, max_time=5, seconds=20)
-    return Rush(arriving(machine, url, tries=users, max_time=10), alone)
+    return Rush(arriving(machine, url, tries=users, max_time=5), alone)
 
 
 def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int) -> int:
