@@ -53,5 +53,5 @@ CHECK = Check(
     evidence=(
         grows("threads that the container refuses", "refused", at_least(3)).seen("tomcat", EVENTS),
     ),
-    asks=(page(OFFERS, times=12, seconds=20), said("each partner is asked", ASKED)),
+    asks=(page(OFFERS, times=20, seconds=20), said("each partner is asked", ASKED)),
 )
