@@ -16,7 +16,7 @@ from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.naming import stack_name
-from faultlab.engine.contract import Engine
+from faultlab.engine.contract import Engine, Program
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 
@@ -85,7 +85,7 @@ class EngineContract:
             assert helper.must("echo beside") == "beside\n"
         with engine.lines("machine", ["echo", "a line"], stack["web"]) as lines:
             assert next(lines) == "a line"
-        with engine.process("machine", ["echo", "said"], stack.name) as process:
+        with engine.process(Program("machine", ["echo", "said"], stack.name)) as process:
             assert b"".join(out or b"" for out, _ in process.output) == b"said\n"
             assert process.wait(10) == 0
         assert [*Stack(engine, stack.name)] == [*stack]
@@ -111,7 +111,8 @@ class EngineContract:
             engine.launch(labs.load("mtu").called("pinned"), name, "r", tmp_path)
             for machine in ("web", "nginx"):
                 assert Stack(engine, name)[machine].must("nproc") == "1\n"
-            with engine.process("machine", ["echo", "said"], name, cpus="0") as process:
+            program = Program("machine", ["echo", "said"], name, cpus="0")
+            with engine.process(program) as process:
                 assert process.wait(10) == 0
         finally:
             engine.down(name)

@@ -15,7 +15,7 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine import node, podhelpers, registry, wire
 from faultlab.engine.cluster import STACK_LABEL, Cluster
-from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.contract import Engine, Machine, Program
 from faultlab.engine.podhelpers import PodProcess
 from faultlab.engine.pods import PodMachine
 from faultlab.engine.room import drop_room, make_room
@@ -166,51 +166,38 @@ class WithPods(Engine):
                 line.close()
 
     @contextmanager
-    def process(
-        self,
-        image: str,
-        command: Sequence[str],
-        stack: str,
-        *,
-        inside: Machine | None = None,
-        rights: Sequence[str] = (),
-        memory: str = "",
-        processes: int = 0,
-        cpus: str = "",
-        files: bytes | None = None,
-        folder: str = "/",
-    ) -> Iterator[PodProcess]:
+    def process(self, program: Program) -> Iterator[PodProcess]:
         """Run a foreign program while the body runs."""
         with ExitStack() as after:
+            inside = program.inside
             if inside is None:
-                options = {"rights": rights, "memory": memory}
-                at = after.enter_context(self._pod(image, stack, **options))
+                options = {"rights": program.rights, "memory": program.memory}
+                at = after.enter_context(self._pod(program.image, program.stack, **options))
                 its = podhelpers.running(self.cluster, at)
             else:
                 assert isinstance(inside, PodMachine)
-                named = podhelpers.image_of(registry.prefix(), image)
+                named = podhelpers.image_of(registry.prefix(), program.image)
                 made = podhelpers.within(
-                    self.cluster, inside.at, named, rights, self._mounts(inside)
+                    self.cluster, inside.at, named, program.rights, self._mounts(inside)
                 )
                 at, its = after.enter_context(made)
-            self._bound_process(stack, its, memory if inside else "", processes, cpus)
-            if files is not None:
-                wire.unpack(self.cluster, at, "/", files)
+            self._bound_process(program, its)
+            if program.files is not None:
+                wire.unpack(self.cluster, at, "/", program.files)
             began = time.monotonic()
-            start = ["sh", "-c", f'cd {shlex.quote(folder)} && exec "$@"', "sh", *command]
-            line = wire.connect(self.cluster, at, start)
+            start = ["sh", "-c", f'cd {shlex.quote(program.folder)} && exec "$@"', "sh"]
+            line = wire.connect(self.cluster, at, [*start, *program.command])
             after.callback(line.close)
             yield PodProcess(began, podhelpers.parts(line), line)
 
-    def _bound_process(
-        self, stack: str, container: str, memory: str, processes: int, cpus: str
-    ) -> None:
+    def _bound_process(self, program: Program, container: str) -> None:
         """Set limits of a container that Kubernetes lets have none."""
-        bounds = [(container, "pids.max", str(processes))] if processes else []
-        bounds += [(container, "cpuset.cpus", cpus)] if cpus else []
+        memory = program.memory if program.inside else ""  # the pod of its own has its limit
+        bounds = [(container, "pids.max", str(program.processes))] if program.processes else []
+        bounds += [(container, "cpuset.cpus", program.cpus)] if program.cpus else []
         bounds += [(container, "memory.max", str(bytes_of(memory)))] if memory else []
         if bounds:
-            self.on_node(stack, node.bounding(bounds))
+            self.on_node(program.stack, node.bounding(bounds))
 
     def _mounts(self, inside: PodMachine) -> list[dict[str, Any]]:
         """Return the volumes of a machine, which its guest may only read."""

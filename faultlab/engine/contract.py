@@ -119,6 +119,27 @@ class Machine(Shell):
         """Return the command that an engineer types for an action on it, such as "restart"."""
 
 
+@dataclass(frozen=True)
+class Program:
+    """A foreign program, for a container of its own beside a stack.
+
+    `inside`: the machine whose network, processes and volumes (read-only) it sees; without one it
+    has no network. `memory` as in "512m", `processes`: the limits. `cpus`: those that it can use;
+    empty for all. `files`: a tar archive that is unpacked in `/` before it starts in `folder`.
+    """
+
+    image: str
+    command: Sequence[str]
+    stack: str
+    inside: Machine | None = None
+    rights: Sequence[str] = ()
+    memory: str = ""
+    processes: int = 0
+    cpus: str = ""
+    files: bytes | None = None
+    folder: str = "/"
+
+
 class Images(ABC):
     """The images of an engine."""
 
@@ -275,24 +296,5 @@ class Engine(ABC):
         """Run a program in a machine's namespaces and yield its lines while the body runs."""
 
     @abstractmethod
-    def process(
-        self,
-        image: str,
-        command: Sequence[str],
-        stack: str,
-        *,
-        inside: Machine | None = None,
-        rights: Sequence[str] = (),
-        memory: str = "",
-        processes: int = 0,
-        cpus: str = "",
-        files: bytes | None = None,
-        folder: str = "/",
-    ) -> AbstractContextManager[Process]:
-        """Run a foreign program in a container of its own while the body runs.
-
-        `inside`: the machine whose network, processes and volumes (read-only) it sees; without one
-        it has no network. `memory` as in "512m", `processes`: the limits. `cpus`: those that it
-        can use; empty for all. `files`: a tar archive that is unpacked in `/` before it starts in
-        `folder`.
-        """
+    def process(self, program: Program) -> AbstractContextManager[Process]:
+        """Run a foreign program in a container of its own while the body runs."""

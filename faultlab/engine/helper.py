@@ -13,7 +13,7 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.engine.container import DockerMachine
-from faultlab.engine.contract import Machine, Part
+from faultlab.engine.contract import Machine, Part, Program
 from faultlab.engine.docker import OWNER_LABEL, STACK_LABEL, Docker, DockerEngine
 from faultlab.lab import images
 
@@ -119,35 +119,24 @@ class WithHelpers(DockerEngine):
             yield text.lines(printed)
 
     @contextmanager
-    def process(
-        self,
-        image: str,
-        command: Sequence[str],
-        stack: str,
-        *,
-        inside: Machine | None = None,
-        rights: Sequence[str] = (),
-        memory: str = "",
-        processes: int = 0,
-        cpus: str = "",
-        files: bytes | None = None,
-        folder: str = "/",
-    ) -> Iterator[DockerProcess]:
+    def process(self, program: Program) -> Iterator[DockerProcess]:
         """Run a foreign program while the body runs; nothing stays on the disk."""
-        options: dict[str, Any] = {"network_mode": "none", "working_dir": folder}
-        if inside is not None:
+        options: dict[str, Any] = {"network_mode": "none", "working_dir": program.folder}
+        if inside := program.inside:
             home = f"container:{inside.mark}"
             files_of = [f"{inside.mark}:ro"]  # sockets in them can still be used
             options = {"network_mode": home, "pid_mode": home, "volumes_from": files_of}
-        options |= {"cap_add": list(rights), "security_opt": _UNCONFINED, "entrypoint": []}
-        options |= {"mem_limit": memory or None, "pids_limit": processes or None}
-        options |= {"cpuset_cpus": cpus or None}
+        options |= {"cap_add": list(program.rights), "security_opt": _UNCONFINED, "entrypoint": []}
+        options |= {"mem_limit": program.memory or None, "pids_limit": program.processes or None}
+        options |= {"cpuset_cpus": program.cpus or None}
         silent = docker.types.LogConfig(type="none")
-        made = self._made(image, command, stack, log_config=silent, **options)
+        made = self._made(
+            program.image, program.command, program.stack, log_config=silent, **options
+        )
         with ExitStack() as after, made as container:
             with self.errors():
-                if files is not None:
-                    container.put_archive("/", files)
+                if program.files is not None:
+                    container.put_archive("/", program.files)
                 output = container.attach(stream=True, demux=True)
                 after.callback(_close, output)
                 began = time.monotonic()

@@ -18,7 +18,7 @@ from shlex import quote
 from typing import Literal
 
 from faultlab.core.errors import CannotRun, Problem
-from faultlab.engine.contract import Engine, Machine, Part, Process
+from faultlab.engine.contract import Engine, Machine, Part, Process, Program
 from faultlab.engine.stack import Stack
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
@@ -163,7 +163,7 @@ def _running(
 ) -> Iterator[_Instance]:
     """Run the tool in a container while the body runs."""
     mark = secrets.token_hex(8)
-    with engine.process(
+    program = Program(
         tool.image,
         ["sh", "-c", _METERED, mark, "timeout", "-k", "1", str(tool.window), "sh", "-c", command],
         stack,
@@ -174,7 +174,8 @@ def _running(
         cpus=cpus,
         files=files,
         folder=_BUNDLE if files else "/",
-    ) as process:
+    )
+    with engine.process(program) as process:
         yield _Instance(tool, process, inside.name if inside else "", mark)
 
 

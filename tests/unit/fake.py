@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 import pytest
 
@@ -27,6 +27,7 @@ from faultlab.engine.contract import (
     Machine,
     Part,
     Process,
+    Program,
     Say,
     Shelled,
     State,
@@ -329,11 +330,9 @@ class FakeEngine(Engine):
         yield iter([" ".join(command[1:])] if command[0] == "echo" else [])
 
     @contextmanager
-    def process(
-        self, image: str, command: Sequence[str], stack: str, **_: Any
-    ) -> Iterator[Process]:
+    def process(self, program: Program) -> Iterator[Process]:
         """Run an `echo`."""
-        yield FakeProcess(" ".join(command[1:]).encode() + b"\n")
+        yield FakeProcess(" ".join(program.command[1:]).encode() + b"\n")
 
 
 class FakeProcess:

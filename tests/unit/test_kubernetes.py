@@ -32,6 +32,7 @@ from faultlab.engine import (
     wire,
 )
 from faultlab.engine.cluster import MACHINE, ROLE_LABEL
+from faultlab.engine.contract import Program
 from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.pods import PodMachine
 from faultlab.engine.quantity import amount
@@ -239,7 +240,7 @@ def test_files_that_do_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "run", lambda *_, **__: lost)
     with (
         pytest.raises(CannotRun, match="did not arrive: tar: not found"),
-        engine.process("machine", ["x"], "s", files=b"x"),
+        engine.process(Program("machine", ["x"], "s", files=b"x")),
     ):
         pass
 

@@ -14,7 +14,7 @@ import pytest
 
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share, mcnemar
-from faultlab.engine.contract import Process
+from faultlab.engine.contract import Process, Program
 from faultlab.lab import load as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
@@ -146,14 +146,12 @@ class Repairing(FakeEngine):
     given = ""  # the processors of the newest program
 
     @contextmanager
-    def process(
-        self, image: str, command: Sequence[str], stack: str, **facts: Any
-    ) -> Iterator[Process]:
+    def process(self, program: Program) -> Iterator[Process]:
         """Run an `echo`, and see which processors the program has."""
-        self.given = facts["cpus"]
-        if command[-1] == "repairs":
-            self.stacks_up[stack].network.mtu = 1500
-        yield FakeProcess(f"{command[-1]}\n".encode())
+        self.given = program.cpus
+        if program.command[-1] == "repairs":
+            self.stacks_up[program.stack].network.mtu = 1500
+        yield FakeProcess(f"{program.command[-1]}\n".encode())
 
 
 class TestStack:
