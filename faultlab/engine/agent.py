@@ -18,7 +18,7 @@ from faultlab.engine.cluster import STACK_LABEL, Cluster
 from faultlab.engine.contract import Engine, Machine, Program
 from faultlab.engine.podhelpers import PodProcess
 from faultlab.engine.pods import PodMachine
-from faultlab.engine.room import drop_room, make_room
+from faultlab.engine.room import make_room
 from faultlab.engine.wire import Place
 from faultlab.lab.model import bytes_of
 
@@ -123,9 +123,11 @@ class WithPods(Engine):
             yield at
         finally:
             with uninterrupted():
-                podhelpers.delete(self.cluster, stack, name)
+                core = self.cluster.core
+                remove = partial(core.delete_namespaced_pod, name, stack, grace_period_seconds=0)
+                self.cluster.tolerant(remove)
                 if alone:
-                    drop_room(self.cluster, stack)
+                    self.cluster.tolerant(partial(core.delete_namespace, stack))
 
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Run a script in a pod that reaches no other, and return its output."""

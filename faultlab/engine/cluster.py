@@ -90,6 +90,15 @@ class Cluster:
                 f"The Kubernetes API does not respond: {_last(error)}", "kubectl cluster-info"
             ) from error
 
+    def tolerant(self, remove: Callable[[], object]) -> None:
+        """Remove a thing, and ignore that it is gone or is just being removed."""
+        with self.errors():
+            try:
+                remove()
+            except Exception as error:
+                if getattr(error, "status", None) not in (404, 409):
+                    raise
+
     def namespaces(self, stack: str = "") -> list[Any]:
         """Return our namespaces (of one stack)."""
         label = f"{STACK_LABEL}={stack}" if stack else STACK_LABEL

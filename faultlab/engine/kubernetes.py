@@ -6,7 +6,7 @@ A machine is a pod, a daemon is a container of it, and a stack is a namespace: d
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -249,7 +249,7 @@ class KubernetesEngine(WithPods):
             if not asked:
                 core = self.cluster.core
                 for remove in (core.delete_collection_namespaced_pod, core.delete_namespace):
-                    self._tolerant(partial(remove, stack, grace_period_seconds=0))
+                    self.cluster.tolerant(partial(remove, stack, grace_period_seconds=0))
                 asked = True
             time.sleep(0.1)
 
@@ -264,15 +264,6 @@ class KubernetesEngine(WithPods):
         if STACK_LABEL not in (found.metadata.labels or {}):
             raise CannotRun(f"The namespace {stack} is not ours.", f"kubectl get namespace {stack}")
         return True
-
-    def _tolerant(self, remove: Callable[[], object]) -> None:
-        """Remove it, and ignore that it is already gone; the next look decides."""
-        with self.cluster.errors():
-            try:
-                remove()
-            except Exception as error:
-                if getattr(error, "status", None) not in (404, 409):
-                    raise
 
     def note_kernel(self, stack: str) -> None:
         """Note nothing, because no lab changes this kernel."""

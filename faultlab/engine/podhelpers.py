@@ -22,7 +22,6 @@ from faultlab.engine.cluster import (
     ROLE_LABEL,
     STACK_LABEL,
     Cluster,
-    gone,
     owner_note,
 )
 from faultlab.engine.contract import Part
@@ -143,16 +142,6 @@ def create(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
     """Create a pod. Raises CannotRun."""
     with cluster.errors():
         cluster.core.create_namespaced_pod(namespace, body)
-
-
-def delete(cluster: Cluster, namespace: str, name: str) -> None:
-    """Delete a pod, if it is still there."""
-    with cluster.errors(), uninterrupted():
-        try:
-            cluster.core.delete_namespaced_pod(name, namespace, grace_period_seconds=0)
-        except Exception as error:
-            if not gone(error):
-                raise
 
 
 @contextmanager

@@ -94,13 +94,3 @@ def _ending(cluster: Cluster, stack: str) -> bool:
     except CannotRun as problem:
         return gone(problem.__cause__)
     return found.metadata.deletion_timestamp is not None
-
-
-def drop_room(cluster: Cluster, stack: str) -> None:
-    """Let Kubernetes remove a namespace, without waiting for it."""
-    with cluster.errors():
-        try:
-            cluster.core.delete_namespace(stack)
-        except Exception as error:
-            if not gone(error):
-                raise
