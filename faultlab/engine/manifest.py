@@ -223,8 +223,8 @@ def _container(plan: Plan, service: Service) -> dict[str, Any]:
     keys, said = service.keys, recipe.read(str(service.keys["image"]))
     daemon = service.name != service.home and not service.name.endswith(USER)
     command = [*_words(keys.get("entrypoint")), *_words(keys.get("command"))] or [*said.command]
-    keep = ["/usr/local/sbin/keep", "daemon" if daemon else "once", keys_stop(keys, said)]
-    keep.append(":".join(service.tmpfs))
+    stop = str(keys.get("stop_signal", said.stop)).removeprefix("SIG")
+    keep = ["/usr/local/sbin/keep", "daemon" if daemon else "once", stop, ":".join(service.tmpfs)]
     return {
         "name": service.name,
         **plan.image(str(keys["image"])),
@@ -235,11 +235,6 @@ def _container(plan: Plan, service: Service) -> dict[str, Any]:
         "resources": _resources(keys),
         "volumeMounts": _mounts(service, daemon),
     }
-
-
-def keys_stop(keys: Mapping[str, Any], said: recipe.Recipe) -> str:
-    """Return the signal that ends a service, without its SIG."""
-    return str(keys.get("stop_signal", said.stop)).removeprefix("SIG")
 
 
 def _mounts(service: Service, daemon: bool) -> list[dict[str, Any]]:

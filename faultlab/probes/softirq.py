@@ -40,7 +40,8 @@ def read(kernel: Shell) -> list[Processor]:
 
 def parse(out: str) -> list[Processor]:
     """Parse softnet_stat, /proc/stat and the stat file of each ksoftirqd."""
-    network = [[int(field, 16) for field in line.split()] for line in _before_cpus(out)]
+    softnet = out[: out.index("cpu ")].splitlines()
+    network = [[int(field, 16) for field in line.split()] for line in softnet]
     times = [[int(field) for field in found[2].split()[:8]] for found in _CPU.finditer(out)]
     threads = {int(found[1]): found[2].split() for found in _THREAD.finditer(out)}
     return [
@@ -54,7 +55,3 @@ def parse(out: str) -> list[Processor]:
         )
         for i, (counters, time) in enumerate(zip(network, times, strict=False))
     ]
-
-
-def _before_cpus(out: str) -> list[str]:
-    return out[: out.index("cpu ")].splitlines()

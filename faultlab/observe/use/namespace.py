@@ -21,7 +21,7 @@ from faultlab.observe.use.cells import (
 from faultlab.observe.use.sections import Looks, Pair, Unread
 from faultlab.probes import conntrack, descriptors, interface, iptables, nstat, sockets
 from faultlab.probes.interface import Interface
-from faultlab.probes.sockets import Listener, Sockets
+from faultlab.probes.sockets import Sockets
 
 Counters = Pair[dict[str, int]] | Unread  # of nstat
 States = Pair[Sockets] | Unread
@@ -155,7 +155,9 @@ def _half_open(at: str, counters: Counters, states: States) -> Row:
     used = blank(states.why) if isinstance(states, Unread) else blank("nothing listens here")
     if isinstance(states, Pair):
         both = [*states.before.listeners, *states.after.listeners]
-        if full := max(both, key=_fullness, default=None):
+        if full := max(
+            both, key=lambda one: (one.half_open / max(one.backlog, 1), -one.backlog), default=None
+        ):
             used = of(full.half_open, full.backlog)
 
     def cells(pair: Pair[dict[str, int]]) -> Cells:
@@ -167,10 +169,6 @@ def _half_open(at: str, counters: Counters, states: States) -> Row:
 
     command = "ss -tn state syn-recv; nstat -asz 'TcpExtListen*'"
     return row(("SYN_RECV", "half open", at, command), counters, cells)
-
-
-def _fullness(one: Listener) -> tuple[float, int]:
-    return one.half_open / max(one.backlog, 1), -one.backlog
 
 
 def _ports(at: str, pair: States) -> Row:
