@@ -56,7 +56,7 @@ class WithPods(Engine):
 
     def start_agent(self, stack: str) -> None:
         """Start the agent on the node of a stack, and wait until it runs. Raises CannotRun."""
-        image = podhelpers.image_of(registry.prefix(), "machine")
+        image = registry.image_of("machine")
         body = podhelpers.pod(AGENT, stack, image, seconds=86400, whole=True, rights=node.RIGHTS)
         podhelpers.create(self.cluster, stack, body)
         at = Place(stack, AGENT, "helper")
@@ -112,7 +112,7 @@ class WithPods(Engine):
         if alone:  # two commands can need one at the same time
             stack = f"{stack}-{secrets.token_hex(3)}"
         name = podhelpers.new_name()
-        body = podhelpers.pod(name, stack, podhelpers.image_of(registry.prefix(), image), **options)
+        body = podhelpers.pod(name, stack, registry.image_of(image), **options)
         at = Place(stack, name, "helper")
         try:
             if alone:
@@ -159,7 +159,7 @@ class WithPods(Engine):
     ) -> Iterator[Iterator[str]]:
         """Run a program in a machine's namespaces and yield its lines while the body runs."""
         assert isinstance(inside, PodMachine)
-        its = podhelpers.image_of(registry.prefix(), image)
+        its = registry.image_of(image)
         with podhelpers.within(self.cluster, inside.at, its, rights) as (at, _):
             line = wire.connect(self.cluster, at, command)
             try:
@@ -178,7 +178,7 @@ class WithPods(Engine):
                 its = podhelpers.running(self.cluster, at)
             else:
                 assert isinstance(inside, PodMachine)
-                named = podhelpers.image_of(registry.prefix(), program.image)
+                named = registry.image_of(program.image)
                 made = podhelpers.within(
                     self.cluster, inside.at, named, program.rights, self._mounts(inside)
                 )

@@ -148,7 +148,7 @@ class KubernetesEngine(WithPods):
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         """Create the pods of a lab, give them their names, and wait until they run."""
         made = manifest.services(lab)
-        plan = manifest.Plan(stack, lab.alias, run_id, registry.prefix())
+        plan = manifest.Plan(stack, lab.alias, run_id)
         bodies = manifest.pods(plan, made)
         for body in bodies:
             body["metadata"]["annotations"] = owner_note()

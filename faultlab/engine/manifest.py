@@ -13,7 +13,8 @@ from typing import Any
 from faultlab.core.errors import CannotRun
 from faultlab.engine.cluster import LAB_LABEL, MACHINE, ROLE_LABEL, RUN_LABEL, STACK_LABEL
 from faultlab.engine.quantity import limits, quantity
-from faultlab.lab import images, recipe
+from faultlab.engine.registry import image_of
+from faultlab.lab import recipe
 from faultlab.lab.model import Lab
 from faultlab.lab.services import USER
 
@@ -123,16 +124,11 @@ class Plan:
     stack: str
     lab_id: str
     run_id: str
-    registry: str = ""  # with a slash at its end; empty: images are on the nodes
 
     @property
     def labels(self) -> dict[str, str]:
         """Return the labels by which a stack is found again."""
         return {STACK_LABEL: self.stack, LAB_LABEL: self.lab_id, RUN_LABEL: self.run_id}
-
-    def image(self, name: str) -> dict[str, str]:
-        """Return the image of a container, as a part of its description."""
-        return {"image": self.registry + images.tag(name), "imagePullPolicy": "IfNotPresent"}
 
 
 def pods(plan: Plan, made: Mapping[str, Service]) -> list[dict[str, Any]]:
@@ -158,8 +154,8 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": [_RESOLVER]},
         "affinity": near(plan.stack),
-        "initContainers": _fillers(plan, here),
-        "containers": [_container(plan, service) for service in here],
+        "initContainers": _fillers(here),
+        "containers": [_container(service) for service in here],
         "volumes": _volumes(here),
     }
     labels = {**plan.labels, ROLE_LABEL: MACHINE}
@@ -193,7 +189,7 @@ def tmpfs_name(service: Service, at: int) -> str:
     return f"tmpfs-{service.name}-{at}"
 
 
-def _fillers(plan: Plan, here: Sequence[Service]) -> list[dict[str, Any]]:
+def _fillers(here: Sequence[Service]) -> list[dict[str, Any]]:
     """Return the containers that fill the volumes; the first also waits for the hosts files."""
     tmpfs = [tmpfs_name(service, at) for service in here for at, _ in enumerate(service.tmpfs)]
     found = []
@@ -209,7 +205,7 @@ def _fillers(plan: Plan, here: Sequence[Service]) -> list[dict[str, Any]]:
         found.append(
             {
                 "name": NAMES if first else f"fill-{service.name}",
-                **plan.image(str(service.keys["image"])),
+                **image_of(str(service.keys["image"])),
                 "command": ["sh", "-ec", script, "fill", *pairs],
                 "volumeMounts": [*mounts, {"name": NAMES, "mountPath": HOSTS}],
                 "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
@@ -219,7 +215,7 @@ def _fillers(plan: Plan, here: Sequence[Service]) -> list[dict[str, Any]]:
     return found
 
 
-def _container(plan: Plan, service: Service) -> dict[str, Any]:
+def _container(service: Service) -> dict[str, Any]:
     keys, said = service.keys, recipe.read(str(service.keys["image"]))
     daemon = service.name != service.home and not service.name.endswith(USER)
     command = [*_words(keys.get("entrypoint")), *_words(keys.get("command"))] or [*said.command]
@@ -227,7 +223,7 @@ def _container(plan: Plan, service: Service) -> dict[str, Any]:
     keep = ["/usr/local/sbin/keep", "daemon" if daemon else "once", stop, ":".join(service.tmpfs)]
     return {
         "name": service.name,
-        **plan.image(str(keys["image"])),
+        **image_of(str(keys["image"])),
         "command": [*keep, *command],
         **({"workingDir": keys["working_dir"]} if "working_dir" in keys else {}),
         "env": [{"name": k, "value": v} for k, v in _environment(keys.get("environment")).items()],

@@ -29,7 +29,6 @@ from faultlab.engine.manifest import HOSTS, NAMES, near
 from faultlab.engine.pods import container_id, status_of
 from faultlab.engine.quantity import limits
 from faultlab.engine.wire import Place
-from faultlab.lab import images
 
 STARTED_WITHIN = 120.0  # seconds; a node can have to pull an image first
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -215,8 +214,3 @@ def parts(line: wire.Wire) -> Iterator[Part]:
 def lines(line: wire.Wire) -> Iterator[str]:
     """Yield the lines of standard output."""
     return text.lines(piece for channel, piece in line.read() if channel == wire.STDOUT)
-
-
-def image_of(registry: str, name: str) -> dict[str, str]:
-    """Return the image of a helper, as a part of its description."""
-    return {"image": registry + images.tag(name), "imagePullPolicy": "IfNotPresent"}

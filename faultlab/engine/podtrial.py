@@ -141,7 +141,7 @@ def _resize(engine: WithPods, stack: str) -> Fact:
 
 
 def _pod(stack: str, name: str, capabilities: list[str], role: str = HELPER) -> dict[str, Any]:
-    image = podhelpers.image_of(registry.prefix(), "machine")
+    image = registry.image_of("machine")
     body = podhelpers.pod(name, stack, image, seconds=300, rights=capabilities)
     body["metadata"]["labels"][ROLE_LABEL] = role
     return body

@@ -43,9 +43,10 @@ def checked(address: str) -> str:
     return address
 
 
-def prefix() -> str:
-    """Return the beginning of the name of an image; empty if the images are on the nodes."""
-    return f"{chosen()}/" if chosen() else ""
+def image_of(name: str) -> dict[str, str]:
+    """Return the image of a container, as a part of its description."""
+    place = f"{chosen()}/" if chosen() else ""
+    return {"image": place + tag(name), "imagePullPolicy": "IfNotPresent"}
 
 
 def push(registry: str, say: Say) -> dict[str, str]:

@@ -41,7 +41,7 @@ from faultlab.lab import recipe
 from faultlab.lab.images import tag
 from faultlab.run import placement
 
-PLAN = manifest.Plan("faultlab-mtu", "mtu", "r1", "registry.example.org/")
+PLAN = manifest.Plan("faultlab-mtu", "mtu", "r1")
 DOCKERS = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 ENGINE = Path(cluster.__file__).parent
 
@@ -51,7 +51,8 @@ def pods_of(lab_id: str) -> dict[str, dict[str, Any]]:
     return {pod["metadata"]["name"]: pod["spec"] for pod in made}
 
 
-def test_a_machine_is_a_pod() -> None:
+def test_a_machine_is_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULTLAB_REGISTRY", "registry.example.org")
     pods = pods_of("mtu")
     names = {name: [c["name"] for c in spec["containers"]] for name, spec in pods.items()}
     assert names == {"client": ["client", "client-user"], "web": ["web", "nginx", "php-fpm"]}
@@ -60,6 +61,10 @@ def test_a_machine_is_a_pod() -> None:
         "names",
         "fill-nginx",
         "fill-php-fpm",
+    ]
+    images = [c["image"] for c in pods["web"]["containers"]]
+    assert images == [
+        f"registry.example.org/{tag(name)}" for name in ("machine", "nginx", "php-fpm")
     ]
     user = pods["client"]["containers"][1]
     assert user["securityContext"]["readOnlyRootFilesystem"]
