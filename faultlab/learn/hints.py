@@ -148,4 +148,4 @@ def _searched(lab: Lab) -> Record:
     from faultlab.run import placement
     from faultlab.run.run import Run
 
-    return Run.attach(placement.having(lab.alias), lab).record
+    return Run.attach(placement.up(lab.alias), lab).record

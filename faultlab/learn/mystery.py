@@ -15,7 +15,6 @@ from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.engine import stack
 from faultlab.lab import load as labs
 from faultlab.lab import path, terms
 from faultlab.lab.model import NO_FAULT, Lab, Truth
@@ -109,9 +108,8 @@ def start(
     found = candidates(tier, level)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
-    name = stack_name(NAME)
-    with lock.hold(name, NAME):
-        if stack.Stack(placement.having(NAME), name):
+    with lock.hold(stack_name(NAME), NAME):
+        if placement.up(NAME):
             raise CannotRun("A mystery is up already.", f"make down-{NAME}")
         with term.step("draw", "checking which labs run here") as step:
             drawn = _first_that_runs(found, seed, wanted)

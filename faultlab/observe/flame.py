@@ -81,7 +81,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
         )
     lab = placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"flame {lab.alias}"):
-        run = Run.attach(placement.having(lab.alias), lab)
+        run = Run.attach(placement.up(lab.alias), lab)
         recording = _record(term, run, seconds, load, mode)
         if not recording.stacks.total:
             raise CannotRun(

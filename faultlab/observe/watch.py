@@ -70,7 +70,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Wat
     if seconds is not None and not 1 <= seconds <= 3600:
         raise BadInput(f"--seconds takes 1 to 3600, not {seconds:g}.", f"faultlab watch {lab_id}")
     lab = placement.named(lab_id)
-    run = Run.attach(placement.having(lab.alias), lab)
+    run = Run.attach(placement.up(lab.alias), lab)
     chosen = telling(run.record)
     samples = _Live()
     end = time.monotonic() + (seconds if seconds is not None else math.inf)

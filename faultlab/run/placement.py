@@ -102,7 +102,7 @@ def named(lab_id: str) -> Lab:
     """Return a lab; for `mystery`, the one that is up as such. Raises BadInput, CannotRun."""
     if lab_id != MYSTERY:
         return labs.load(lab_id)
-    stack = Stack(having(MYSTERY), stack_name(MYSTERY))
+    stack = up(MYSTERY)
     record = Record.open(stack.run_id) if stack else None
     if record is None:
         what = "The record of the mystery is lost." if stack else "No mystery is up."
@@ -130,11 +130,6 @@ def up(lab: str) -> Stack:
     stack = _found(stack_name(lab), ENGINES.values())
     stack.refuse_others()
     return stack
-
-
-def having(lab_id: str) -> Engine:
-    """Return the engine where this lab is up; the first one if it is not up."""
-    return _found(stack_name(lab_id), ENGINES.values()).engine
 
 
 def find(lab: Lab, wanted: str) -> Stack:

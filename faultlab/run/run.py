@@ -110,12 +110,10 @@ class Run(Looks):
         return run
 
     @classmethod
-    def attach(cls, engine: Engine, lab: Lab) -> Run:
-        """Find the learner's stack of a lab that is up. Raises CannotRun if it is not up."""
-        stack = Stack(engine, stack_name(lab.alias))
+    def attach(cls, stack: Stack, lab: Lab) -> Run:
+        """Go on with the learner's stack of a lab. Raises CannotRun if it is not up."""
         if not stack:
             raise CannotRun(f"{lab.alias} is not up.", lab.to_start)
-        stack.refuse_others()
         lacking = [n for n in lab.services.needed(lab.daemons) if n not in stack]
         if lacking:
             raise CannotRun(
@@ -129,7 +127,7 @@ class Run(Looks):
             )
         if PACE in record.facts:
             stack.pace = Pace(record.facts[PACE])
-        return cls(engine, lab, checks.load(lab.id), stack, record)
+        return cls(stack.engine, lab, checks.load(lab.id), stack, record)
 
     def collect(self, on: bool = True) -> None:
         """Start or stop recording the counters of the stack."""
