@@ -19,30 +19,17 @@ _TAKEN = 409
 _LEVEL = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
-def policy() -> dict[str, Any]:
-    """Return the network policy of a stack: machines reach machines, and nothing else is open."""
+def policies() -> list[dict[str, Any]]:
+    """Return the network policies of a stack: machines reach machines, and nothing else is open."""
     machines = {"podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}}}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "only-machines"},
-        "spec": {
-            "podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{"from": [machines]}],
-            "egress": [{"to": [machines]}],
-        },
+    closed = {"policyTypes": ["Ingress", "Egress"]}
+    among = {"ingress": [{"from": [machines]}], "egress": [{"to": [machines]}]}
+    specs = {
+        "nothing": {"podSelector": {}, **closed},
+        "only-machines": {**machines, **closed, **among},
     }
-
-
-def nothing() -> dict[str, Any]:
-    """Return the network policy of everything else in the namespace: no network."""
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "nothing"},
-        "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
-    }
+    frame = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    return [{**frame, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
 
 
 def tools() -> dict[str, Any]:
@@ -67,7 +54,7 @@ def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
             stack, {"metadata": {"name": MACHINE}, "automountServiceAccountToken": False}
         )
         cluster.core.create_namespaced_config_map(stack, tools())
-        for body in (nothing(), policy()):
+        for body in policies():
             cluster.network.create_namespaced_network_policy(stack, body)
 
 

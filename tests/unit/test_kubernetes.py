@@ -138,7 +138,7 @@ def test_recipes_of_images() -> None:
 
 
 def test_only_machines_reach_machines() -> None:
-    only, nothing = room.policy()["spec"], room.nothing()["spec"]
+    nothing, only = (policy["spec"] for policy in room.policies())
     machines = {"podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}}}
     assert only["ingress"] == [{"from": [machines]}] and only["egress"] == [{"to": [machines]}]
     assert nothing == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
