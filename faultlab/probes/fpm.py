@@ -19,7 +19,8 @@ class Status:
     """The figures of a pool since PHP-FPM was started.
 
     `max_children_reached`: how often a dynamic pool could not grow; for a static pool, which never
-    grows, it is 0. `max_listen_queue`: the most connections that waited to be accepted.
+    grows, it is 0. `max_listen_queue`: the most connections that waited to be accepted. `accepted`:
+    those that were; 0 in records from before they were counted.
     """
 
     mode: str
@@ -29,6 +30,7 @@ class Status:
     max_listen_queue: int
     max_children_reached: int
     slow_requests: int
+    accepted: int = 0
 
 
 def status(daemon: Shell) -> Status:
@@ -47,4 +49,5 @@ def parse(out: str) -> Status:
         max_listen_queue=facts["max listen queue"],
         max_children_reached=facts["max children reached"],
         slow_requests=facts["slow requests"],
+        accepted=facts["accepted conn"],
     )

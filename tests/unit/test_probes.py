@@ -435,7 +435,7 @@ def test_fpm() -> None:
     static = fpm.parse(recorded("fpm/static"))
     assert (static.mode, static.active, static.idle) == ("static", 1, 23)
     full = fpm.parse(recorded("fpm/full"))
-    assert full == fpm.Status("dynamic", 5, 0, 29, 98, 1, 0)
+    assert full == fpm.Status("dynamic", 5, 0, 29, 98, 1, 0, 160)
     with pytest.raises(CannotRun, match="PHP-FPM printed no JSON: 'File not found"):
         fpm.parse("File not found.\n")
 

@@ -299,7 +299,8 @@ def test_fpm() -> None:
 
 
 def pool(before: fpm.Status, after: fpm.Status, served: int = 0) -> Row:
-    return rows.pool("php-fpm", "web", Pair(before, after, 2.0), Pair(0, served, 2.0))
+    after = replace(after, accepted=before.accepted + served)
+    return rows.pool("php-fpm", "web", Pair(before, after, 2.0))
 
 
 def test_a_pool_without_a_free_worker() -> None:
@@ -320,7 +321,7 @@ def test_a_pool_without_a_free_worker() -> None:
 
 
 def test_a_pool_that_does_not_answer() -> None:
-    silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER), Unread(NO_ANSWER))
+    silent = rows.pool("php-fpm", "web", Unread(NO_ANSWER))
     assert [why for _, why in limits.crossed(silent)] == [
         "no worker could be had: no answer in 5 s"
     ]

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator
 
 from faultlab.engine.contract import State
-from faultlab.engine.shell import json_of
 from faultlab.observe.use.cells import (
     Cells,
     Row,
@@ -88,12 +87,7 @@ def stopped(name: str, command: str, state: State) -> Row:
     return Row(name, "daemon", "$", command, why, why, Value(1, "", text))
 
 
-def served(out: str) -> int:
-    """Parse PHP-FPM's status for the connections that it has accepted."""
-    return int(json_of(out[max(0, out.find("{")) :], "PHP-FPM")["accepted conn"])
-
-
-def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread, taken: Pair[int] | Unread) -> Row:
+def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread) -> Row:
     """Return the workers of PHP-FPM on the machine `at`, without the one that answers us.
 
     A queue is judged by the time that a request spends in it: its length, divided by the requests
@@ -103,7 +97,6 @@ def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread, taken: Pair[int] |
     if isinstance(pair, Unread) and pair.why == NO_ANSWER:
         silent = f"no answer in {fpm.SECONDS} s"
         return Row(*place, blank(silent), blank(silent), Value(1, "", silent))
-    a_second = (taken.after - taken.before) / taken.seconds if isinstance(taken, Pair) else 0.0
 
     def cells(pair: Pair[fpm.Status]) -> Cells:
         most = max(pair.before, pair.after, key=lambda one: (one.listen_queue, one.active))
@@ -111,7 +104,7 @@ def pool(name: str, at: str, pair: Pair[fpm.Status] | Unread, taken: Pair[int] |
         reached = pair.after.max_children_reached - pair.before.max_children_reached
         return (
             of(busy, most.active + most.idle, "busy"),
-            _queue(most.listen_queue, a_second),
+            _queue(most.listen_queue, (pair.after.accepted - pair.before.accepted) / pair.seconds),
             count(max(0, reached), "at max"),
         )
 

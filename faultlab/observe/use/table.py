@@ -205,8 +205,7 @@ def rows_of(
     yield from namespace.rows(machine, looks[machine])
     for name in probe:
         if name not in stopped and probe[name] == "fpm":
-            taken = looks[name].pair("pool", rows.served)
-            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse), taken)
+            yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse))
         if name not in stopped and probe[name] == "mysql":
             yield from rows.database(name, looks[name])
 
