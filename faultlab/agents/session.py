@@ -108,12 +108,7 @@ class Session:
         self.ticket = run.lab.ticket
         self.daemons = list(run.lab.daemons)
         self.machines = [*run.stack, host.NAME]
-        words = terms.words()
-        self.terms = {
-            "component": [*words.components, NO_FAULT],
-            "resource": [*words.resources, NO_FAULT],
-            "cause": [*words.causes, NO_FAULT],
-        }
+        self.terms = terms.answers()
 
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.lab import load as labs
+from faultlab.lab.model import NO_FAULT
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,10 @@ def words() -> Terms:
         sorted({truth.component for truth in truths}),
         sorted({truth.resource for truth in truths}),
     )
+
+
+def answers() -> dict[str, list[str]]:
+    """Return the words that each part of a diagnosis can have."""
+    its = words()
+    every = {"component": its.components, "resource": its.resources, "cause": its.causes}
+    return {part: [*known, NO_FAULT] for part, known in every.items()}

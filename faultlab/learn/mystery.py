@@ -17,7 +17,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import path, terms
-from faultlab.lab.model import NO_FAULT, Lab, Truth
+from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
 from faultlab.run import inject, placement
 from faultlab.run.record import Record
@@ -208,13 +208,8 @@ def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
 def answered(component: str, resource: str, cause: str) -> dict[str, str]:
     """Return an answer in the words of `faultlab terms`. Raises BadInput for any other word."""
     answer = Truth(component=component, resource=resource, cause=cause).model_dump()
-    words = terms.words()
-    for part, known in (
-        ("component", words.components),
-        ("resource", words.resources),
-        ("cause", words.causes),
-    ):
-        if answer[part] not in (*known, NO_FAULT):
+    for part, known in terms.answers().items():
+        if answer[part] not in known:
             raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
     return answer
 

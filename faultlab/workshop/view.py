@@ -13,12 +13,12 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from faultlab.lab import terms
-from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints
 from faultlab.workshop.roster import DISK_FULL, STANDING, Seat, Turn, known
 from faultlab.workshop.session import Session
 
 _NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
+_answers = cache(terms.answers)  # each view of a page asks for them
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "findings": [_readable(found) for found in turn.findings],
         "answer": turn.answers[-1] if turn.answers else None,
         "answers": len(turn.answers),
-        "terms": _terms() if plan.blind else {},
+        "terms": _answers() if plan.blind else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
@@ -139,13 +139,6 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
             session.roster.score(each, session.journal.now()).points for each in it.turns
         ),
     }
-
-
-@cache
-def _terms() -> dict[str, list[str]]:
-    words = terms.words()
-    every = {"component": words.components, "resource": words.resources, "cause": words.causes}
-    return {part: [*its, NO_FAULT] for part, its in every.items()}
 
 
 def _without_make(text: str) -> str:
