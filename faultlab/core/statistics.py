@@ -1,10 +1,17 @@
-"""Rate: how often something happened, and the interval of the true rate."""
+"""Statistics: medians; how often something happened, and the interval of the true rate."""
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 _SURE = 0.95
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Return the median of these values; None if there are none."""
+    return statistics.median(values) if values else None
 
 
 def wilson(happened: int, of: int) -> tuple[float, float]:

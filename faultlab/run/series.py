@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from faultlab.core.statistics import median
 from faultlab.run.timeline import SECONDS
 
 Line = list[float | None]
@@ -170,4 +171,4 @@ def _of_host(samples: Sequence[dict[str, Any]], name: str) -> Iterator[tuple[flo
 def between(grid: Sequence[float], line: Line, begin: float, end: float) -> float | None:
     """Return the median of a line between two moments; None if it has no value there."""
     found = [v for t, v in zip(grid, line, strict=True) if v is not None and begin <= t <= end]
-    return statistics.median(found) if found else None
+    return median(found)

@@ -1,11 +1,10 @@
 """Agents: what they repaired, what they named, and what that took, from their trials."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from faultlab.core.statistics import Share
+from faultlab.core.statistics import Share, median
 from faultlab.score import baselines, figures, results
 from faultlab.score.results import Agent, Results, Trial
 
@@ -67,5 +66,4 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
 
 
 def _median(facts: Sequence[Agent], key: Counted) -> float | None:
-    known = [value for each in facts if (value := each.get(key)) is not None]
-    return statistics.median(known) if known else None
+    return median([value for each in facts if (value := each.get(key)) is not None])

@@ -1,13 +1,12 @@
 """Figures: what each tool caught, named and missed in its trials, and its false alarms."""
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeVar
 
-from faultlab.core.statistics import Share
+from faultlab.core.statistics import Share, median
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.readings import FAULTY, PHASES
@@ -128,7 +127,7 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
         cause=Share(len(caught), sum(names_cause(lab_of(t.lab), v) for t, v in caught)),
         component=Share(len(caught), sum(names_component(lab_of(t.lab), v) for t, v in caught)),
         false=false,
-        seconds=statistics.median(v.seconds for _, v in caught) if caught else None,
+        seconds=median([v.seconds for _, v in caught]),
         unknown=sum(trial.kind == "unknown" for trial in trials),
         absent=sum(trial.kind == "absent" for trial in trials),
     )
@@ -213,10 +212,11 @@ def _told(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Sha
     """Return the diagnoses, those of faults, and the shares of alarms in these and the others."""
     told = [trial for trial in trials if trial.kind == "diagnosis"]
     faulty = [trial for trial in told if ill(trial)]
-    return told, faulty, _alarms(faulty), _alarms(trial for trial in told if not ill(trial))
+    return told, faulty, alarms(faulty), alarms(trial for trial in told if not ill(trial))
 
 
-def _alarms(trials: Iterable[Trial]) -> Share:
+def alarms(trials: Iterable[Trial]) -> Share:
+    """Return the share of trials with an alarm."""
     counted = [trial.alarm for trial in trials]
     return Share(len(counted), sum(counted))
 

@@ -5,12 +5,11 @@ them also came on the empty host, about the *stack* if they came on the idle one
 *load* otherwise. It is about the *lab* if a signal is new against the healthy look of its number.
 """
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from faultlab.core.statistics import Share
+from faultlab.core.statistics import Share, median
 from faultlab.run.readings import HEALTHY
 from faultlab.score import figures
 from faultlab.score.looks import EMPTY, IDLE
@@ -85,7 +84,7 @@ def _floor(tool: str, trials: Sequence[Trial]) -> Floor:
         return Share(len(its), sum(its))
 
     return Floor(
-        *(tool, _share(empty), _share(idle), _share([*pairs.values()])),
+        *(tool, figures.alarms(empty), figures.alarms(idle), figures.alarms([*pairs.values()])),
         *(count(False), count(True), fresh(True), fresh(False)),
     )
 
@@ -105,10 +104,6 @@ def _signals(trials: Sequence[Trial]) -> set[str]:
     return {signal for t in trials if t.diagnosis for signal in t.diagnosis.signals}
 
 
-def _share(trials: Sequence[Trial]) -> Share:
-    return Share(len(trials), sum(trial.alarm for trial in trials))
-
-
 def costs(results: Results) -> list[Cost]:
     """Return what a look of each tool costs that looked alone."""
     alone = figures.of_way(results, ALONE).only(lambda t: t.kind != "absent")
@@ -121,13 +116,9 @@ def _cost(tool: str, trials: Sequence[Trial]) -> Cost:
     slow = [each for each in well if each is not None]
     return Cost(
         tool,
-        _median([t.cpu for t in trials if t.cpu is not None]),
+        median([t.cpu for t in trials if t.cpu is not None]),
         max((t.memory for t in trials if t.memory is not None), default=None),
-        _median([t.took for t in trials if t.took is not None]),
-        _median(slow),
+        median([t.took for t in trials if t.took is not None]),
+        median(slow),
         len(slow),
     )
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None
