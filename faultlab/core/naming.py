@@ -9,6 +9,11 @@ from pathlib import Path
 
 from faultlab.core import paths
 
+STACK_LABEL = "faultlab.stack"
+LAB_LABEL = "faultlab.lab"
+RUN_LABEL = "faultlab.run"
+OWNER_LABEL = "faultlab.owner"
+
 VERIFY = "verify"  # the end of the namespace of `faultlab verify`
 _CHOSEN = "FAULTLAB_NAMESPACE"
 CASE = "case-"  # the beginning of the name of each case of an agent

@@ -13,8 +13,9 @@ from typing import Any
 
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import node, podhelpers, registry, wire
-from faultlab.engine.cluster import STACK_LABEL, Cluster
+from faultlab.engine.cluster import Cluster
 from faultlab.engine.contract import Engine, Machine, Program
 from faultlab.engine.podhelpers import PodProcess
 from faultlab.engine.pods import PodMachine

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from faultlab.engine.docker import STACK_LABEL
+from faultlab.core.naming import STACK_LABEL
 from faultlab.engine.helper import WithHelpers
 from faultlab.lab.model import bytes_of
 

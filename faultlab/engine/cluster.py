@@ -18,17 +18,14 @@ import yaml
 from faultlab.core import extra, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.core.naming import OWNER_LABEL, STACK_LABEL
 
 # Importing takes most of a second, and few users of faultlab have a cluster.
 client: Any = Later("kubernetes.client")
 config: Any = Later("kubernetes.config")
 urllib3: Any = Later("urllib3.exceptions")
 
-STACK_LABEL = "faultlab.stack"
-LAB_LABEL = "faultlab.lab"
-RUN_LABEL = "faultlab.run"
 ROLE_LABEL = "faultlab.role"
-_OWNER_NOTE = "faultlab.owner"  # an annotation: a label has no blanks and slashes
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
 _PATIENCE = (10, 60)  # seconds, to connect and between two parts of a response
@@ -128,13 +125,13 @@ def owner_note() -> dict[str, str]:
 
     A cluster has stacks from many machines, on which users and folders can have the same names.
     """
-    return {_OWNER_NOTE: naming.owner() + _here()}
+    return {OWNER_LABEL: naming.owner() + _here()}  # a label has no blanks and slashes
 
 
 def owner_of(meta: Any) -> str:
     """Return the owner of a stack as naming.owner says it, and the machine if it is another."""
     notes: Mapping[str, str] = meta.annotations or {}
-    return str(notes.get(_OWNER_NOTE, "")).removesuffix(_here())
+    return str(notes.get(OWNER_LABEL, "")).removesuffix(_here())
 
 
 def _here() -> str:

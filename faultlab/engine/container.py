@@ -9,9 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL
 from faultlab.engine.attach import DockerTerminal
 from faultlab.engine.contract import Machine, State
-from faultlab.engine.docker import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL, DockerEngine
+from faultlab.engine.docker import DockerEngine
 from faultlab.engine.exec import answer, both, cut_off_after
 from faultlab.engine.shell import Done
 from faultlab.lab.model import bytes_of

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.core.naming import STACK_LABEL
 from faultlab.engine.contract import Engine
 
 if TYPE_CHECKING:
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 else:  # importing takes 0.1 s, and many users of an Engine never talk to it
     docker = Later("docker")
     requests = Later("requests")
-
-STACK_LABEL = "faultlab.stack"
-LAB_LABEL = "faultlab.lab"
-RUN_LABEL = "faultlab.run"
-OWNER_LABEL = "faultlab.owner"
 
 _SOCKET = "unix:///var/run/docker.sock"
 

@@ -12,9 +12,10 @@ from faultlab.core import naming, text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.core.naming import OWNER_LABEL, STACK_LABEL
 from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine, Part, Program
-from faultlab.engine.docker import OWNER_LABEL, STACK_LABEL, Docker, DockerEngine
+from faultlab.engine.docker import Docker, DockerEngine
 from faultlab.lab import images
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ import yaml
 from faultlab.core import lock, naming, paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
 from faultlab.engine import cluster as clusters
 from faultlab.engine import manifest, node, podtrial, registry
 from faultlab.engine.agent import WithPods
-from faultlab.engine.cluster import LAB_LABEL, MACHINE, STACK_LABEL, gone, owner_note, owner_of
+from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine
 from faultlab.engine.fact import Fact, Facts

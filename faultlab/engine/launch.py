@@ -7,9 +7,10 @@ import yaml
 
 from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL
 from faultlab.engine import compose, subnet
 from faultlab.engine.contract import Machine
-from faultlab.engine.docker import LAB_LABEL, OWNER_LABEL, RUN_LABEL, STACK_LABEL, Docker
+from faultlab.engine.docker import Docker
 from faultlab.lab.model import Lab
 
 # Docker mounts /proc/sys read-only. This makes only /proc/sys/net writable, in the mount namespace

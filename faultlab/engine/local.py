@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
 from faultlab.engine import compose, launch
 from faultlab.engine.bounds import Bounded
@@ -15,7 +16,7 @@ from faultlab.engine.build import DockerImages
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine
-from faultlab.engine.docker import LAB_LABEL, STACK_LABEL, docker_url, here
+from faultlab.engine.docker import docker_url, here
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.removal import Removable, joined_id
 from faultlab.engine.shell import Shell

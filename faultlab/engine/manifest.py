@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.cluster import LAB_LABEL, MACHINE, ROLE_LABEL, RUN_LABEL, STACK_LABEL
+from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
+from faultlab.engine.cluster import MACHINE, ROLE_LABEL
 from faultlab.engine.quantity import limits, quantity
 from faultlab.engine.registry import image_of
 from faultlab.lab import recipe

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from faultlab.core import paths
+from faultlab.core.naming import RUN_LABEL, STACK_LABEL
 
 _SCHEME = "unix://"
 _SOCKET = "/var/run/docker.sock"
@@ -32,21 +33,21 @@ class Part:
 
 def labels(stack: str) -> dict[str, dict[str, str]] | None:
     """Return the labels of each container of the stack, by machine or daemon; None if unknown."""
-    found = _containers(f"faultlab.stack={stack}")
+    found = _containers(f"{STACK_LABEL}={stack}")
     return None if found is None else {role: each["Labels"] for role, each in found}
 
 
 def stacks() -> dict[str, dict[str, Part]] | None:
     """Return the containers of all stacks, by stack and by machine or daemon; None if unknown."""
-    found = _containers("faultlab.stack")
+    found = _containers(STACK_LABEL)
     if found is None:
         return None
     every: dict[str, dict[str, Part]] = {}
     for role, its in found:
         code = _EXITED.match(its.get("Status", ""))
         state = f"exited {code[1]}" if code else str(its.get("State", ""))
-        part = Part(its["Labels"].get("faultlab.run", ""), state)
-        every.setdefault(its["Labels"]["faultlab.stack"], {})[role] = part
+        part = Part(its["Labels"].get(RUN_LABEL, ""), state)
+        every.setdefault(its["Labels"][STACK_LABEL], {})[role] = part
     return every
 
 

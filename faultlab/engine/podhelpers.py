@@ -15,15 +15,9 @@ from typing import Any
 from faultlab.core import text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import wire
-from faultlab.engine.cluster import (
-    HELPER,
-    MACHINE,
-    ROLE_LABEL,
-    STACK_LABEL,
-    Cluster,
-    owner_note,
-)
+from faultlab.engine.cluster import HELPER, MACHINE, ROLE_LABEL, Cluster, owner_note
 from faultlab.engine.contract import Part
 from faultlab.engine.manifest import HOSTS, NAMES, near
 from faultlab.engine.pods import container_id, status_of

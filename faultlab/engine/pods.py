@@ -9,8 +9,9 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
 from faultlab.engine import wire
-from faultlab.engine.cluster import LAB_LABEL, RUN_LABEL, STACK_LABEL, Cluster, owner_of
+from faultlab.engine.cluster import Cluster, owner_of
 from faultlab.engine.contract import Engine, Machine, State
 from faultlab.engine.podterminal import PodTerminal
 from faultlab.engine.quantity import amount, limits

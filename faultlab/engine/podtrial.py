@@ -12,9 +12,10 @@ from typing import Any
 from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import podhelpers, registry, room, wire
 from faultlab.engine.agent import WithPods
-from faultlab.engine.cluster import HELPER, MACHINE, ROLE_LABEL, STACK_LABEL
+from faultlab.engine.cluster import HELPER, MACHINE, ROLE_LABEL
 from faultlab.engine.fact import Fact
 from faultlab.engine.wire import Place
 

@@ -16,7 +16,8 @@ from faultlab.core import lock, naming
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.engine.docker import OWNER_LABEL, STACK_LABEL, DockerEngine
+from faultlab.core.naming import OWNER_LABEL, STACK_LABEL
+from faultlab.engine.docker import DockerEngine
 
 if TYPE_CHECKING:
     import docker

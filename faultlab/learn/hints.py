@@ -140,7 +140,7 @@ def _seen(lab: Lab) -> Record | None:
     found = peek.labels(naming.prefix() + lab.alias)
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
-    return Record.ready(next(iter(found.values())).get("faultlab.run", ""))
+    return Record.ready(next(iter(found.values())).get(naming.RUN_LABEL, ""))
 
 
 def _searched(lab: Lab) -> Record:

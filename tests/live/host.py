@@ -10,7 +10,8 @@ from collections import Counter
 import docker
 import pytest
 
-from faultlab.engine.docker import STACK_LABEL, docker_url
+from faultlab.core.naming import STACK_LABEL
+from faultlab.engine.docker import docker_url
 from faultlab.engine.kernel import MOVING
 
 _TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge
