@@ -6,6 +6,7 @@ exit code is 2.
 
 import difflib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from faultlab.core import document, paths
@@ -29,6 +30,12 @@ def load(lab_id: str) -> Lab:
     """Read and validate one lab. Raises BadInput with the file, the key and the expected value."""
     known(lab_id)
     return load_folder(paths.labs() / lab_id)
+
+
+@cache
+def loaded(lab_id: str) -> Lab:
+    """Return a lab, read only once: each view of a page asks for it, and each trial."""
+    return load(lab_id)
 
 
 def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:

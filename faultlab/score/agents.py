@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core.statistics import Share, median
+from faultlab.lab import load as labs
 from faultlab.score import baselines, figures, results
 from faultlab.score.results import Agent, Results, Trial
 
@@ -46,7 +47,7 @@ def rows(kept: Results) -> list[AgentRow]:
 
 def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     told = [t for t in trials if t.kind == "diagnosis"]
-    ill = [(figures.lab_of(t.lab), t.diagnosis) for t in told if t.diagnosis and figures.ill(t)]
+    ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and figures.ill(t)]
     well = [t.alarm for t in told if not figures.ill(t)]
     facts = [t.agent for t in told if t.agent]
     tried = [t.agent["repaired"] for t in told if t.agent and figures.ill(t)]

@@ -22,7 +22,7 @@ def guesses(results: Results) -> Results:
     something is wrong, with three causes and a machine drawn as often as they occur.
     """
     looks = {(t.lab, t.phase, t.number): t for t in results.trials.values()}
-    faults = [figures.lab_of(lab) for lab in sorted({t.lab for t in looks.values()})]
+    faults = [labs.loaded(lab) for lab in sorted({t.lab for t in looks.values()})]
     truths = [(lab, truth) for lab in faults if not lab.control for truth in labs.truths(lab)]
     if not truths:
         return results.only(lambda _: False)

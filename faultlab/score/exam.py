@@ -107,7 +107,7 @@ def _examined(names: Sequence[str]) -> list[Tool]:
 
 def _conclude(term: Terminal, kept: Results, way: Way, examined: Sequence[Tool]) -> None:
     scorecard.show(term, kept)
-    of_today = kept.only(lambda trial: trial.lab_digest == digest.fault(figures.lab_of(trial.lab)))
+    of_today = kept.only(lambda trial: trial.lab_digest == digest.fault(labs.loaded(trial.lab)))
     wrong = figures.disagreements(figures.of_way(of_today, way), examined)
     if wrong:
         raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, TypeVar
 
 from faultlab.core.statistics import Share, median
@@ -124,8 +123,10 @@ def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
     return Row(
         tool=tool_id,
         detects=detected,
-        cause=Share(len(caught), sum(names_cause(lab_of(t.lab), v) for t, v in caught)),
-        component=Share(len(caught), sum(names_component(lab_of(t.lab), v) for t, v in caught)),
+        cause=Share(len(caught), sum(names_cause(labs.loaded(t.lab), v) for t, v in caught)),
+        component=Share(
+            len(caught), sum(names_component(labs.loaded(t.lab), v) for t, v in caught)
+        ),
         false=false,
         seconds=median([v.seconds for _, v in caught]),
         unknown=sum(trial.kind == "unknown" for trial in trials),
@@ -163,7 +164,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
     caught: Caught
     if not told:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
-    elif lab_of(lab_id).control:
+    elif labs.loaded(lab_id).control:
         caught = "cried" if false.happened else "quiet"
     elif not faulty:  # no faulty trial yet, or none with a diagnosis
         caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
@@ -172,7 +173,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
     elif detected.happened < detected.of:
         caught = "part"
     else:
-        named = sum(names_cause(lab_of(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
+        named = sum(names_cause(labs.loaded(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
         caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
     silent = sum(ill(trial) for trial in trials if trial.kind == "unknown")
@@ -191,7 +192,7 @@ def disagreements(
             entry = known[tool_id].expected(lab_id) if tool_id in known else None
             if entry is None:
                 continue
-            share = cell.false if lab_of(lab_id).control else cell.detected
+            share = cell.false if labs.loaded(lab_id).control else cell.detected
             if entry.detects == "must":  # a tool that does not start catches nothing
                 share = Share(share.of + cell.silent, share.happened)
             if not share.of:
@@ -223,13 +224,7 @@ def alarms(trials: Iterable[Trial]) -> Share:
 
 def ill(trial: Trial) -> bool:
     """Return whether something was wrong while the tool looked."""
-    return trial.phase == FAULTY and not lab_of(trial.lab).control
-
-
-@cache
-def lab_of(lab_id: str) -> Lab:
-    """Return a lab of a trial."""
-    return labs.load(lab_id)
+    return trial.phase == FAULTY and not labs.loaded(trial.lab).control
 
 
 def by_tool(results: Results) -> Mapping[str, list[Cell]]:

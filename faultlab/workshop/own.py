@@ -19,7 +19,7 @@ from faultlab.run import placement
 from faultlab.run.readings import CHECK
 from faultlab.run.record import Record
 from faultlab.workshop.journal import Event
-from faultlab.workshop.roster import STANDING, Seat, Turn, known
+from faultlab.workshop.roster import STANDING, Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.stacks import Stacks
 
@@ -167,7 +167,7 @@ class SoloSession(Session):
 
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""
-        known(lab)
+        labs.loaded(lab)
         self._must_be_free(seat)
         self._later(self._choose(seat, lab), seat)
 

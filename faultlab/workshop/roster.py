@@ -13,19 +13,12 @@ from typing import Any, Literal
 
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.lab.model import Lab
 from faultlab.learn import hints
 from faultlab.learn.mystery import Score, right
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import Plan
 
 State = Literal["waiting", "starting", "red", "green", "over", "failed"]
-
-
-@cache
-def known(lab_id: str) -> Lab:
-    """Return a lab, read only once because each view of a page asks for it."""
-    return labs.load(lab_id)
 
 
 @cache
@@ -70,7 +63,7 @@ class Turn:
         """Yield the numbers of the hints that can be next, for what the last check found."""
         stage = _stages(self.lab)
         gone = hints.repaired((stage.get(each["name"]), each["holds"]) for each in self.findings)
-        return hints.possible(known(self.lab), self.hints, gone)
+        return hints.possible(labs.loaded(self.lab), self.hints, gone)
 
     def stop(self, now: float) -> None:
         """Stop the turn's clock."""
@@ -195,7 +188,7 @@ class Roster:
 
     def score(self, turn: Turn, now: float) -> Score:
         """Return the score of a turn so far."""
-        lab = known(turn.lab)
+        lab = labs.loaded(turn.lab)
         cost = self.plan.hint_cost
         costs = [lab.hint[n - 1].cost if cost is None else cost for n in turn.hints]
         answer = turn.answers[-1] if turn.answers else None

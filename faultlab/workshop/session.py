@@ -10,12 +10,13 @@ from typing import Any
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine.contract import Machine
+from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit, bytes_of
 from faultlab.learn import mystery
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import STANDING, Roster, Seat, Turn, known
+from faultlab.workshop.roster import STANDING, Roster, Seat, Turn
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
 
@@ -58,11 +59,11 @@ class Session:
 
     def lab(self, turn: Turn) -> Lab:
         """Return the lab of a turn, under the name of its stack."""
-        return known(turn.lab).called(MYSTERY) if self.plan.blind else known(turn.lab)
+        return labs.loaded(turn.lab).called(MYSTERY) if self.plan.blind else labs.loaded(turn.lab)
 
     def machines(self, seat: Seat) -> list[str]:
         """Return where a terminal can be opened: machines, then the daemons that joined them."""
-        lab = known(seat.turn.lab)
+        lab = labs.loaded(seat.turn.lab)
         return lab.services.needed(lab.daemons)
 
     def begin(self) -> None:
@@ -113,7 +114,7 @@ class Session:
 
     def daemons(self, seat: Seat) -> list[str]:
         """Return what can be restarted. A machine would lose its namespaces and so the fault."""
-        return list(known(seat.turn.lab).daemons)
+        return list(labs.loaded(seat.turn.lab).daemons)
 
     def waited(self, seat: Seat) -> float:
         """Return for how many seconds a seat has waited."""
@@ -133,7 +134,7 @@ class Session:
         self._must_be_free(seat)
         async with (
             self._busy(seat, "measuring what its users meet now"),
-            self._slots.take(known(seat.turn.lab), urgent=True),
+            self._slots.take(labs.loaded(seat.turn.lab), urgent=True),
         ):
             self._must_be(seat, "red", "green")
             outcome = await self.stacks.check(seat)
@@ -162,7 +163,7 @@ class Session:
 
     def hints(self, turn: Turn) -> int:
         """Return how many hints there are for a turn."""
-        of_lab = len(known(turn.lab).hint)
+        of_lab = len(labs.loaded(turn.lab).hint)
         return of_lab if self.plan.hints is None else min(of_lab, self.plan.hints)
 
     def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
@@ -240,7 +241,7 @@ class Session:
     async def _start(self, seat: Seat) -> None:
         async with (
             self._busy(seat, "waiting for other labs to start"),
-            self._slots.take(known(seat.turn.lab), urgent=False),
+            self._slots.take(labs.loaded(seat.turn.lab), urgent=False),
         ):
             if self.roster.ended:
                 return

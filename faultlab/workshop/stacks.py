@@ -8,13 +8,14 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine, Shelled
 from faultlab.engine.stack import Stack
+from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 from faultlab.learn import hints
 from faultlab.run import placement
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
-from faultlab.workshop.roster import Seat, Turn, known
+from faultlab.workshop.roster import Seat, Turn
 
 _SECONDS, _CHECK_SECONDS = 900, 300  # after this time a command counts as stuck
 STEPS = {
@@ -63,7 +64,7 @@ class Stacks:
 
     async def hint(self, seat: Seat) -> int | None:
         """Return the number of the next hint that applies to a seat's stack, if there is one."""
-        lab, numbers = known(seat.turn.lab), [*seat.turn.next_hints()]
+        lab, numbers = labs.loaded(seat.turn.lab), [*seat.turn.next_hints()]
 
         return await asyncio.to_thread(hints.following, lab, numbers, lambda: self._stack(seat))
 
@@ -105,7 +106,7 @@ class Stacks:
         state = found.state
         if state.running:
             return found.terminal()
-        daemon = machine in known(seat.turn.lab).daemons
+        daemon = machine in labs.loaded(seat.turn.lab).daemons
         button = "Press `docker restart` under The host." if daemon else "Start the lab over."
         raise CannotRun(f"{machine} is not running (exit code {state.exit_code}). {button}")
 

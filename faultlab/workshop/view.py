@@ -12,9 +12,10 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.learn import hints
-from faultlab.workshop.roster import DISK_FULL, STANDING, Seat, Turn, known
+from faultlab.workshop.roster import DISK_FULL, STANDING, Seat, Turn
 from faultlab.workshop.session import Session
 
 _NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
@@ -81,7 +82,7 @@ def _readable(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
-    lab = known(turn.lab)
+    lab = labs.loaded(turn.lab)
     score = session.roster.score(turn, session.journal.now())
     return {
         "lab": lab.alias,
