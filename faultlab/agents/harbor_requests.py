@@ -43,7 +43,6 @@ class Requests:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.answered = 0
         self.problem: Problem | None = None  # of ours, which ended the session
         self._free = threading.Semaphore(_AT_ONCE)
         session.write_file(CLIENT, _ON, _PROGRAM.encode())
@@ -83,7 +82,6 @@ class Requests:
 
     def _answer(self, words: list[str]) -> Output:
         """Return the response to the words of a request."""
-        self.answered += 1
         match [PurePosixPath(words[0]).name, *words[1:]]:
             case ["on", machine, *command] if command:
                 try:

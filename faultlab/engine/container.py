@@ -86,7 +86,6 @@ class DockerMachine(Machine):
             running=facts["Running"],
             exit_code=facts["ExitCode"],
             oom_killed=facts["OOMKilled"],
-            restarts=self.container.attrs.get("RestartCount", 0),
             started=str(facts["StartedAt"]),
         )
 

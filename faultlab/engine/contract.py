@@ -31,7 +31,6 @@ class State:
     running: bool
     exit_code: int
     oom_killed: bool
-    restarts: int
     started: str = ""
 
 

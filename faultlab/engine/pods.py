@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _GRACE = 5.0  # seconds that a command can take to end after its time limit
 _STRATEGIC = "application/strategic-merge-patch+json"
 _RESIZED_WITHIN = 20.0  # seconds
-_GONE = State(running=False, exit_code=-1, oom_killed=False, restarts=0)
+_GONE = State(running=False, exit_code=-1, oom_killed=False)
 
 
 class PodMachine(Machine):
@@ -93,18 +93,17 @@ class PodMachine(Machine):
                 running=False,
                 exit_code=ended.exit_code,
                 oom_killed=ended.reason == "OOMKilled",
-                restarts=status.restart_count,
                 started=_text(ended.started_at),
             )
         if self._is_daemon:
             return self._kept()
-        return State(True, 0, False, status.restart_count, _text(now.running.started_at))
+        return State(True, 0, False, _text(now.running.started_at))
 
     def _kept(self) -> State:
         words = self.run("cat /run/keep/state", timeout=10).out.split()
         if len(words) != 5:
             return _GONE
-        return State(words[0] == "1", int(words[1]), words[2] == "1", int(words[3]), words[4])
+        return State(words[0] == "1", int(words[1]), words[2] == "1", words[4])
 
     def _status(self) -> Any:
         with self.cluster.errors():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,10 +67,6 @@ class OwnStacks(Stacks):
             raise CannotRun(told.error)
         number: int | None = told.facts["number"]
         return number
-
-    async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
-        """Return no seat: the disk is the learner's own."""
-        return []
 
     def _env(self, seat: Seat) -> dict[str, str]:
         return {}

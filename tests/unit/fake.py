@@ -140,7 +140,7 @@ class FakeMachine(Machine):
     @property
     def state(self) -> State:
         """It runs, since its last restart."""
-        return State(True, 0, False, 0, f"2026-01-01T00:00:{self.restarts:02}")
+        return State(True, 0, False, f"2026-01-01T00:00:{self.restarts:02}")
 
     @property
     def health(self) -> str:

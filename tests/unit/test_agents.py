@@ -167,10 +167,10 @@ class TestSession:
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         its = opened()
-        alive = State(True, 0, False, 0, "2026-01-01T00:00:00")
+        alive = State(True, 0, False, "2026-01-01T00:00:00")
 
         def now(machine: FakeMachine) -> State:
-            return State(False, 137, False, 0) if machine.name == name else alive
+            return State(False, 137, False) if machine.name == name else alive
 
         monkeypatch.setattr(FakeMachine, "state", property(now))
         with pytest.raises(Lost, match=f"{name} has ended"):
@@ -183,7 +183,7 @@ class TestSession:
     ) -> None:
         its = opened()
         started = its._run.stack["web"].state.started
-        alive, dead = State(True, 0, False, 0, started), State(False, 137, False, 0, started)
+        alive, dead = State(True, 0, False, started), State(False, 137, False, started)
         states = iter([alive, alive, alive])  # before the command, and twice after it
         monkeypatch.setattr(FakeMachine, "state", property(lambda _: next(states, dead)))
         monkeypatch.setattr(FakeMachine, "run", lambda *_: Done("sleep 5", 137, "", "", 1.0))

@@ -156,8 +156,8 @@ def test_pages_one_by_one() -> None:
 
 
 def test_a_container_that_ends_a_bit_later() -> None:
-    ended = State(running=False, exit_code=137, oom_killed=True, restarts=0)
-    states = [State(True, 0, False, 0)] * 2 + [ended]
+    ended = State(running=False, exit_code=137, oom_killed=True)
+    states = [State(True, 0, False)] * 2 + [ended]
 
     class Ending:
         @property
@@ -168,5 +168,5 @@ def test_a_container_that_ends_a_bit_later() -> None:
 
 
 def test_a_container_that_goes_on() -> None:
-    runs = SimpleNamespace(state=State(True, 0, False, 0))
+    runs = SimpleNamespace(state=State(True, 0, False))
     assert container.settled(cast("Machine", runs), 0).running

@@ -410,13 +410,13 @@ def test_the_announced_segment_size(name: str, mss: int) -> None:
 @pytest.mark.parametrize(
     ("name", "state"),
     [
-        ("running", State(True, 0, False, 2)),
-        ("killed", State(False, 137, False, 2)),
-        ("memory", State(False, 137, True, 2)),
+        ("running", State(True, 0, False)),
+        ("killed", State(False, 137, False)),
+        ("memory", State(False, 137, True)),
     ],
 )
 def test_the_state_of_a_container(name: str, state: State) -> None:
-    attrs = {"RestartCount": 2, "State": json.loads(recorded(f"container/{name}"))}
+    attrs = {"State": json.loads(recorded(f"container/{name}"))}
     inspected: Any = SimpleNamespace(attrs=attrs, labels={}, id="x", reload=lambda: None)
     docker: Any = SimpleNamespace(errors=nullcontext)
     machine = DockerMachine("nginx", inspected, docker)

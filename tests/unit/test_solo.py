@@ -209,7 +209,7 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
     assert view.seat(session, seat)["states"] == {"tomcat": "exited 137"}
 
     class Dead:
-        state = State(running=False, exit_code=137, oom_killed=False, restarts=0, started="")
+        state = State(running=False, exit_code=137, oom_killed=False, started="")
 
     monkeypatch.setattr(own.OwnStacks, "_machine", lambda *_: Dead())
     with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press `docker"):

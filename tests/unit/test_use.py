@@ -450,7 +450,7 @@ class Recorded(Local):
         self.name = name
         self.file = "web" if name in ("client", KERNEL) else "php-fpm" if name == "nginx" else name
         self.lab = lab
-        self.state = State(True, 0, False, 0, "")
+        self.state = State(True, 0, False, "")
         self.asked: list[str] = []
 
     def typed(self, action: str) -> str:
@@ -519,7 +519,7 @@ def test_in_the_vm_the_host_is_its_kernel(up: Up, faultlab: Run) -> None:
 
 def test_a_daemon_that_has_ended(up: Up, faultlab: Run) -> None:
     place = up("healthy")
-    place["php-fpm"].state = State(False, 137, True, 0, "")
+    place["php-fpm"].state = State(False, 137, True, "")
     got = faultlab("use", "healthy", "web")
     assert got.code == 0
     assert "php-fpm: it is not running: exit 137, OOM" in got.out
@@ -548,7 +548,7 @@ def test_bad_input(words: str, problem: str, hint: str, up: Up, faultlab: Run) -
 
 
 def test_a_machine_that_has_stopped(up: Up, faultlab: Run) -> None:
-    up("healthy")["web"].state = State(False, 0, False, 0, "")
+    up("healthy")["web"].state = State(False, 0, False, "")
     got = faultlab("use", "mtu")
     assert got == Result(3, "", "faultlab: web is not running.\n  next: make reset-mtu\n")
 
