@@ -33,12 +33,6 @@ class WithPods(Engine):
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
 
-    until = staticmethod(podhelpers.until)
-
-    def create(self, stack: str, body: dict[str, Any]) -> None:
-        """Create a pod of a stack. Raises CannotRun."""
-        podhelpers.create(self.cluster, stack, body)
-
     def refuse_to_wait(self, pod: Any) -> None:
         """Raise CannotRun if a container of a pod, or the pod, waits for what does not come."""
         status = pod.status
@@ -61,7 +55,7 @@ class WithPods(Engine):
         body = podhelpers.pod(AGENT, stack, image, seconds=86400, whole=True, rights=node.RIGHTS)
         podhelpers.create(self.cluster, stack, body)
         at = Place(stack, AGENT, "helper")
-        self.until(partial(podhelpers.running, self.cluster, at), "The agent did not start")
+        podhelpers.until(partial(podhelpers.running, self.cluster, at), "The agent did not start")
 
     def on_node(self, stack: str, script: str) -> str:
         """Run a script of node.py on the node of a stack. Raises CannotRun."""
@@ -120,7 +114,7 @@ class WithPods(Engine):
                 make_room(self.cluster, stack, {STACK_LABEL: stack})
             podhelpers.create(self.cluster, stack, body)
             look = partial(podhelpers.running, self.cluster, at)
-            self.until(look, f"The helper {name} did not start")
+            podhelpers.until(look, f"The helper {name} did not start")
             yield at
         finally:
             with uninterrupted():

@@ -64,7 +64,7 @@ def bring_up(term: Terminal) -> None:
             step.done("ready")
         with term.step("box", "checking if it is up to date") as step:
             tags = " ".join(images.tag(name) for name in images.names() if name != images.BASE)
-            build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(libvirt.folder())]
+            build = [str(paths.images() / "vm/build.sh"), "--images", tags, str(paths.vm())]
             stream(build, step.note)
             step.done("ready")
         with term.step("vm", "checking if it runs") as step:
@@ -92,7 +92,7 @@ def _current(note: Say) -> bool:
         except CannotRun:
             return False  # its disk is broken, for example because qemu was killed
     kernel = Connection(BOOT_SECONDS).kernel
-    wanted = (libvirt.folder() / "digest").read_text().strip()
+    wanted = (paths.vm() / "digest").read_text().strip()
     return kernel.run(f"cat {_BOX_ID}").out.strip() == wanted
 
 

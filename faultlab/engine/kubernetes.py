@@ -20,7 +20,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
 from faultlab.engine import cluster as clusters
-from faultlab.engine import manifest, node, podtrial, registry
+from faultlab.engine import manifest, node, podhelpers, podtrial, registry
 from faultlab.engine.agent import WithPods
 from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of
 from faultlab.engine.contention import Observer
@@ -158,13 +158,13 @@ class KubernetesEngine(WithPods):
         make_room(self.cluster, stack, plan.labels)
         with ThreadPoolExecutor(max_workers=8) as pool:
             agent = pool.submit(self.start_agent, stack)
-            list(pool.map(partial(self.create, stack), bodies))
+            list(pool.map(partial(podhelpers.create, self.cluster, stack), bodies))
             agent.result()
         self._join(stack, made)
 
     def _join(self, stack: str, made: Mapping[str, manifest.Service]) -> None:
         """Close the networks of the pods, tell them their names, and wait until they run."""
-        pods = self.until(partial(self._waiting_for_names, stack), "The pods got no address")
+        pods = podhelpers.until(partial(self._waiting_for_names, stack), "The pods got no address")
         by_name = {pod.metadata.name: pod for pod in pods}
         first = {n: container_id(status_of(p, manifest.NAMES)) for n, p in by_name.items()}
         peers = [pod.status.pod_ip for pod in pods]
@@ -177,7 +177,7 @@ class KubernetesEngine(WithPods):
                     self.on_node(stack, node.sizing(first[service.home], where, options))
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(lambda pod: self._tell(stack, pod, pods), pods))
-        running = self.until(partial(self._running, stack), "The pods did not start")
+        running = podhelpers.until(partial(self._running, stack), "The pods did not start")
         self._bound(stack, made, running)
 
     def _waiting_for_names(self, stack: str) -> list[Any]:

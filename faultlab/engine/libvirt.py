@@ -27,11 +27,6 @@ def name() -> str:
     return os.environ.get("FAULTLAB_VM_NAME", "faultlab")
 
 
-def folder() -> Path:
-    """Return the folder that `images/vm/build.sh` fills: disk, kernel, box, ssh key."""
-    return paths.vm()
-
-
 def virsh(*words: str, timeout: float = 30) -> tuple[int, str]:
     """Run virsh; return its exit code and both outputs."""
     done = run(["virsh", "--connect", _URI, *words], timeout=timeout)
@@ -44,7 +39,7 @@ def state() -> State:
     Without the folder of its box, only a VM made from this project counts, so that it can be
     removed.
     """
-    if shutil.which("virsh") is None or not (folder().is_dir() or _made_from() == paths.root()):
+    if shutil.which("virsh") is None or not (paths.vm().is_dir() or _made_from() == paths.root()):
         return "absent"
     code, text = virsh("domstate", name())
     if code != 0:
@@ -109,7 +104,7 @@ def silent() -> CannotRun:
 
 def acceleration() -> tuple[str, str]:
     """Return `kvm` or `tcg`, found by booting a guest, and the reason. Raises CannotRun."""
-    done = run([str(paths.root() / "setup/accel.sh"), str(folder() / "vmlinuz")], timeout=60)
+    done = run([str(paths.root() / "setup/accel.sh"), str(paths.vm() / "vmlinuz")], timeout=60)
     if done.returncode != 0:
         raise CannotRun(f"Cannot find out the acceleration: {done.stderr.strip()}", "make vm")
     return done.stdout.strip(), done.stderr.strip().split(": ", 2)[-1]
@@ -136,7 +131,9 @@ def _old_versions() -> list[str]:
     """
     done = run(["vagrant", "box", "list", "--machine-readable"], timeout=60, env=_cwd())
     listed = re.findall(r",box-name,faultlab\n.*\n.*,box-version,(\S+)", done.stdout)
-    return [version for version in listed if version != (folder() / "version").read_text().strip()]
+    return [
+        version for version in listed if version != (paths.vm() / "version").read_text().strip()
+    ]
 
 
 def _based_on(volume: str) -> list[str]:
@@ -155,5 +152,5 @@ def _cwd() -> dict[str, str]:
     return {
         "VAGRANT_CWD": str(paths.root()),
         "VAGRANT_DOTFILE_PATH": str(paths.vagrant()),
-        "FAULTLAB_VM_DIR": str(folder()),
+        "FAULTLAB_VM_DIR": str(paths.vm()),
     }

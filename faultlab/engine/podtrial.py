@@ -149,8 +149,8 @@ def _pod(stack: str, name: str, capabilities: list[str], role: str = HELPER) -> 
 
 
 def _start(engine: WithPods, stack: str, role: str, name: str) -> Place:
-    engine.create(stack, _pod(stack, name, [], role))
+    podhelpers.create(engine.cluster, stack, _pod(stack, name, [], role))
     at = Place(stack, name, "helper")
     look = partial(podhelpers.running, engine.cluster, at)
-    engine.until(look, f"The pod {name} did not start")
+    podhelpers.until(look, f"The pod {name} did not start")
     return at

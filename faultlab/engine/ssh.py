@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from faultlab.core import lock
+from faultlab.core import lock, paths
 from faultlab.core.command import DIE_WITH_US, run
 from faultlab.core.errors import CannotRun
 from faultlab.engine import libvirt
@@ -32,7 +32,7 @@ def ssh_command() -> list[str]:
     )
     timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=3")
     flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
-    return ["ssh", "-i", str(libvirt.folder() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]
+    return ["ssh", "-i", str(paths.vm() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]
 
 
 class VmKernel(Shell):

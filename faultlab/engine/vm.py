@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from faultlab.core import lock
+from faultlab.core import lock, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, kernel, launch, libvirt, ssh
@@ -48,7 +48,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
     @classmethod
     def absent(cls) -> str:
         """Return that the VM does not run, or that it belongs to another folder, if so."""
-        now = libvirt.state() if libvirt.folder().is_dir() else "absent"
+        now = libvirt.state() if paths.vm().is_dir() else "absent"
         if now == "running" and (other := libvirt.elsewhere()):
             return f"the lab VM belongs to {other}"
         return "" if now == "running" else f"the lab VM is {now}"
