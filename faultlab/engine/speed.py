@@ -15,11 +15,11 @@ _BLOCK = bytes(16 << 10)  # hashlib releases the interpreter's lock for blocks o
 _MOST = 4  # CPUs; if there are more, the rest is likely to be the same
 
 
-def measure(seconds: float = _SECONDS) -> float:
+def measure() -> float:
     """Return the MiB that all CPUs together hash in a second of CPU time."""
     threads = min(_MOST, os.cpu_count() or 1)
     with ThreadPoolExecutor(threads) as pool:
-        return sum(pool.map(_hash, [seconds] * threads))
+        return sum(pool.map(_hash, [_SECONDS] * threads))
 
 
 def _hash(seconds: float) -> float:

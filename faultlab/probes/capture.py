@@ -7,12 +7,12 @@ from faultlab.engine.shell import Shell
 _MSS = re.compile(r"mss (\d+)")
 
 
-def announced_mss(machine: Shell, host: str, port: int = 80) -> int:
+def announced_mss(machine: Shell, host: str) -> int:
     """Return the MSS in bytes in the server's SYN-ACK to one of our SYNs."""
-    watch = f"src host {host} and src port {port} and tcp[tcpflags] == (tcp-syn|tcp-ack)"
+    watch = f"src host {host} and src port 80 and tcp[tcpflags] == (tcp-syn|tcp-ack)"
     command = (
         f"timeout 3 tcpdump --immediate-mode -nn -i eth0 -c 1 '{watch}' 2>/dev/null & watcher=$!; "
-        f"hping3 -S -p {port} -c 20 -i u50000 {host} >/dev/null 2>&1 & "
+        f"hping3 -S -p 80 -c 20 -i u50000 {host} >/dev/null 2>&1 & "
         "wait $watcher; kill $! 2>/dev/null; wait"
     )
     return parse_mss(machine.run(command).out)

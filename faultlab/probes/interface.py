@@ -119,9 +119,9 @@ def _interface(link: dict[str, Any], root: Qdisc) -> Interface:
     )
 
 
-def wait_sent(machine: Shell, packets: int, seconds: int, device: str = "eth0") -> None:
+def wait_sent(machine: Shell, packets: int, seconds: int) -> None:
     """Wait until this many more packets have left. Raises CannotRun after `seconds`."""
-    count = f"read -r n </sys/class/net/{device}/statistics/tx_packets"
+    count = "read -r n </sys/class/net/eth0/statistics/tx_packets"
     loop = (
         f"{count}; want=$((n + {packets})); until ((n >= want)); do "
         f"((SECONDS < {seconds})) || exit 1; sleep 0.05; {count}; done"

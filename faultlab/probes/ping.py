@@ -23,11 +23,9 @@ class Echoes:
         return (self.sent - self.answered) / self.sent
 
 
-def echoes(
-    machine: Shell, host: str, *, count: int, gap: float = 0.01, payload: int = 16
-) -> Echoes:
-    """Send `count` requests of `payload` bytes, `gap` seconds apart."""
-    command = f"ping -n -q -c {count} -i {gap:g} -W 1 -s {payload} {host} 2>&1"
+def echoes(machine: Shell, host: str, *, count: int, gap: float) -> Echoes:
+    """Send `count` requests of 16 bytes, `gap` seconds apart."""
+    command = f"ping -n -q -c {count} -i {gap:g} -W 1 -s 16 {host} 2>&1"
     return parse(machine.run(command, timeout=count * gap * 3 + 30).out)
 
 

@@ -33,14 +33,14 @@ class Spark:
     verdicts: list[str]
     text: str
 
-    def points(self, width: float = 120, height: float = 24) -> list[tuple[float, float, str]]:
-        """Return the position of each value in a picture of this size, with its run's verdict."""
+    def points(self) -> list[tuple[float, float, str]]:
+        """Return the position of each value in a picture of 120 x 24, with its run's verdict."""
         low, high = min(self.values), max(self.values)
-        step = width / max(1, len(self.values) - 1)
+        step = 120 / max(1, len(self.values) - 1)
         return [
             (
                 round(i * step, 1),
-                round(height * (1 - (value - low) / (high - low)) if high > low else height / 2, 1),
+                round(24 * (1 - (value - low) / (high - low)) if high > low else 12, 1),
                 verdict,
             )
             for i, (value, verdict) in enumerate(zip(self.values, self.verdicts, strict=True))
