@@ -14,7 +14,7 @@ from faultlab.engine.attach import DockerTerminal
 from faultlab.engine.contract import Machine, State
 from faultlab.engine.docker import DockerEngine
 from faultlab.engine.exec import answer, both, cut_off_after
-from faultlab.engine.shell import Done
+from faultlab.engine.shell import Done, late
 from faultlab.lab.model import bytes_of
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ class DockerMachine(Machine):
         seconds = time.monotonic() - started
         # None: cut off. Docker 20.10 never ends the response for a container that restarts.
         if code in (124, 137, None) and seconds >= timeout:
-            raise CannotRun(
-                f"On {self.name} this did not end within {timeout:g} s: {command}",
-                "faultlab status",
-            )
+            raise late(f"On {self.name}", timeout, command)
         return Done(
             command,
             -1 if code is None else int(code),

@@ -8,9 +8,8 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader
 from typing import Any
 
-from faultlab.core.errors import CannotRun
+from faultlab.engine.shell import refuse_flood
 
-_MOST_OUTPUT = 64 << 20  # bytes of one command
 _STDERR = 2  # in the headers of the output
 
 
@@ -59,8 +58,5 @@ def both(stream: BufferedReader) -> tuple[bytes, bytes]:
     while len(header := stream.read(8)) == 8:
         which, length = struct.unpack(">BxxxL", header)
         (err if which == _STDERR else out).extend(stream.read(length))
-        if len(out) + len(err) > _MOST_OUTPUT:
-            raise CannotRun(
-                f"A command printed more than {_MOST_OUTPUT >> 20} MiB.", "faultlab status"
-            )
+        refuse_flood(len(out) + len(err))
     return bytes(out), bytes(err)

@@ -15,7 +15,7 @@ from faultlab.engine.cluster import Cluster, owner_of
 from faultlab.engine.contract import Engine, Machine, State
 from faultlab.engine.podterminal import PodTerminal
 from faultlab.engine.quantity import amount, limits
-from faultlab.engine.shell import Done
+from faultlab.engine.shell import Done, late
 from faultlab.lab import recipe
 from faultlab.lab.services import USER
 
@@ -71,10 +71,7 @@ class PodMachine(Machine):
                 ) from problem
             raise
         if done.code in (124, 137, None) and done.seconds >= timeout:
-            raise CannotRun(
-                f"On {self.name} this did not end within {timeout:g} s: {command}",
-                "faultlab status",
-            )
+            raise late(f"On {self.name}", timeout, command)
         if done.code is None:
             raise CannotRun(f"The connection to {self.name} was cut off.", "kubectl cluster-info")
         out, err = done.out.decode(errors="replace"), done.err.decode(errors="replace")

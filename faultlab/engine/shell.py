@@ -7,6 +7,8 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 
+_MOST_OUTPUT = 64 << 20  # bytes of one command
+
 
 @dataclass(frozen=True)
 class Done:
@@ -42,6 +44,18 @@ class Shell(ABC):
                 "faultlab status",
             )
         return done.out
+
+
+def late(where: str, seconds: float, command: str, hint: str = "faultlab status") -> CannotRun:
+    """Return the error for a command that still ran after its time limit."""
+    return CannotRun(f"{where} this did not end within {seconds:g} s: {command}", hint)
+
+
+def refuse_flood(size: int) -> None:
+    """Raise CannotRun if this is more than one command may print, in bytes."""
+    if size > _MOST_OUTPUT:
+        most = f"{_MOST_OUTPUT >> 20} MiB"
+        raise CannotRun(f"A command printed more than {most}.", "faultlab status")
 
 
 def json_of(out: str, program: str) -> Any:

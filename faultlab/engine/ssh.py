@@ -15,7 +15,7 @@ from faultlab.core.command import DIE_WITH_US, run
 from faultlab.core.errors import CannotRun
 from faultlab.engine import libvirt
 from faultlab.engine.docker import Docker
-from faultlab.engine.shell import Done, Shell
+from faultlab.engine.shell import Done, Shell, late
 
 BOOT_SECONDS = 60  # for this long, a VM that is just booting can refuse connections
 # A socket's path has at most 107 bytes (unix(7)): its folder, this, and ssh's suffix.
@@ -54,10 +54,7 @@ class VmKernel(Shell):
         if done.returncode == 255:
             raise libvirt.silent()
         if done.returncode == 124:
-            raise CannotRun(
-                f"In the lab VM this did not end within {timeout:g} s: {command}",
-                "faultlab vm reset",
-            )
+            raise late("In the lab VM", timeout, command, "faultlab vm reset")
         return Done(command, done.returncode, done.stdout, done.stderr, seconds)
 
 

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.engine.shell import refuse_flood
 
 if TYPE_CHECKING:
     from faultlab.engine.cluster import Cluster
@@ -28,7 +29,6 @@ websocket: Any = Later("websocket")
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
 _PIECE = 1 << 15  # bytes in one message to a command
 _PATIENCE = 30.0  # seconds, to connect
-_MOST_OUTPUT = 64 << 20  # bytes of one command
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,7 @@ def run(
                 wire.send(STDIN, data)
         for channel, piece in wire.read():
             printed[channel] += piece
-            if sum(map(len, printed.values())) > _MOST_OUTPUT:
-                raise CannotRun(
-                    f"A command printed more than {_MOST_OUTPUT >> 20} MiB.", "faultlab status"
-                )
+            refuse_flood(sum(map(len, printed.values())))
     if wire.problem:
         raise failed(at, wire.problem)
     seconds = time.monotonic() - began

@@ -14,7 +14,7 @@ from docker.models.containers import Container
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, exec, helper, local
+from faultlab.engine import boot, helper, local, shell
 from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine
 from faultlab.engine.local import LocalEngine
@@ -121,7 +121,7 @@ def test_a_command_that_prints_nothing(machine: Machine) -> None:
 def test_a_command_that_prints_without_end(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exec, "_MOST_OUTPUT", 1 << 20)
+    monkeypatch.setattr(shell, "_MOST_OUTPUT", 1 << 20)
     monkeypatch.setattr(Docker, "printed", frame(1, b"y\n" * 1000) * 1000)
     with pytest.raises(CannotRun, match="printed more than 1 MiB"):
         machine.run("yes")
