@@ -173,7 +173,7 @@ def _headers(number: int, of: int) -> str:
     If the sender's kernel still fragments a packet, it passes even where the MTU is too small.
     """
     if number < of / 2:
-        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 24 * number}"\n'
+        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 24 * (number % 10)}"\n'
     cookie = "0123456789abcdef" * 40
     return f'compressed\nuser-agent = "{_AGENT}"\nheader = "Cookie: visitor={cookie}"\n'
 
