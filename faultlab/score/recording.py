@@ -196,7 +196,7 @@ def read(file: Path) -> Bundle:
         raise BadInput(f"{file} is no bundle: {error}.", f"tar tzf {file}") from error
     try:
         manifest = json.loads(found.pop(_MANIFEST, b""))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{file} is no bundle: no {_MANIFEST}.", f"tar tzf {file}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise BadInput(f"{file} is of another version of bundles.", f"tar xzOf {file} {_MANIFEST}")
