@@ -41,6 +41,20 @@ def test_whose_a_socket_is(address: str) -> None:
         assert solo.owner((address, 1), there) is None
 
 
+def test_a_socket_of_somebody_else() -> None:
+    """Each end of a connection can be another user's."""
+    if os.getuid() != 0:
+        pytest.skip("only root can act for another user")
+    with socket.create_server(("127.0.0.1", 0)) as line:
+        os.seteuid(64201)
+        try:
+            theirs = socket.create_connection(line.getsockname())
+        finally:
+            os.seteuid(0)
+        with theirs:
+            assert solo.owner(theirs.getsockname(), line.getsockname()) == 64201
+
+
 class FakeStacks(own.OwnStacks):
     """Stacks that are there at once."""
 
