@@ -127,6 +127,7 @@ def test_a_place_that_cannot_be_entered() -> None:
 @pytest.mark.parametrize("name", ["cgroup", "network", "sockets", "counters", "files", "filter"])
 def test_a_value_that_cannot_be_read_is_never_0(name: str) -> None:
     """Whatever is missing, its cells are `-` with a reason, and nothing is marked for it."""
+    whole = {row.resource: row for row in use.rows_of("web", PROBES, looks("healthy"), {})}
     for broken in (Section("", 0, 1.0), Section("sh: 1: ss: not found\n", 127, 1.0), None):
         found = looks("healthy")
         here = {**found["web"].before, **({name: broken} if broken else {})}
@@ -135,7 +136,9 @@ def test_a_value_that_cannot_be_read_is_never_0(name: str) -> None:
         found["web"] = replace(found["web"], before=here)
         body = list(use.rows_of("web", PROBES, found, {}))
         for row in body:
-            for _, value in row.values:
+            was = whole.get(row.resource)
+            for part, value in row.values:
+                assert value.number != 0 or (was and getattr(was, part) == value), row
                 assert (value.text == "-") <= bool(value.reason), row
                 assert (value.text == "-") <= (value.number is None), row
         assert any(row.unread for row in body)
