@@ -239,5 +239,6 @@ def test_it_waits_until_the_machine_is_calm(
     assert sum(slept) == seconds
 
 
-def test_without_patience_it_does_not_wait() -> None:
+def test_without_patience_it_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faultlab.engine.contention.time.sleep", lambda _: pytest.fail("it slept"))
     Observer().wait_for_calm(-1)

@@ -91,3 +91,4 @@ def test_a_vpn_that_takes_all_traffic() -> None:
 
 def test_the_routes_of_this_host_can_be_read() -> None:
     assert all(net.prefixlen for net in subnet.host_routes())
+    assert subnet.host_routes() == subnet.of_routes(Path("/proc/net/route").read_text())
