@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -542,6 +543,10 @@ def test_the_checklist_knows_no_lab() -> None:
     text = (REPO / "tools/checklist/checklist.py").read_text()
     steps = [step.run for lab in map(labs.load, labs.ids()) for step in lab.inject if step.run]
     assert not [step for step in steps if step in text]
+    # Not only whole steps: a path, or a setting with its value, of one of them.
+    its = r"/[\w.-]+(?:/[\w.-]+)+|[\w.]+[= ]\d{2,}\b"
+    own = {word for step in steps for word in re.findall(its, step)} - {"/dev/null"}
+    assert len(own) > 40 and [word for word in own if word in text] == []
 
 
 def test_an_output_arrives_while_a_process_in_the_background_keeps_it_open() -> None:
