@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -37,6 +38,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
 from faultlab.learn import hints
+from faultlab.run import placement
 from faultlab.workshop import access, address, connections, export, plan, site, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
@@ -50,6 +52,7 @@ from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import STEPS, Stacks
 from tests.unit.conftest import Project, Run
+from tests.unit.fake import FakeEngine, FakeStack
 from tests.waiting import until
 
 CLASS = """
@@ -363,14 +366,20 @@ def test_exports(tmp_path: Path) -> None:
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(services.LIMITS, "cpus=0.5 memory=1g pids=512")
     own = {"image": "machine"}
-    parts = (
-        {"services": {"client": own, "web": own, "db": own}, "networks": {"default": {}}},
+    machines: dict[str, dict[str, Any]] = {name: {**own} for name in ("client", "web", "db")}
+    for daemon, machine in (("nginx", "web"), ("mysql", "db")):  # so that these are needed
+        machines[daemon] = {**own, "network_mode": f"service:{machine}"}
+    parts: tuple[dict[str, Any], ...] = (
+        {"services": machines, "networks": {"default": {}}},
         {"services": {"web": {"cpus": 0.2}, "db": {"mem_limit": "512m"}}},
     )
-    documents = services.Plan(parts).documents("x", [], "198.18.7.0/24", {})
+    documents = services.Plan(parts).documents("x", ["nginx", "mysql"], "198.18.7.0/24", {})
     made = services.Plan(tuple(documents)).services
     limits = {"cpus": 0.5, "mem_limit": "1g", "memswap_limit": "1g", "pids_limit": 512}
     assert limits.items() <= made["client"].items()
+    # What a lab limits itself stays as it is, with what Docker makes of its swap.
+    assert (made["web"]["cpus"], made["db"]["mem_limit"]) == (0.2, "512m")
+    assert "memswap_limit" not in made["db"]
 
 
 def test_one_cgroup_around_a_stack() -> None:
@@ -446,12 +455,18 @@ def test_an_allowance_is_used_up_and_comes_back(monkeypatch: pytest.MonkeyPatch)
     assert some.take("b")
     now[0] = 2.0
     assert [some.take("a") for _ in range(3)] == [True, True, False]
+    now[0] = 99.0  # a long silence buys no more than the stock
+    assert [some.take("a") for _ in range(4)] == [True, True, True, False]
 
 
 def test_a_certificate(tmp_path: Path) -> None:
     cert, key = access.certificate(tmp_path, ["lab.example", "192.0.2.1"])
     assert key.stat().st_mode & 0o777 == 0o600
+    first = cert.read_bytes()
+    assert access.certificate(tmp_path, ["lab.example", "192.0.2.1"]) == (cert, key)
+    assert cert.read_bytes() == first
     assert access.certificate(tmp_path, ["other"]) == (cert, key)
+    assert cert.read_bytes() != first
     assert re.fullmatch(r"(?:[0-9A-F]{2}:){31}[0-9A-F]{2}", access.fingerprint(cert))
     with pytest.raises(CannotRun, match="is no certificate"):
         access.fingerprint(key)
@@ -481,7 +496,7 @@ class FakeStacks(Stacks):
         super().__init__(plan)
         self.well: set[int] = set()
         self.full: set[int] = set()
-        self.acted: list[tuple[int, str]] = []
+        self.acted: list[tuple[int, str, Any]] = []
         self.slow = 0.01
         self.outcome = Outcome(0)
         self.ran: list[tuple[int, tuple[str, ...]]] = []
@@ -505,7 +520,10 @@ class FakeStacks(Stacks):
         self.full.discard(seat.number)
 
     async def act(self, seat: Seat, daemon: str, act: Any) -> None:
-        self.acted.append((seat.number, daemon))
+        def note(what: Any) -> None:
+            self.acted.append((seat.number, daemon, what))
+
+        act(SimpleNamespace(restart=lambda: note("restart"), limit=lambda *most: note(most)))
 
     def terminal(self, seat: Seat, machine: str) -> Mirror:
         return Mirror(f"{self.name(seat)}-{machine}")
@@ -876,11 +894,24 @@ def test_a_seat_that_fills_the_disk(here: Served) -> None:
     here.wait(1, "red")
 
 
+def test_a_seat_over_its_disk_loses_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte more than it may have, and only what is its own."""
+    engine = FakeEngine()
+    monkeypatch.setattr(placement, "local", lambda: engine)
+    stacks, seats = Stacks(planned(seat_disk="1m")), roster(seat_disk="1m").seats
+    names = [stacks.name(seat) for seat in seats]
+    engine.stacks_up = {name: FakeStack() for name in names}
+    engine.sizes = {names[0]: 2**20, names[1]: 2**20 + 1}
+    assert asyncio.run(stacks.too_large(seats)) == [seats[1]]
+    asyncio.run(stacks.cut_off(seats[1]))
+    assert [*engine.stacks_up] == [names[0], names[2]]
+
+
 def test_the_host_of_a_seat(here: Served) -> None:
     """A seat can use `docker restart` and `docker update`, within what the class allows."""
     assert here.post(1, "/seat/1/restart", {"daemon": "nginx"}).status_code == 200
     assert here.post(1, "/seat/1/limit", {"daemon": "nginx", "cpus": 0.5}).status_code == 200
-    assert here.stacks.acted == [(1, "nginx"), (1, "nginx")]
+    assert here.stacks.acted == [(1, "nginx", "restart"), (1, "nginx", (0.5, None))]
     for facts in (
         {"cpus": 2},
         {"memory": "2g"},
@@ -1117,7 +1148,7 @@ def test_too_much_at_once(here: Served) -> None:
 
 def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one address: the most is a bound, and somebody at another address notices nothing."""
-    monkeypatch.setattr(connections, "_PATIENCE", 1.0)
+    monkeypatch.setattr(connections, "_PATIENCE", 3.0)
     lines = []
     for _ in range(1000):
         line = socket.create_connection(("127.0.0.1", here.port), 10, ("127.0.0.2", 0))
@@ -1125,6 +1156,7 @@ def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -
         lines.append(line)
     began = time.monotonic()
     assert here.get(1, "/seat/1").status_code == 200
+    assert len(connections.Connection._from["127.0.0.2"]) <= connections.Connection.most
     assert time.monotonic() - began < 5
 
     def dropped(line: socket.socket) -> bool:
@@ -1198,6 +1230,7 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ) as page:
             page.send(json.dumps({"input": "ls"}))
             assert page.recv(5) == b"ls"
+        assert asyncio.constants.SSL_HANDSHAKE_TIMEOUT == connections._PATIENCE == 10
         # Only now: on a busy machine the handshakes above may take longer than this.
         monkeypatch.setattr(asyncio.constants, "SSL_HANDSHAKE_TIMEOUT", 1.0)
         with socket.create_connection(("127.0.0.1", it.port), 10) as silent:
@@ -1249,6 +1282,10 @@ def test_every_answer_says_what_a_page_may_do(here: Served) -> None:
     ):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "script-src 'self';" in policy
+        assert "connect-src 'self'" in policy and "form-action 'self'" in policy
+        assert "base-uri 'none'" in policy and "frame-ancestors 'none'" in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
     assert "server" not in here.get(1, "/seat/1").headers
