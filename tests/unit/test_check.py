@@ -19,7 +19,7 @@ from faultlab.lab import check, checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
-from faultlab.probes import curl, hping3, mysqlslap, startup, wrk
+from faultlab.probes import ab, curl, hping3, memcaslap, mysqlslap, startup, wrk
 from faultlab.run import contract
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -29,11 +29,15 @@ DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens
     wrk.Load: lambda: wrk.parse((RECORDED / "wrk/refused.txt").read_text(), 4),
     startup.Start: lambda: startup.Start(seconds=120, served=False),
     mysqlslap.Load: lambda: mysqlslap.parse((RECORDED / "mysqlslap/refused.txt").read_text(), 32),
+    ab.Visits: lambda: ab.parse((RECORDED / "ab/refused.txt").read_text(), 1),
+    memcaslap.Load: lambda: memcaslap.parse((RECORDED / "memcaslap/refused.txt").read_text(), 20),
+    curl.Rush: lambda: curl.Rush(0, 0),
 }
 SILENT = {  # and when it accepts and never answers
     **DEAD,
     curl.Page: lambda: curl.parse((RECORDED / "curl/silent.txt").read_text()),
     wrk.Load: lambda: wrk.parse((RECORDED / "wrk/silent.txt").read_text(), 4),
+    ab.Visits: lambda: ab.parse((RECORDED / "ab/silent.txt").read_text(), 1),
 }
 
 
@@ -309,6 +313,38 @@ def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], 
     except CannotRun:
         return  # such a probe has no reading of it, so the verdict is `unknown`
     assert not all(found.holds for found in check.good(Reading(dead), Reading(dead)))
+
+
+def killed(value: Any, known: dict[type, Callable[[], Any]]) -> Any:
+    """Return what was read, with what its probes read of a dead stack; the rest stays."""
+    if type(value) in known:
+        return known[type(value)]()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return dataclasses.replace(
+            value, **{name: killed(part, known) for name, part in parts.items()}
+        )
+    return [killed(part, known) for part in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("lab_id", labs.ids())
+@pytest.mark.parametrize("known", [DEAD, SILENT], ids=["refused", "silent"])
+def test_a_stack_that_died_is_not_well(lab_id: str, known: dict[type, Callable[[], Any]]) -> None:
+    """All else is as it was while the stack was well, so only the dead parts can tell."""
+    check = checks.load(lab_id)
+    recorded = sorted((RECORDED / "runs").glob(f"*-{lab_id}-????/run.json"))
+    if not recorded:
+        pytest.skip("no run of this lab is recorded")
+    healthy = check.load(json.loads(recorded[-1].read_text())["readings"]["healthy"])
+    assert all(found.holds for found in check.good(healthy, healthy))
+    try:
+        dead: Reading[Any, Any] = Reading(killed(healthy.look, known))
+    except CannotRun:
+        pytest.skip("a probe of this lab reads nothing of a dead stack, so nothing is judged")
+    if dead.look == healthy.look:
+        pytest.skip("no dead answer to a probe of this lab is recorded")
+    for before in (healthy, dead):
+        assert not all(found.holds for found in check.good(dead, before))
 
 
 @pytest.mark.parametrize(
