@@ -15,6 +15,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
+from faultlab.engine import bounds
+from faultlab.engine.local import LocalEngine
 from tests.live.classes import Class, opened, settle, type_into
 from tests.live.stacks import container
 
@@ -82,6 +84,10 @@ def test_a_seat_is_limited_as_a_whole(pair: Class) -> None:
         container(machine).attrs["HostConfig"]["CgroupParent"] for machine in pair.stack(1).values()
     }
     assert parent not in ("", "/docker") and "-1-" in parent.replace("_", "-")
+    where, top = bounds._path(parent), LocalEngine.cgroups
+    files = [*top.glob(f"{where}/memory.max"), *top.glob(f"*/{where}/memory.limit_in_bytes")]
+    # Those of a class that says nothing of seat_limits.
+    assert {int(file.read_text()) for file in files} == {4 * 2**30}
     client = pair.stack(1)["client"]
     before = container(client).logs(stdout=True, stderr=False)
     client.run("timeout 5 yes >/proc/1/fd/1; true", timeout=20)
@@ -124,6 +130,7 @@ def test_one_seat_does_not_slow_another(
     print(f"Grace's check: {calm:.2f} s calm, {busy:.2f} s busy, {full:.2f} s full")
     pair.wait("failed", "red")
     ada.locator("#message").get_by_text("more than a seat may have").wait_for()
+    assert not pair.stack(1), "its machines are still there"
     assert busy <= 1.3 * calm and full <= 1.3 * calm, (calm, busy, full)
     type_into(grace, "web", "ip link show eth0", r"mtu 100\b")
     assert pair.press("Grace", "/seat/2/hint").status_code == 200
