@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import faultlab
 from faultlab.core import paths
 
 pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
@@ -40,11 +41,14 @@ class User:
         os.chown(self.home, uid, uid)
 
     def spawn(self, *arguments: str) -> subprocess.Popen[str]:
+        return self.process(*PYTHON, *arguments)
+
+    def process(self, *words: str) -> subprocess.Popen[str]:
         group = str(SOCKET.stat().st_gid)
         become = ["setpriv", "--reuid", str(self.uid), "--regid", group, "--clear-groups"]
         become += ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
         return subprocess.Popen(
-            [*become, *PYTHON, *arguments],
+            [*become, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -56,6 +60,13 @@ class User:
         process = self.spawn(*arguments)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
+
+    def reads(self) -> bool:
+        """Return whether Python can read its packages and this checkout as this user."""
+        script = "import click, sys; open(sys.argv[1]).read()"
+        process = self.process(PYTHON[0], "-c", script, faultlab.__file__)
+        process.communicate(timeout=60)
+        return process.returncode == 0
 
     def stacks(self) -> dict[str, str]:
         """Return what status says of each stack that it lists."""
@@ -80,8 +91,9 @@ def users() -> Iterator[list[User]]:
         pytest.skip("only root can act for other users")
     made = [User(uid) for uid in (64201, 64202, 64203)]
     try:
-        if made[0].run("--version")[0] != 0:
+        if not made[0].reads():
             pytest.skip("other users cannot read this checkout, or its Python")
+        assert made[0].run("--version")[0] == 0
         yield made
     finally:
         at_once(made, "sweep")
