@@ -275,7 +275,6 @@ def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
         out = machine.must("cat /etc/resolv.conf")
         assert re.findall(r"^nameserver (.*)$", out, re.MULTILINE) == ["127.0.0.11"]
         assert container(machine).attrs["HostConfig"]["Dns"] == ["192.0.2.1"]
-        assert machine.run("timeout 5 getent hosts name.invalid", timeout=20).code != 0
 
 
 def test_a_tool_from_elsewhere_is_built_without_a_network(tmp_path: Path) -> None:
