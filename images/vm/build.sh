@@ -29,15 +29,22 @@ while (($#)); do
     esac
     shift
 done
-for tool in mmdebstrap mke2fs qemu-img ssh-keygen docker dockerd; do
+for tool in mmdebstrap mke2fs qemu-img ssh-keygen; do
     has "$tool" || die "the VM's image cannot be built: $tool is missing" "setup/libvirt.sh"
 done
-[[ $(id -u) == 0 ]] || die "the VM's image cannot be built: that needs root" "$again"
+for tool in docker dockerd; do
+    has "$tool" || die "the VM's image cannot be built: $tool is missing" "apt-get install docker.io"
+done
+need_root() { [[ $(id -u) == 0 ]] || die "the VM's image cannot be built: that needs root" "$again"; }
+# Under sudo the user who asked is to read the key of the VM, and to learn that it is up to date.
+# Not what lies deeper: a killed build has left this machine's /dev mounted there.
+give() { [[ -z ${SUDO_UID-} ]] || chown -h "$SUDO_UID:" "$out" "$out/.gitignore" "$out"/*; }
 
-mkdir -p "$out"
+{ mkdir -p "$out" && [[ -w $out ]]; } 2>/dev/null || need_root
 out=$(cd "$out" && pwd) work=$out/work tree=$out/work/tree
 echo '*' >"$out/.gitignore"
 exec 9>"$out/lock"
+give # also where this build fails, or is interrupted
 flock --nonblock 9 || { say "vm image: waiting for another build"; flock 9; }
 
 read -ra names <<<"$images"
@@ -46,10 +53,12 @@ ids=$([[ -z $images ]] || docker image inspect --format '{{.Id}}' "${names[@]}")
 digest=$({ cd "$here"; find . -type f -print0 | sort -z | xargs -0 sha256sum; echo "$ids $gib"; } |
     sha256sum | cut -c 1-64)
 [[ $digest != "$(cat "$out/digest" 2>/dev/null)" ]] || { say "vm image: up to date in $out"; exit 0; }
+need_root
 
 # shellcheck source=keep.sh source-path=SCRIPTDIR
 . "$here/keep.sh"
 if [[ ! -e $out/ssh_key ]] && take_kept; then
+    give
     say "vm image: taken from $kept, where another checkout has put it"
     exit 0
 fi
@@ -84,6 +93,5 @@ for file in "${files[@]}"; do
 done
 echo "$digest" >"$out/digest"
 keep || say "vm image: not kept for other checkouts: $kept cannot be written"
-# Under sudo the user who asked is to read the key of the VM, too.
-[[ -z ${SUDO_UID-} ]] || chown -R "$SUDO_UID:" "$out"
+give
 say "vm image: built in $SECONDS s, $(du -h "$out/disk.qcow2" | cut -f 1), in $out"

@@ -2,14 +2,17 @@
 # shellcheck disable=SC2154  # out, digest: set by build.sh
 # Purpose: keep what build.sh has made for other checkouts of the same user, so
 #          that a fresh clone need not build it again. Nothing writes to these
-#          files, so they are linked where that is possible, and copied elsewhere.
+#          files, so they are linked where that is possible, and copied elsewhere:
+#          under sudo too, where those in the checkout get another owner.
 # Usage:   sourced by build.sh: take_kept, keep
 
 files=(disk.qcow2 vmlinuz initrd.img cmdline ssh_key ssh_key.pub faultlab.box box.json version)
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/faultlab/box
 
 # share FILES... FOLDER
-share() { cp -lf "$@" 2>/dev/null || cp -pf "$@"; }
+share() {
+    { [[ -z ${SUDO_UID-} ]] && cp -lf "$@" 2>/dev/null; } || cp -pf --remove-destination "$@"
+}
 
 # locked COMMAND...: one build at a time takes what is kept, or replaces it.
 locked() (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -81,6 +82,56 @@ def test_what_was_kept_by_half_counts_as_nothing(built: Path, tmp_path: Path) ->
     assert keep("keep", built, "abd") == 1
     assert keep("take_kept", tmp_path, "abd") == 1
     assert keep("take_kept", tmp_path) == 1
+
+
+def test_what_is_kept_has_an_owner_of_its_own_under_sudo(
+    built: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a checkout are given to the user who typed sudo."""
+    monkeypatch.setenv("SUDO_UID", "1000")
+    other = tmp_path / "two"
+    other.mkdir()
+    assert keep("keep", built) == 0
+    assert keep("take_kept", other) == 0
+    for folder in (built, cache, other):
+        assert (folder / "disk.qcow2").stat().st_nlink == 1
+
+
+def build(tmp_path: Path, sudo_uid: str = "", **stubs: str) -> subprocess.CompletedProcess[str]:
+    """Run build.sh as a user for whom every digest is "abc"."""
+    programs = tmp_path / "bin"
+    programs.mkdir(exist_ok=True)
+    names = ("mmdebstrap", "mke2fs", "qemu-img", "ssh-keygen", "docker", "dockerd")
+    usual = {"id": "echo 1000", "sha256sum": "cat >/dev/null; echo abc"}
+    for name, body in {**dict.fromkeys(names, ""), **usual, **stubs}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
+        (programs / name).chmod(0o755)
+    return subprocess.run(
+        [paths.images() / "vm/build.sh", tmp_path / "one/.vm"],
+        env={**os.environ, "PATH": f"{programs}:/usr/bin:/bin", "SUDO_UID": sudo_uid},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_user_learns_that_it_is_up_to_date(built: Path, tmp_path: Path) -> None:
+    done = build(tmp_path)
+    assert (done.returncode, "that needs root\n  next: sudo " in done.stderr) == (3, True)
+    (built / "digest").write_text("abc\n")
+    done = build(tmp_path)
+    assert (done.returncode, done.stderr) == (0, f"vm image: up to date in {built}\n")
+
+
+def test_sudo_gives_what_it_takes_to_the_user(built: Path, tmp_path: Path) -> None:
+    assert keep("keep", built) == 0
+    (built / "ssh_key").unlink()
+    note = f'echo "$*" >>{tmp_path}/given'
+    done = build(tmp_path, id="echo 0", chown=note, sudo_uid="1000")
+    assert (done.returncode, "taken from" in done.stderr) == (0, True)
+    first, last = (tmp_path / "given").read_text().splitlines()
+    assert first.startswith(f"-h 1000: {built} {built}/.gitignore {built}/")
+    assert {f"{built}/lock", f"{built}/ssh_key", f"{built}/digest"} <= set(last.split())
 
 
 def test_sweep_removes_it(built: Path, cache: Path) -> None:
