@@ -7,11 +7,9 @@ work=$1 out=$2 gib=$3
 here=$(cd "$(dirname "$0")" && pwd)
 version=0.$(date +%Y%m%d.%H%M%S)
 
+echo "$version" >"$work/version"
 cp "$here/box.Vagrantfile" "$work/Vagrantfile"
 printf '{"provider": "libvirt", "format": "qcow2", "virtual_size": %s}\n' "$gib" >"$work/metadata.json"
-# Not compressed: the disk inside already is.
-tar -C "$work" -cf "$work/faultlab.box" metadata.json Vagrantfile box.img ssh_key
-echo "$version" >"$work/version"
 cat >"$work/box.json" <<EOF
 {
   "name": "faultlab",
@@ -23,3 +21,6 @@ cat >"$work/box.json" <<EOF
   ]
 }
 EOF
+# Not compressed: the disk inside already is. With the key inside, it is for its owner only.
+umask 077
+tar -C "$work" -cf "$work/faultlab.box" metadata.json Vagrantfile box.img ssh_key

@@ -97,6 +97,30 @@ def test_what_is_kept_has_an_owner_of_its_own_under_sudo(
         assert (folder / "disk.qcow2").stat().st_nlink == 1
 
 
+def test_only_its_owner_reads_the_box(tmp_path: Path) -> None:
+    """It contains the key of the VM; the list of its versions is no secret."""
+    for name in ("box.img", "ssh_key"):
+        (tmp_path / name).touch()
+    make = [str(paths.images() / "vm/box.sh"), str(tmp_path), str(tmp_path), "8"]
+    subprocess.run(make, check=True, umask=0o022)
+    modes = {
+        name: (tmp_path / name).stat().st_mode & 0o777 for name in ("faultlab.box", "box.json")
+    }
+    assert modes == {"faultlab.box": 0o600, "box.json": 0o644}
+
+
+def test_a_bundle_is_booted_from_its_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no disk of its own."""
+    (tmp_path / "box.img").write_text("disk")
+    (tmp_path / "cmdline").touch()
+    words = ["tar", "-C", str(tmp_path), "-cf", str(tmp_path / "faultlab.box"), "box.img"]
+    subprocess.run(words, check=True)
+    (tmp_path / "qemu-system-x86_64").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    subprocess.run([paths.images() / "vm/boot.sh", tmp_path], check=True)
+    assert (tmp_path / "disk.qcow2").read_text() == "disk"
+
+
 def build(tmp_path: Path, sudo_uid: str = "", **stubs: str) -> subprocess.CompletedProcess[str]:
     """Run build.sh as a user for whom every digest is "abc"."""
     programs = tmp_path / "bin"

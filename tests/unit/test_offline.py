@@ -29,6 +29,15 @@ def test_the_archive_can_be_checked(tmp_path: Path) -> None:
     assert subprocess.run(check, cwd=tmp_path / "there", check=False).returncode == 1
 
 
+def test_only_its_owner_reads_the_key_of_the_vm(tmp_path: Path) -> None:
+    (tmp_path / "parts/vm").mkdir(parents=True)
+    (tmp_path / "parts/vm/ssh_key").write_text("key")
+    out = tmp_path / "x.tar"
+    out.with_name("x.tar.part").touch(mode=0o644)
+    bundle._pack(tmp_path / "parts", out, lambda _: None)
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "x").mkdir()
