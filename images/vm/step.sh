@@ -12,7 +12,8 @@ step() {
     say "vm image: $name"
     : >"$work/log"
     set -m # a process group of its own, so that it can be ended whole
-    "$@" </dev/null >"$work/log" 2>&1 9<&- &
+    # It ends with build.sh, also if that is killed. TERM, so that it removes what it has mounted.
+    setpriv --pdeathsig TERM -- "$@" </dev/null >"$work/log" 2>&1 9<&- &
     step_pid=$!
     set +m
     ticker "$work/log" 9<&- &
@@ -36,8 +37,11 @@ sweep() {
     for pid in $(pgrep -x dockerd); do
         ! tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qxF "$work/tree/var/lib/docker" || kill "$pid"
     done
-    awk -v inside="$work/" 'index($2, inside) == 1 { print $2 }' /proc/mounts | sort -r |
-        while read -r point; do umount "$point"; done
+    # The newest first. A space in a path is \040 there, which %b reads with one more zero.
+    tac /proc/mounts | while read -r _ point _; do
+        point=$(printf '%b' "${point//\\/\\0}")
+        [[ $point != "$work"/* ]] || umount "$point"
+    done
     rm -rf --one-file-system "$work"
 }
 
