@@ -12,6 +12,11 @@ set -euo pipefail
 dir=.vm
 case ${1-} in -h | --help) sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2 ;; esac
 case ${1-} in '' | -*) ;; *) dir=$1; shift ;; esac
+# A bundle brings the disk inside the box only.
+if [[ ! -f $dir/disk.qcow2 && -f $dir/faultlab.box ]]; then
+    tar -xOf "$dir/faultlab.box" box.img >"$dir/disk.qcow2.part"
+    mv "$dir/disk.qcow2.part" "$dir/disk.qcow2"
+fi
 [[ -f $dir/disk.qcow2 ]] || { echo "vm: no image in $dir; next: images/vm/build.sh $dir" >&2; exit 3; }
 
 # Without KVM the plainest processor is the fastest: programs choose no AVX code,
