@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from faultlab.core.errors import CannotRun
 
@@ -24,6 +25,8 @@ DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 
 _cleaning_up: list[bool] = []  # one for each `uninterrupted` that has not ended
+
+_CLEAN_UP = 30  # seconds, for a script that is told to end
 
 _SOME = 1 << 16  # bytes; a longer line loses its beginning
 _PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
@@ -72,7 +75,8 @@ def stream(
 ) -> None:
     """Run a program that takes long; `note` gets each line of its output.
 
-    `patience`: it is ended after this many seconds without output. Raises CannotRun.
+    `patience`: it is ended after this many seconds without output. Raises CannotRun, with the
+    reason and the next commands that a script of ours has printed last.
     """
     with subprocess.Popen(
         [*DIE_WITH_US, *command],
@@ -82,18 +86,41 @@ def stream(
         env={**os.environ, **ENGLISH, **(env or {})},
     ) as process:
         assert process.stdout is not None
-        last = "it printed nothing"
+        said = deque(["it printed nothing"], maxlen=20)
+        late = ""
         try:
             for line in _lines(process.stdout.fileno(), patience):
                 text = _PAINT.sub("", line).strip()
                 if text:
-                    last = text
-                    note(last)
+                    said.append(text)
+                    note(text)
         except TimeoutError:
             process.kill()
-            last = f"it had said nothing for {patience:.0f} s; {last}"
+            late = f"it had said nothing for {patience:.0f} s; "
+        except BaseException:  # such as Ctrl-C: what it has started must not go on
+            _end(process)
+            raise
     if process.returncode != 0:
-        raise CannotRun(f"{command[0]} failed: {last}", shlex.join(command))
+        reason, hint = _reason(list(said))
+        raise CannotRun(f"{command[0]} failed: {late}{reason}", hint or shlex.join(command))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let a program clean up and end; after 30 s or another Ctrl-C it is killed."""
+    process.terminate()
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_CLEAN_UP)
+    finally:
+        process.kill()
+
+
+def _reason(said: list[str]) -> tuple[str, str]:
+    """Return why a program failed, and the next commands if it has named some: see setup/lib.sh."""
+    at = max((number for number, text in enumerate(said) if text.startswith("next: ")), default=0)
+    if at == 0:
+        return said[-1], ""
+    return said[at - 1], "; ".join([said[at].removeprefix("next: "), *said[at + 1 :]])
 
 
 def _lines(pipe: int, patience: float) -> Iterator[str]:

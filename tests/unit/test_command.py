@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,34 @@ def test_a_program_that_says_nothing_is_ended() -> None:
         ["sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done"], said.append, patience=0.5
     )
     assert said == ["1", "2", "3"]
+
+
+def test_a_program_that_is_interrupted_cleans_up(tmp_path: Path) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    script = 'trap "touch cleaned; exit" TERM; cd "$0"; echo on; while :; do sleep 0.1; done'
+    with pytest.raises(KeyboardInterrupt):
+        command.stream(["sh", "-c", script, str(tmp_path)], interrupt)
+    assert (tmp_path / "cleaned").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "hint"),
+    [
+        (["one", "two"], "sh failed: two", None),
+        ([], "sh failed: it printed nothing", None),
+        (["one", "setup: two", "  next: do x"], "sh failed: setup: two", "do x"),
+        (["setup: one", "  next: do x", "        do y"], "sh failed: setup: one", "do x; do y"),
+        (["a", "  next: b", "setup: one", "  next: do x"], "sh failed: setup: one", "do x"),
+    ],
+)
+def test_the_reason_of_a_script_is_told(said: list[str], message: str, hint: str | None) -> None:
+    words = ["sh", "-c", 'printf "%s" "$0"; exit 3', "\n".join(said)]
+    with pytest.raises(CannotRun) as caught:
+        command.stream(words, lambda _: None)
+    assert caught.value.message == message
+    assert caught.value.hint == (hint or shlex.join(words))
 
 
 # Each prints a line where it is to be told to stop; `finish` is a piece of work of half a second.
