@@ -55,4 +55,4 @@ packages_refuse() {
 }
 
 # Remember them, so that the next make does not try again.
-packages_remember() { [[ -z ${MISSED-} || ! -d $ROOT/.venv ]] || echo " $MISSED " >>"$WITHOUT"; }
+packages_remember() { [[ -z ${MISSED-} || ! -w $ROOT/.venv ]] || echo " $MISSED " >>"$WITHOUT"; }
