@@ -33,11 +33,15 @@ ended() {
     return "$status"
 }
 
-# took NAME COMMAND...: run a part, and say how long it took.
+# took NAME COMMAND...: run a part, and say how long it took. It is waited for, because
+# the shell would handle no signal before the end of a part in the foreground.
 took() {
     local name=$1 from=$SECONDS status=0
     shift
-    "$@" || status=$?
+    "$@" &
+    began[$name]=$!
+    wait "${began[$name]}" || status=$?
+    unset "began[$name]"
     echo "$name: $((SECONDS - from)) s"
     return "$status"
 }

@@ -44,8 +44,14 @@ os.environ["FAULTLAB_NAMESPACE"] = f"{WORKER}-{verify_namespace()}".lstrip("-")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let SIGTERM end us through the clean-up, as Ctrl-C does, however we were launched."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, _stop)
+
+
+def _stop(*_: object) -> None:
+    """End, once: after a Ctrl-C in a terminal run.sh tells us too, while we clean up."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -611,6 +611,17 @@ def test_ci_run_that_is_terminated_removes_its_vm(machine: Machine) -> None:
     assert machine.calls("faultlab") == ["faultlab vm down"]
 
 
+def test_a_test_run_that_is_terminated_ends_at_once(machine: Machine) -> None:
+    """With the part that is running, and before that part would have ended."""
+    (machine.root / "repo/tests").mkdir()
+    shutil.copy(REPO / "tests/run.sh", machine.root / "repo/tests")
+    ends = 'trap "echo ended >>$STATE/calls; kill \\$!; exit" TERM; sleep 20 &'
+    machine.stub("make", f'[ "$2" != unit ] || {{ {ends} sleep 0.3; kill $PPID; wait; }}')
+    result = machine.run("tests/run.sh")
+    assert result.code == 130
+    assert machine.calls("ended") == ["ended"]
+
+
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck here")
 def test_scripts_are_shellcheck_clean() -> None:
     scripts = [*(REPO / "setup").glob("*.sh"), REPO / ".ci/run"]
