@@ -73,9 +73,16 @@ venv_ensure() {
     say "  made in $((SECONDS - began)) s"
 }
 
+# Programs name the Python that they were installed with. A long path, or one with a
+# space, is in a line of sh: exec' PATH or exec' "PATH".
+venv_moved() {
+    local python=$VENV/bin/python
+    ! grep -qsF -e "#!$python" -e "' $python" -e "\"$python" "$VENV/bin/pip"
+}
+
 # A complete environment is only updated, which is faster than making a new one.
 venv_make() {
-    "$VENV/bin/python" -m pip --version >/dev/null 2>&1 ||
+    { ! venv_moved && "$VENV/bin/python" -m pip --version >/dev/null 2>&1; } ||
         "$PYTHON" -m venv --clear "$VENV" || return
     "$VENV/bin/python" -m pip install --progress-bar off --require-hashes --no-deps \
         -r "$LOCKS/${EXTRA:-plain}.txt" || return
