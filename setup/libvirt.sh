@@ -22,16 +22,19 @@ trap 'rm -f "$LOG"' EXIT
 virsh_() { timeout 20 virsh --connect qemu:///system "$@"; }
 
 missing() {
-    has dpkg-query || die "this is no Debian or Ubuntu" "install by hand: ${PACKAGES[*]}"
+    local all
+    mapfile -t all < <(wrap "${PACKAGES[*]}")
+    has dpkg-query || die "this is no Debian or Ubuntu" "install by hand:" "${all[@]}"
     comm -23 <(printf '%s\n' "${PACKAGES[@]}" | sort) \
         <(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${PACKAGES[@]}" 2>/dev/null |
             sed -n 's/^installed //p' | sort)
 }
 
 install_missing() {
-    local names
-    mapfile -t names < <(missing)
-    ((${#names[@]})) || return 0
+    local list names
+    list=$(missing) # not < <(missing), which would go on where that ends with an error
+    [[ $list ]] || return 0
+    mapfile -t names <<<"$list"
     local next="apt-get install --no-install-recommends ${names[*]}"
     can_root || die "packages are missing, and there is neither root nor sudo" "$next"
     say "Installing what the lab VM needs: ${names[*]}"
@@ -52,14 +55,24 @@ by_systemd() { as_root systemctl start virtlogd libvirtd; }
 by_service() { as_root service virtlogd start && as_root service libvirtd start; }
 by_hand() { as_root "$HERE/libvirtd.sh"; }
 
+# It answers, but not this user.
+refuse_stranger() {
+    [[ $(id -u) != 0 ]] && has sudo || return 0
+    ! sudo -n timeout 20 virsh --connect qemu:///system list >/dev/null 2>&1 ||
+        die "this user may not use libvirt" "sudo usermod -aG libvirt \"\$USER\"" \
+            "then log out and in again"
+}
+
 start_daemons() {
     local way ways=(by_hand)
+    refuse_stranger
     can_root || die "libvirt does not answer, and there is neither root nor sudo" "systemctl start libvirtd"
     [[ ! -x /etc/init.d/libvirtd ]] || ways=(by_service "${ways[@]}")
     [[ ! -d /run/systemd/system ]] || ways=(by_systemd "${ways[@]}")
     for way in "${ways[@]}"; do
         say "Starting libvirt, ${way/_/ }"
         "$way" >>"$LOG" 2>&1 && answers_within 15 && return 0
+        refuse_stranger
     done
     show_end "$LOG"
     die "libvirtd does not answer" "libvirtd --verbose   (as root: it prints why)"
