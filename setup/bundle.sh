@@ -12,7 +12,7 @@ bundle_open() {
     say "Reading $BUNDLE."
     rm -rf "$UNPACKED"
     mkdir "$UNPACKED"
-    tar -xf "$BUNDLE" -C "$UNPACKED" 2>>"$LOG" || bundle_refuse "$BUNDLE is no bundle, or cut off"
+    tar --no-same-owner -xf "$BUNDLE" -C "$UNPACKED" 2>>"$LOG" || bundle_refuse "$BUNDLE is no bundle, or cut off"
     [[ -e $UNPACKED/SHA256SUMS ]] || bundle_refuse "$BUNDLE is no bundle"
     logged "$LOG" bundle_check ||
         bundle_refuse "$BUNDLE is damaged: $(grep -m 1 FAILED "$LOG" || tail -n 1 "$LOG")"
@@ -39,10 +39,10 @@ CONF
 
 bundle_check() { (cd "$UNPACKED" && sha256sum --quiet --check SHA256SUMS); }
 
-bundle_refuse() {
-    rm -rf "$UNPACKED"
-    die "$1" "copy it once more, or make it again: faultlab bundle"
-}
+bundle_refuse() { die "$1" "copy it once more, or make it again: faultlab bundle"; }
+
+# It takes gigabytes, so it goes however the setup ends.
+bundle_close() { [[ ! ${BUNDLE-} ]] || rm -rf "$UNPACKED"; }
 
 bundle_load() {
     [[ ${BUNDLE-} ]] || return 0
@@ -59,9 +59,10 @@ bundle_load() {
         }
         mkdir -p "$ROOT/.vm"
         echo '*' >"$ROOT/.vm/.gitignore"
-        cp -p "$UNPACKED"/vm/* "$ROOT/.vm/"
+        # Replaced, not written to: another checkout can have links to the old files.
+        cp -p --remove-destination "$UNPACKED"/vm/* "$ROOT/.vm/"
+        rm -f "$ROOT/.vm/disk.qcow2" # of another box: images/vm/boot.sh takes it from this one
         sed -i "s#\"url\": \"[^\"]*\"#\"url\": \"file://${ROOT// /%20}/.vm/faultlab.box\"#" \
             "$ROOT/.vm/box.json"
     fi
-    rm -rf "$UNPACKED"
 }

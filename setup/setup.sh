@@ -17,6 +17,7 @@ ROOT=${here%/*}
 SYSROOT=${FAULTLAB_SYSROOT-}
 # A checkout has pyproject.toml, an installed package has not.
 if [[ -e $ROOT/pyproject.toml ]]; then AGAIN="make setup"; else AGAIN="faultlab setup"; fi
+[[ ! ${BUNDLE-} ]] || AGAIN+=" BUNDLE=$(printf %q "$BUNDLE")"
 # dockerd and iptables are here, which is not in the PATH of a Debian user.
 PATH=$PATH:$SYSROOT/usr/sbin:$SYSROOT/sbin
 
@@ -49,7 +50,7 @@ set_up() {
     only_one
     all_here && return
     LOG=$(mktemp --tmpdir faultlab-setup.XXXXXX)
-    trap 'drop_log $?' EXIT
+    trap 'drop_log $?; bundle_close' EXIT
     bundle_open
     engine_refuse
     packages_ensure

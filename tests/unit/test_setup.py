@@ -37,7 +37,8 @@ esac"""
 # A Python that can only make an environment; its pip does nothing.
 PYTHON = """[ -e "$STATE/old" ] && exit 1
 case "$*" in *"-m venv"*) for dir; do :; done
-mkdir -p "$dir/bin"; touch "$dir/bin/pytest"; cp "$0" "$dir/bin/python"; chmod +x "$dir/bin/"* ;;
+mkdir -p "$dir/bin"; touch "$dir/bin/pytest"; echo "#!$dir/bin/python3" >"$dir/bin/pip"
+cp "$0" "$dir/bin/python"; chmod +x "$dir/bin/"* ;;
 esac"""
 STARTS = 'echo answers >"$STATE/engine"'
 
@@ -260,6 +261,34 @@ def test_a_bundle_that_does_not_fit(
     assert not (machine.root / "repo/.bundle").exists()
 
 
+def test_a_setup_that_fails_names_its_bundle_and_leaves_none(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle(machine).rename(machine.root / "x y")
+    monkeypatch.chdir(machine.root)
+    machine.stub("python3", f'case "$*" in *install*) exit 1 ;; esac\n{PYTHON}')
+    result = machine.run(BUNDLE="x y")
+    assert result.code == 3
+    assert "look at the lines above, then: make setup BUNDLE=x\\ y\n" in result.err
+    assert not (machine.root / "repo/.bundle").exists()
+
+
+def test_what_a_bundle_replaces_may_be_linked_elsewhere(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(machine.root)
+    repo, old = machine.root / "repo", machine.root / "old-box"
+    old.write_text("old")
+    (repo / ".vm").mkdir()
+    (repo / ".vm/disk.qcow2").touch()
+    (repo / ".vm/faultlab.box").hardlink_to(old)
+    vm = {"vm/digest": "abc", "vm/faultlab.box": "new", "vm/box.json": "{}"}
+    result = machine.run(BUNDLE=bundle(machine, **vm).name)
+    assert result.code == 0, result.err
+    assert (old.read_text(), (repo / ".vm/faultlab.box").read_text()) == ("old", "new")
+    assert not (repo / ".vm/disk.qcow2").exists()
+
+
 def test_what_is_no_bundle(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(machine.root)
     (machine.root / "x").write_text("x" * 2000)
@@ -280,6 +309,8 @@ def test_environment_that_is_broken_is_made_again(ready: Machine) -> None:
 def test_environment_of_a_moved_checkout_is_made_again(ready: Machine) -> None:
     shutil.copytree(ready.root / "repo", ready.root / "moved")
     assert ready.run("../moved/setup/setup.sh") == Result(0, "", MADE)
+    # What is in .venv/bin names the Python of the other checkout.
+    assert f"python3 -m venv --clear {ready.root}/moved/.venv" in ready.calls("python3")
     assert ready.run() == Result(0, "", "")
 
 
@@ -584,6 +615,41 @@ def test_engine_that_starts_for_root_only(ready: Machine) -> None:
     result = ready.run()
     assert result.code == 3
     assert "sudo usermod -aG docker" in result.err
+
+
+# --- libvirt ---
+
+
+@pytest.fixture
+def libvirt(machine: Machine) -> Machine:
+    """A machine with the packages for the VM, where libvirt answers root only."""
+    for tool in ("comm", "echo", "sort", "xargs"):
+        (machine.root / "bin" / tool).symlink_to(shutil.which(tool) or tool)
+    machine.stub("dpkg-query", 'shift 2; printf "installed %s\\n" "$@"')
+    machine.stub("virsh", '[ "$ROOT" ] && echo default')
+    return machine
+
+
+def test_libvirt_that_answers(libvirt: Machine) -> None:
+    assert libvirt.run("setup/libvirt.sh", ROOT="1") == Result(0, "", "")
+
+
+def test_libvirt_that_this_user_may_not_use(libvirt: Machine) -> None:
+    libvirt.user(1000)
+    libvirt.stub("sudo", '[ "$1" != -n ] || shift\nROOT=1 "$@"')
+    told = """\
+faultlab setup: this user may not use libvirt
+  next: sudo usermod -aG libvirt "$USER"
+        then log out and in again
+"""
+    assert libvirt.run("setup/libvirt.sh") == Result(3, "", told)
+
+
+def test_libvirt_on_another_distribution(libvirt: Machine) -> None:
+    libvirt.without("dpkg-query")
+    result = libvirt.run("setup/libvirt.sh", ROOT="1")
+    assert result.code == 3
+    assert result.err.startswith("faultlab setup: this is no Debian or Ubuntu\n")
 
 
 # --- CI ---
