@@ -37,13 +37,14 @@ build() {
 
 # Print image, package, version and processor of each Debian package in our images.
 packages() {
-    local tag
-    for tag in $(.venv/bin/faultlab images --json |
-        python3 -c 'import json, sys; print(*json.load(sys.stdin)["images"].values())'); do
+    local tag tags
+    tags=$(.venv/bin/faultlab images --json |
+        python3 -c 'import json, sys; print(*json.load(sys.stdin)["images"].values())') || exit 3
+    for tag in $tags; do
         say "  $tag"
         # shellcheck disable=SC2016  # the names belong to dpkg-query
-        docker run --rm --network none --entrypoint dpkg-query "$tag" \
-            -W -f "$tag"'\t${Package}\t${Version}\t${Architecture}\n'
+        docker run --rm --pull never --network none --entrypoint dpkg-query "$tag" \
+            -W -f "$tag"'\t${Package}\t${Version}\t${Architecture}\n' || exit 3
     done
 }
 
@@ -57,8 +58,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 say "Building wheel and sdist, twice."
 if ! build one 022 || ! build two 077; then
-    show_end "$WORK/log"
-    cp "$WORK/log" "${WORK%/*}/faultlab-release.log"
+    show_log
     exit 3
 fi
 out=$WORK/one/dist
@@ -67,10 +67,10 @@ diff -r "$out" "$WORK/two/dist" >&2 || { say "faultlab release: two builds of on
 say "Listing what is in it."
 notes >"$out/RELEASE-NOTES.md"
 packages >"$WORK/packages"
-"$TOOLS/cyclonedx-py" requirements setup/lock/web.txt --output-reproducible --of JSON -o "$WORK/python.json"
+"$TOOLS/cyclonedx-py" requirements setup/lock/web.txt --output-reproducible --of JSON -o "$WORK/python.json" || exit 3
 "$TOOLS/python" release/sbom.py "$version" "$WORK/python.json" "$WORK/packages" NOTICE \
-    >"$out/faultlab-$version.cdx.json"
-[[ ${NO_BUNDLE-} ]] || .venv/bin/faultlab bundle --out "$out/faultlab-$version.bundle.tar" >&2
+    >"$out/faultlab-$version.cdx.json" || exit 3
+[[ ${NO_BUNDLE-} ]] || .venv/bin/faultlab bundle --out "$out/faultlab-$version.bundle.tar" >&2 || exit 3
 (cd "$out" && sha256sum -- * >"$WORK/SHA256SUMS" && mv "$WORK/SHA256SUMS" .)
 rm -rf dist
 cp -r "$out" dist

@@ -35,11 +35,11 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def refused(checkout: Path) -> str:
+def refused(checkout: Path, python3: str = "exit 1") -> str:
     """Run it with a Python that installs nothing, and return what it says."""
     (checkout / ".git/bin").mkdir()
     python = checkout / ".git/bin/python3"
-    python.write_text("#!/bin/sh\nexit 1\n")
+    python.write_text(f"#!/bin/sh\n{python3}\n")
     python.chmod(0o755)
     done = subprocess.run(
         [checkout / "release/release.sh"],
@@ -84,6 +84,31 @@ def test_tools_that_cannot_be_installed_are_told(checkout: Path) -> None:
     said = refused(checkout)
     assert said.startswith("3 Installing the tools of a release.\n")
     assert "faultlab release: pip could not install them\n  next: less " in said
+
+
+def test_a_log_is_kept_where_no_link_leads_elsewhere(checkout: Path) -> None:
+    mine = checkout / ".git/mine"
+    mine.write_text("mine")
+    (checkout / ".git/faultlab-release.log").symlink_to(mine)
+    assert "pip could not install them" in refused(checkout)
+    assert mine.read_text() == "mine"
+
+
+# A Python whose environment has tools that build nothing.
+_TOOLS = """case "$*" in *"-m venv"*) for dir; do :; done
+mkdir -p "$dir/bin"; cd "$dir/bin"; printf '#!/bin/sh\\n' | tee python cyclonedx-py >/dev/null
+printf '#!/bin/sh\\nmkdir -p "$3"' >hatchling; chmod +x * ;;
+esac"""
+
+
+def test_images_that_are_not_known_end_it(checkout: Path) -> None:
+    (checkout / ".git/info/exclude").write_text(".venv\n")
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/faultlab").write_text("#!/bin/sh\necho no engine >&2; exit 1\n")
+    (checkout / ".venv/bin/faultlab").chmod(0o755)
+    said = refused(checkout, _TOOLS)
+    assert said.startswith("3 ")
+    assert said.endswith("Listing what is in it.\nno engine\n")
 
 
 def test_the_version_is_in_one_place() -> None:
