@@ -17,6 +17,8 @@ from faultlab.engine import libvirt
 from faultlab.engine.docker import Docker
 from faultlab.engine.shell import Done, Shell, late
 
+# Nothing of the user's ~/.ssh/config. The language goes along, as with Debian's ssh_config.
+_SSH = ("ssh", "-F", "none", "-o", "SendEnv=LANG LC_*")
 BOOT_SECONDS = 60  # for this long, a VM that is just booting can refuse connections
 # A socket's path has at most 107 bytes (unix(7)): its folder, this, and ssh's suffix.
 _LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
@@ -32,7 +34,7 @@ def ssh_command() -> list[str]:
     )
     timeouts = ("ConnectTimeout=20", "ServerAliveInterval=10", "ServerAliveCountMax=3")
     flags = [word for option in (*options, *timeouts) for word in ("-o", option)]
-    return ["ssh", "-i", str(paths.vm() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]
+    return [*_SSH, "-i", str(paths.vm() / "ssh_key"), *flags, f"vagrant@{libvirt.address()}"]
 
 
 class VmKernel(Shell):
@@ -48,7 +50,7 @@ class VmKernel(Shell):
         inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
         started = time.monotonic()
         # Use only the existing connection, never a new one to some other "vm".
-        ssh = ["ssh", "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
+        ssh = [*_SSH, "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
         done = run([*ssh, inner], timeout=timeout + 60)
         seconds = time.monotonic() - started
         if done.returncode == 255:
@@ -88,7 +90,7 @@ def _sockets() -> Path:
         with suppress(FileNotFoundError, CannotRun):  # its command has just ended, or is suspended
             if old.stat().st_mtime > young:
                 continue
-            probe = ["ssh", "-S", str(old / "ssh"), "-O", "check", "vm"]
+            probe = [*_SSH, "-S", str(old / "ssh"), "-O", "check", "vm"]
             if run(probe, timeout=10).returncode != 0:
                 shutil.rmtree(old, ignore_errors=True)
     return folder

@@ -148,6 +148,14 @@ def test_a_connection_that_is_gone_is_no_verdict(virsh: Virsh, tmp_path: Path) -
         assert done.code == 0
 
 
+def test_ssh_reads_no_configuration_of_the_user(virsh: Virsh, tmp_path: Path) -> None:
+    virsh("echo $*")
+    (tmp_path / "virsh").rename(tmp_path / "ssh")
+    virsh("echo vnet10 52:54:00:8e:3c:11 ipv4 198.19.254.112/24")
+    assert ssh.ssh_command()[:3] == ["ssh", "-F", "none"]
+    assert ssh.VmKernel(tmp_path).run("true").out.startswith("-F none ")
+
+
 def test_what_a_volume_is_based_on(virsh: Virsh) -> None:
     virsh(
         """cat <<'.'
