@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -92,6 +93,10 @@ class DockerImages(Images):
         with self._docker.errors():
             for name in have:
                 self._docker.client.images.remove(name, force=True)
+            if _base_source() in have:
+                # The name that Docker gave it when it was pulled; not if a container uses it.
+                with suppress(docker.errors.APIError):
+                    self._docker.client.images.remove(_PINNED)
         return have
 
 
@@ -117,10 +122,14 @@ def _build_base(on: Docker, say: Say) -> None:
         image = on.client.images.pull(_PINNED)
         image.tag(repository, version)
         return
-    except (docker.errors.DockerException, requests.exceptions.RequestException):
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        why = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        say(f"it was not pulled: {why}")
         say("no registry responds: making it from Debian packages")
     if shutil.which("mmdebstrap") is None:
-        raise CannotRun("No registry responds and mmdebstrap is not installed.", "make setup")
+        raise CannotRun(
+            f"No registry responds ({why}) and mmdebstrap is not installed.", "make setup"
+        )
     make = subprocess.Popen(
         [*_STOP_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
         stdin=subprocess.DEVNULL,

@@ -6,12 +6,13 @@ import io
 import re
 import tarfile
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine import build
@@ -132,9 +133,23 @@ class Registry:
 
     def __init__(self, responds: bool) -> None:
         self.asked: list[str] = []
+        self.have = ["faultlab/web:1", "faultlab/bookworm:latest"]
+        self.removed: list[str] = []
         self.tagged: list[tuple[str, str]] = []
         self.client = SimpleNamespace(images=self)
         self._responds = responds
+
+    def list(self, name: str) -> list[SimpleNamespace]:
+        assert name == "faultlab/*"
+        return [SimpleNamespace(tags=self.have)]
+
+    def remove(self, name: str, *, force: bool = False) -> None:
+        if not (force or self._responds):
+            raise APIError("conflict: a container uses it")
+        self.removed.append(name)
+
+    def errors(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def pull(self, name: str) -> SimpleNamespace:
         self.asked.append(name)
@@ -151,10 +166,23 @@ def test_a_registry_gives_the_base_by_its_digest() -> None:
     assert registry.tagged == [("faultlab/bookworm", "latest")]
 
 
+def test_the_base_is_removed_by_the_name_that_it_was_pulled_by() -> None:
+    """Its other name would keep the image here."""
+    registry = Registry(responds=True)
+    images = build.DockerImages(cast(Docker, registry))
+    assert images.remove() == registry.have
+    assert registry.removed == [*registry.have, build._PINNED]
+    assert build.DockerImages(cast(Docker, Registry(responds=False))).remove() == registry.have
+    registry.have, registry.removed = ["faultlab/web:1"], []  # made from packages elsewhere
+    assert images.remove() == registry.removed == ["faultlab/web:1"]
+
+
 def test_without_a_registry_it_is_made_from_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     said: list[str] = []
     with pytest.raises(CannotRun, match="mmdebstrap is not installed") as caught:
         build._build_base(cast(Docker, Registry(responds=False)), said.append)
     assert said[-1] == "no registry responds: making it from Debian packages"
+    assert said[-2] == "it was not pulled: no such host"
+    assert "(no such host)" in caught.value.message
     assert caught.value.hint == "make setup"
