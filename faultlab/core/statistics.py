@@ -10,7 +10,7 @@ _SURE = 0.95
 
 
 def median(values: Sequence[float]) -> float | None:
-    """Return the median of these values; None if there are none."""
+    """Return the median of these values; None without a value."""
     return statistics.median(values) if values else None
 
 
