@@ -53,8 +53,13 @@ class Network:
 
     @property
     def fits(self) -> bool:
-        """Whether a request with its headers arrives."""
+        """Whether a request of curl's usual size arrives."""
         return self.mtu >= 200 or self.clamped
+
+    @property
+    def fits_any(self) -> bool:
+        """Whether requests of every size arrive, up to the segment of 256 bytes at least."""
+        return self.mtu >= 292 or self.clamped
 
     def answer(self, command: str, machine: str) -> str | None:
         """Return what a command prints on a machine; None for one that is not known here."""
@@ -73,7 +78,7 @@ class Network:
             case ["cd", *_] if "output" in command:  # an ask for a page, many times
                 asked = command.count("output")
                 well = "failed 404 0\n" if self.moved else "48bdcd2e9d7ffafd\n"
-                out = (well if self.fits else "failed 000 28\n") * asked
+                out = (well if self.fits_any else "failed 000 28\n") * asked
             case ["curl", *_]:
                 self.dropped += 0 if self.fits else 6
                 out = recorded("curl/healthy" if self.fits else "curl/mtu")

@@ -87,8 +87,13 @@ def test_the_numbers_in_an_ask_are_others_in_each_run() -> None:
 def test_requests_are_of_every_size_that_fits_a_tiny_packet() -> None:
     """And of a browser's: both kinds meet another fate at an MTU that is too small."""
     typed = page("http://web/").command(range(20))
-    assert [f'"X: {"x" * 8 * i}"' in typed for i in range(11)] == [True] * 10 + [False]
+    assert [f'"X: {"x" * 24 * i}"' in typed for i in range(11)] == [True] * 10 + [False]
     assert typed.count("Mozilla") == 10
+
+
+def test_a_request_for_many_pages_is_one_argument_of_a_command() -> None:
+    """The kernel takes at most 128 KiB (execve(2))."""
+    assert len(page("http://web/place.php", times=150).command(range(150))) < 96 << 10
 
 
 def test_the_words_of_a_command_are_quoted() -> None:
