@@ -28,6 +28,9 @@ _MANUAL = "docs/workshop.md"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
 
+Time = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 def _cpus() -> str:
     """Return three quarters of the CPUs as a limit; less would change what some labs measure."""
     return f"cpus={0.75 * (os.cpu_count() or 1):g}"
@@ -52,15 +55,15 @@ class Plan(Strict):
     """
 
     id: str
-    title: str
+    title: Annotated[str, Field(min_length=1)]
     seats: Annotated[list[str], Field(min_length=1, max_length=MOST_SEATS)]
     labs: list[str] = []
     draw: Draw | None = None
     blind: bool = True
-    minutes: Annotated[float, Field(gt=0, strict=False)] | None = None
+    minutes: Time | None = None
     hints: Annotated[int, Field(ge=0)] | None = None
     hint_cost: Annotated[int, Field(ge=0)] | None = None
-    hours: Annotated[float, Field(gt=0, strict=False)] = 12
+    hours: Time = 12
     # Factories, because the schema of the file must not differ between machines.
     limits: str = Field(default_factory=lambda: f"{_cpus()} memory=1g pids=512")
     seat_limits: str = Field(default_factory=lambda: f"{_cpus()} memory=4g pids=2048")
