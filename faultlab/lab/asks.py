@@ -33,11 +33,12 @@ free() { page=$(curl -s -m 5 "$site/restaurant.php?token=token-01&guests=2&$at=$
 order $hour "$who" || exit
 done && order $((hour + 1)) "02&guests=2" && ! free; } | sed -E "s/.(order|table|until).:[^,]*//g"
 """
+# How the two asks below type SQL.
+_BOOK = 'book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }\n'
 # A new partner may see a page, then may not, then may again.
-_REVOKED = """sql() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
-trap "sql 'DELETE FROM tokens WHERE id = 99'" EXIT
+_REVOKED = """trap "book 'DELETE FROM tokens WHERE id = 99'" EXIT
 for revoked in 0 1 0; do
-sql "REPLACE INTO tokens VALUES (99, 'token-99', 'Partner 99', 8, $revoked)" || exit
+book "REPLACE INTO tokens VALUES (99, 'token-99', 'Partner 99', 8, $revoked)" || exit
 curl -s -m 5 -o /dev/null -w "%{http_code}\\n" "http://web/booking/restaurant.php\\
 ?token=token-99&restaurant={n}&date=2026-05-05&time=18:00&guests=2"; done
 """
@@ -49,7 +50,6 @@ dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" "
 # order puts it first. At the end, and before, an order that is left is moved back and removed.
 _NEW_ORDER = """url='http://app:8080/popular.jsp?month=' n=$(({n})) m=$(({n} % 12 + 1))
 day=2027-$((m % 12 + 1))-15 who="guest_name = 'an order of the check'"
-book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
 tidy() { book "UPDATE orders SET dining_date = '$day', guests = 70 WHERE $who;
 DELETE FROM orders WHERE $who"; }
 show() { page=$(curl -sfm 5 "$url$m") && top=${page%%</table>*} cities=${page#*</table>}; }
@@ -194,10 +194,10 @@ def booking(seconds: float = 10) -> tuple[Ask, ...]:
         page(_RESTAURANT, times=4, most=50, seconds=seconds),
         said("orders, and what is refused", _ORDERS, 20, most=50),
         said("orders that were there before", _KEPT),
-        said("a partner whose right ends", _REVOKED, most=50),
+        said("a partner whose right ends", _BOOK + _REVOKED, most=50),
     )
 
 
 def new_order() -> Ask:
     """Return the ask for the page of popular restaurants, which must follow a new order."""
-    return said("the page after a new order", _NEW_ORDER, seconds=40, most=600)
+    return said("the page after a new order", _BOOK + _NEW_ORDER, seconds=40, most=600)

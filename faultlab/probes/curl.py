@@ -53,11 +53,7 @@ def parse(out: str) -> Page:
 
 def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     """Count how many of `tries` parallel fetches get their page within `max_time` seconds."""
-    command = (
-        f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
-        f"--max-time {max_time:g} {_OUTCOME} '{url}?[1-{tries}]'"
-    )
-    return _arrived(machine.run(command, timeout=max_time + 20).out)
+    return _arrived(_at_once(machine, url, tries, max_time, _OUTCOME))
 
 
 def prompt(machine: Shell, url: str, *, tries: int, within: float, max_time: float) -> int:
@@ -65,12 +61,16 @@ def prompt(machine: Shell, url: str, *, tries: int, within: float, max_time: flo
 
     The others go on until `max_time`, so that the server meets them as it does those of users.
     """
+    said = "-w '%{http_code} %{exitcode} %{time_total}\n'"
+    return parse_prompt(_at_once(machine, url, tries, max_time, said), within)
+
+
+def _at_once(machine: Shell, url: str, tries: int, max_time: float, said: str) -> str:
     command = (
         f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
-        f"--max-time {max_time:g} -w '%{{http_code}} %{{exitcode}} %{{time_total}}\n'"
-        f" '{url}?[1-{tries}]'"
+        f"--max-time {max_time:g} {said} '{url}?[1-{tries}]'"
     )
-    return parse_prompt(machine.run(command, timeout=max_time + 20).out, within)
+    return machine.run(command, timeout=max_time + 20).out
 
 
 def parse_prompt(out: str, within: float) -> int:

@@ -105,6 +105,7 @@ def plan() -> Plan:
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 
+@cache
 def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
     """Return the turn of each lab that is walked here, and the minutes of ten runs with them.
 
