@@ -18,6 +18,8 @@ from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, FIXED, Measured
 
 PAGES = 12
+GAP = 0.11  # seconds between users: slots that are free for a moment can help only one of them
+LONGEST = 60  # seconds of the crowd; it ends when the pages are counted
 SLOTS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is kept for peers that web knows
 DROPS = "TcpExtListenDrops"
 OVERFLOWS = "TcpExtListenOverflows"
@@ -47,19 +49,21 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the crowd send SYNs for five seconds, while twelve users ask for the page.
+    """Let the crowd send SYNs, and after some seconds let twelve users ask for the page.
 
-    They ask when half of the SYNs have come. A longer queue has had time to fill up by then.
+    A longer queue has had time to fill up by then. The crowd ends after the last user: a SYN that
+    a user repeats must not arrive in the quiet after it.
     """
-    seconds, web = stack.pace.seconds(5), stack["web"]
+    crowd, web = stack.user("crowd"), stack["web"]
     before = nstat.read(web, [RESETS])[RESETS]
     with ThreadPoolExecutor() as pool:
-        crowd = pool.submit(hping3.flood, stack.user("crowd"), "web", seconds=seconds)
-        interface.wait_sent(stack.user("crowd"), packets=1500, seconds=seconds)
-        time.sleep(seconds / 2)
-        pages = curl.arriving(stack.user(), "http://web/", tries=PAGES, max_time=3)
+        flood = pool.submit(hping3.flood, crowd, "web", seconds=LONGEST)
+        interface.wait_sent(crowd, packets=1500, seconds=10)
+        time.sleep(stack.pace.seconds(3))
+        pages = curl.apart(stack.user(), "http://web/", tries=PAGES, gap=GAP, max_time=3)
         half_open = sockets.half_open(web, 80)
-        sent = crowd.result()
+        hping3.end_flood(crowd)
+        sent = flood.result()
         return Look(pages, half_open, sent, nstat.read(web, [RESETS])[RESETS] - before)
 
 

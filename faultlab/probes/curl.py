@@ -56,6 +56,16 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     return _arrived(_at_once(machine, url, tries, max_time, _OUTCOME))
 
 
+def apart(machine: Shell, url: str, *, tries: int, gap: float, max_time: float) -> int:
+    """Count how many of `tries` users, `gap` seconds apart, get their page within `max_time`.
+
+    Each comes alone and does not wait for the one before, so no moment can suit all of them.
+    """
+    fetch = f"curl -s -o /dev/null --max-time {max_time:g} {_OUTCOME} '{url}?'$n"
+    command = f"for n in $(seq {tries}); do {fetch} & sleep {gap:g}; done; wait"
+    return _arrived(machine.run(command, timeout=tries * gap + max_time + 20).out)
+
+
 def prompt(machine: Shell, url: str, *, tries: int, within: float, max_time: float) -> int:
     """Count how many of `tries` parallel fetches get their page within `within` seconds.
 

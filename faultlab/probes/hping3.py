@@ -58,14 +58,14 @@ class Flood:
 
 
 def flood(machine: Shell, host: str, *, seconds: int, port: int = 80, gap: float = 0.0001) -> Flood:
-    """Send SYNs `gap` seconds apart for `seconds`, to a neighbour only.
+    """Send SYNs `gap` seconds apart to a neighbour only, until `end_flood` or for `seconds`.
 
     Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
     address = _neighbour(machine, host)
     syns = f"hping3 -q -S -p {port} -i u{int(gap * 1_000_000)} -c {int(seconds / gap)} {address}"
-    done = machine.run(f"timeout -s INT {seconds} {syns} 2>&1", timeout=seconds + 10)
-    return parse_flood(done.out)
+    command = f"echo $$ >{_NUMBER}; exec timeout -s INT {seconds} {syns} 2>&1"
+    return parse_flood(machine.run(command, timeout=seconds + 10).out)
 
 
 def flood_without_pause(machine: Shell, host: str, *, seconds: int, cpu: int = 1) -> None:
@@ -88,7 +88,7 @@ def wait_flood(machine: Shell, seconds: int) -> None:
 
 
 def end_flood(machine: Shell) -> None:
-    """End the flood without pause of this machine."""
+    """End the flood of this machine."""
     machine.run(f"kill -INT $(cat {_NUMBER}); rm -f {_NUMBER}")
 
 
