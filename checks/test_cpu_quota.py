@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import basket, page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, exactly
 from faultlab.lab.measures import delay, ends, steady
@@ -54,14 +54,5 @@ CHECK = Check(
             at_least(150),
         ).seen("tomcat", "cat /sys/fs/cgroup/cpu/cpu.stat"),
     ),
-    asks=(
-        page("http://app:8080/", times=5, seconds=10),
-        page(
-            "http://app:8080/basket.jsp?kb={n}",
-            times=5,
-            most=200,
-            changes="and [0-9]+ articles",
-            seconds=10,
-        ),
-    ),
+    asks=(page("http://app:8080/", times=5, seconds=10), *basket()),
 )

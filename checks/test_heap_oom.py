@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from faultlab.engine.contract import State
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page, said
+from faultlab.lab.asks import basket
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, steady
@@ -14,13 +14,6 @@ from faultlab.probes import cgroup, container, curl, jvm
 VISITS = 200  # of 4 MB each: more than the container has, and less than Java may keep
 BASKET = "http://app:8080/basket.jsp?kb={n}"
 MEMORY = 512 << 20  # of the container
-# Two baskets agree in one of 256 pages by chance; a basket agrees with itself in all of them. With
-# no other basket none agrees.
-OTHERS = (
-    'n() { curl -sm 10 "http://app:8080/basket.jsp?kb=400&others=$1" |'
-    " grep -oE 'and [0-9]+ articles' | cut -d ' ' -f 2; };"
-    ' [ "$(n 0)" = 0 ] && [ "$(n 100)" -ge 10 ]'
-)
 KILLED = 128 + 9
 
 
@@ -100,8 +93,5 @@ CHECK = Check(
         ).seen("tomcat", "docker inspect -f '{{.State.Status}} {{.State.OOMKilled}}' …-tomcat"),
     ),
     may_stop=("tomcat",),
-    asks=(
-        page(BASKET, times=5, most=200, changes="and [0-9]+ articles", seconds=10),
-        said("what others also bought", OTHERS),
-    ),
+    asks=basket(),
 )

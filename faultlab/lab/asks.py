@@ -18,6 +18,7 @@ _RESTAURANT = (
     "http://web/booking/restaurant.php"
     "?token=token-01&restaurant={n}&date=2026-05-05&time=18:00&guests=2"
 )
+_DAYS = "http://web/booking/restaurant.php?token=token-01&restaurant=1&time=25:00&guests=2&date"
 # A table, day and sitting for each second of an hour, after the days for which the loads book. The
 # table is free at first and taken then, on the page too, and an hour later it is still taken. A
 # partner without a token and a party that is too large are refused.
@@ -33,6 +34,10 @@ free() { page=$(curl -s -m 5 "$site/restaurant.php?token=token-01&guests=2&$at=$
 order $hour "$who" || exit
 done && order $((hour + 1)) "02&guests=2" && ! free; } | sed -E "s/.(order|table|until).:[^,]*//g"
 """
+# Two baskets agree in one of 256 pages by chance; a basket agrees with itself in all of them. With
+# no other basket none agrees.
+_OTHERS = """n() { curl -sm 10 "URL?kb=400&others=$1" | grep -oE 'and [0-9]+ articles' |
+cut -d ' ' -f 2; }; [ "$(n 0)" = 0 ] && [ "$(n 100)" -ge 10 ]"""
 # How the two asks below type SQL.
 _BOOK = 'book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }\n'
 # A new partner may see a page, then may not, then may again.
@@ -121,13 +126,19 @@ def page(
     return Ask(name, command, times, most, seconds, at)
 
 
-def php(url: str = "http://web/index.php") -> tuple[Ask, ...]:
-    """Return the asks for a PHP page, from many users at once, and for the time that it shows."""
+def php() -> tuple[Ask, ...]:
+    """Return the asks for PHP's page from many users, the time that it shows, and its calendar.
+
+    PHP tells which of ten years have a 29 February, and then that no sitting begins at 25:00.
+    """
+    url = "http://web/index.php"
     shown = f"curl -s -m 5 {url} | sed -nE 's/.*made by PHP at (.*)[.]<.*/\\1/p'"
     age = f'echo $(($(date +%s) - $(date -d "$({shown})" +%s)))'
+    days = 'n=$((1000 + {n})); curl -s -m 5 "' + _DAYS + '=[$n-$((n + 9))]-02-29"'
     return (
         page(url, times=120, changes="made by PHP at .*", seconds=10),
         said("the page is of now", f"{age} | grep -cE '^-?[0-9]$'"),
+        said("the days of a year", days, most=8000),
     )
 
 
@@ -156,14 +167,22 @@ took 50000000 && {spent} | awk '{{ exit $1 < 1 }}'
     )
 
 
-def clicks(url: str = "http://web/") -> Ask:
+def basket(url: str = "http://app:8080/basket.jsp") -> tuple[Ask, ...]:
+    """Return the asks for baskets, and for what other users bought with an article."""
+    return (
+        page(f"{url}?kb={{n}}", times=5, most=200, changes="and [0-9]+ articles", seconds=10),
+        said(f"{url}: what others also bought", _OTHERS.replace("URL", url)),
+    )
+
+
+def clicks() -> Ask:
     """Return the ask for two hundred pages in four seconds, one by one over one connection.
 
     One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more.
     """
     return said(
         "two hundred clicks",
-        f"timeout 4 curl -s -o /dev/null -w '%{{http_code}}\\n' '{url}#[1-200]' | uniq -c",
+        "timeout 4 curl -s -o /dev/null -w '%{http_code}\\n' 'http://web/#[1-200]' | uniq -c",
     )
 
 
