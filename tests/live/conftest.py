@@ -103,12 +103,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _rank(nodeid: str, walked: list[str]) -> int:
     """Return when a worker takes a test; `walked`: the labs that are walked beside others.
 
-    A worker is given its next test while one is in progress. So the longest walks of labs and the
-    tests of the VM come first, one for each worker, and then walks that are left out.
+    A worker is given its next test while one is in progress. So the longest walks of labs, the
+    tests of the VM and the longest file come first, and then walks that are left out.
     """
     lab_id = _lab(nodeid)
     if "test_labs.py" not in nodeid:
-        return 1 if _in_vm(nodeid) else 4
+        return 1 if _in_vm(nodeid) or "test_security.py" in nodeid else 4
     if lab_id not in walked:
         return 2
     return 0 if lab_id in walked[: WORKERS - 1] else 3

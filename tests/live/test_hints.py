@@ -1,8 +1,10 @@
-"""Hints know the state: after half a repair another hint comes next than before it."""
+"""Hints know the state of a stack, and nothing on it names its lab."""
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,12 @@ from faultlab.core.naming import stack_name
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import hints
-from faultlab.run import inject
+from faultlab.run import inject, rotation
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
-from tests.live.stacks import engine_for
+from faultlab.score import trial
+from tests.live.stacks import container, engine_for
+from tests.live.sweep import sweeper, swept
 
 HALF = [
     (lab_id, number)
@@ -32,6 +36,7 @@ MINUTES = {
     "swap": 3,
     "throughput": 2,
 }
+LONG = ("swap", "throughput")  # there a sweep takes ten minutes
 
 
 def marks(lab_id: str) -> list[pytest.MarkDecorator]:
@@ -47,30 +52,40 @@ def held(run: Run, lab: Lab) -> set[int]:
     }
 
 
-def injected(run: Run, lab: Lab) -> set[int]:
-    """Set the fault up, and return the hints with `when` that apply then."""
-    inject.apply(run.stack, lab.inject)
-    time.sleep(3)  # files and processes have their time in whole seconds
-    return held(run, lab)
-
-
 @pytest.mark.parametrize(
     ("lab_id", "number"), [pytest.param(*half, marks=marks(half[0])) for half in HALF]
 )
 def test_half_a_repair_leads_to_another_hint(lab_id: str, number: int) -> None:
     lab, name = labs.load(lab_id), stack_name("hints")
     with lock.hold(name, "hints"), standing(engine_for(lab), lab, name, collects=False) as run:
-        assert injected(run, lab) == set()
+        inject.apply(run.stack, lab.inject)
+        time.sleep(3)  # files and processes have their time in whole seconds
+        assert held(run, lab) == set()
         inject.apply(run.stack, lab.hint[number - 1].half)
         assert number in held(run, lab)
 
 
 @pytest.mark.parametrize(
-    "lab_id", [pytest.param(lab_id, marks=marks(lab_id)) for lab_id in dict(HALF)]
+    "lab_id", [pytest.param(lab_id, marks=marks(lab_id)) for lab_id in labs.ids()]
 )
-def test_after_the_whole_repair_none_is_about_a_half(lab_id: str) -> None:
-    lab, name = labs.load(lab_id), stack_name("hints")
-    with lock.hold(name, "hints"), standing(engine_for(lab), lab, name, collects=False) as run:
-        injected(run, lab)
+def test_only_a_state_gives_a_hint_and_nothing_names_the_lab(lab_id: str, tmp_path: Path) -> None:
+    """One stack for both: whatever a tool greps after a look at the fault, it finds no name.
+
+    Then comes the whole repair, and after it no hint is about a half.
+    """
+    lab = labs.load(lab_id)
+    name = stack_name("mystery")
+    with (
+        lock.hold(name, "check"),
+        standing(engine_for(lab), lab.called("mystery"), name, collects=False) as run,
+    ):
+        run.find_pace()
+        run.inject()
+        run.check.take(run.stack, evidence=False)
+        said = json.dumps([container(m).attrs["Config"]["Labels"] for m in run.stack.values()])
+        assert lab_id not in said
+        if not (rotation.quick() and lab_id in LONG):
+            sweep = sweeper(tmp_path, lab_id)
+            assert swept(trial.examine(run.stack, lab, [sweep])[sweep.id]) == []
         inject.apply(run.stack, lab.fix)
         assert held(run, lab) == set()

@@ -16,49 +16,15 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.run import rotation
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
 from faultlab.run.standing import standing as kept_up
 from faultlab.score import alone, looks, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
-from tests.live.stacks import container, engine_for
 from tests.live.sweep import make, sweeper, swept
 
 pytestmark = pytest.mark.rotates
-
-# In the VM everything takes many times as long; in swap and throughput the sweep itself does.
-MINUTES = {"conntrack": 2, "netem-loss": 2, "packet-loss": 2, "slow-log": 0.6, "cpu-quota": 0.8}
-LONG = ("swap", "throughput")
-
-
-@pytest.mark.parametrize(
-    "lab_id",
-    [
-        pytest.param(lab_id, marks=pytest.mark.rotates(minutes=MINUTES.get(lab_id, 0.3)))
-        for lab_id in labs.ids()
-    ],
-)
-@pytest.mark.beside
-def test_nothing_in_reach_names_the_lab(lab_id: str, tmp_path: Path) -> None:
-    """Whatever a tool greps: with the fault in and after a look, it finds no trace of the name."""
-    if rotation.quick() and lab_id in LONG:
-        pytest.skip("it takes ten minutes in the VM: make test-all")
-    lab = labs.load(lab_id)
-    name = stack_name("mystery")
-    with (
-        lock.hold(name, "check"),
-        kept_up(engine_for(lab), lab.called("mystery"), name, collects=False) as run,
-    ):
-        run.find_pace()
-        run.inject()
-        run.check.take(run.stack, evidence=False)
-        sweep = sweeper(tmp_path, lab_id)
-        outcomes = trial.examine(run.stack, lab, [sweep])
-        assert swept(outcomes[sweep.id]) == []
-        said = json.dumps([container(m).attrs["Config"]["Labels"] for m in run.stack.values()])
-        assert lab_id not in said
 
 
 def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> None:
