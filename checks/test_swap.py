@@ -4,13 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import basket
+from faultlab.lab.asks import page
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import delay, ends, grows, rate
 from faultlab.probes import ab, host, wrk
 
 PORTS = (8080, 8081)
+BASKET = "basket.jsp?kb={n}"
 PAGE = "basket.jsp?kb=1024"
 WARM = 1000  # baskets, until Java has compiled its code and used all of its heap once
 WARM_SECONDS = 30  # at most: a host that swaps does not fill them all
@@ -89,5 +90,16 @@ CHECK = Check(
             "app", "free -m"
         ),
     ),
-    asks=tuple(ask for port in PORTS for ask in basket(f"http://app:{port}/basket.jsp")),
+    asks=(
+        *(
+            page(
+                f"http://app:{port}/{BASKET}",
+                times=4,
+                most=200,
+                changes="and [0-9]+ art",
+                seconds=10,
+            )
+            for port in PORTS
+        ),
+    ),
 )
