@@ -28,8 +28,6 @@ from faultlab.lab import images
 from faultlab.observe import profiler
 from tests.live.stacks import container, untouched
 
-pytestmark = pytest.mark.beside
-
 # Sends one Ethernet frame from eth0: argv is the destination's MAC, the EtherType and the rest.
 _FRAME = r"""
 perl -e 'use Socket; my ($to, $type, $rest) = @ARGV;
@@ -136,6 +134,7 @@ def stack() -> Iterator[Stack]:
         yield run.stack
 
 
+@pytest.mark.beside
 def test_nothing_of_the_host_answers_on_the_network_of_a_lab(stack: Stack) -> None:
     """TCP, UDP and frames made by hand, IPv4 and IPv6, from every machine."""
     link = link_of(bridge_of(stack))
@@ -188,6 +187,7 @@ def _broadcast(stack: Stack) -> ipaddress.IPv4Address:
     return _subnet(stack).broadcast_address
 
 
+@pytest.mark.beside
 def test_the_host_has_no_address_on_the_network_of_a_lab(stack: Stack) -> None:
     assert link_of(bridge_of(stack))["addr_info"] == []
 
@@ -208,6 +208,7 @@ def beyond(stack: Stack) -> list[str]:
     return found
 
 
+@pytest.mark.beside
 def test_no_helper_with_more_rights_can_be_seen(stack: Stack) -> None:
     """A process that is seen can have its files changed, by way of /proc/PID/root."""
     seen: list[str] = []
@@ -217,6 +218,7 @@ def test_no_helper_with_more_rights_can_be_seen(stack: Stack) -> None:
     assert seen == []
 
 
+@pytest.mark.beside
 def test_a_machine_cannot_write_what_is_not_its_own(stack: Stack) -> None:
     """Settings of the whole kernel, the kernel's log, devices and other disks stay closed."""
     closed = [
@@ -244,6 +246,7 @@ LOAD_OF_HEALTHY = ("good requests", "requests that fail")
 INSTRUMENTS = "wrk curl hping3 ab mysql mysqlslap memcaslap tcpdump ping openssl"
 
 
+@pytest.mark.rotates(minutes=0.4)
 def test_no_verdict_depends_on_the_programs_of_client() -> None:
     """They are the learner's. All of them say yes to everything, and so do wrk's scripts."""
     with untouched("healthy", "instruments") as run:
@@ -260,6 +263,7 @@ def test_no_verdict_depends_on_the_programs_of_client() -> None:
         assert names == {*asks, *LOAD_OF_HEALTHY}
 
 
+@pytest.mark.beside
 def test_the_files_of_a_user_cannot_be_changed_or_seen(stack: Stack) -> None:
     """A check looks from there: no process of client sees it, and its root is read-only."""
     user, client = stack.user(), stack["client"]
@@ -270,6 +274,7 @@ def test_the_files_of_a_user_cannot_be_changed_or_seen(stack: Stack) -> None:
         stack["client-user"]
 
 
+@pytest.mark.beside
 def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
     """Docker's resolver forwards what it does not know, some versions to the host's resolver."""
     for machine in stack.machines:
@@ -278,6 +283,7 @@ def test_a_name_outside_is_asked_nowhere(stack: Stack) -> None:
         assert container(machine).attrs["HostConfig"]["Dns"] == ["192.0.2.1"]
 
 
+@pytest.mark.beside
 def test_a_tool_from_elsewhere_is_built_without_a_network(tmp_path: Path) -> None:
     """RUN lines of a stranger's tool, which could send what they find or fetch what they want."""
     alone = 'FROM ${BASE}\nRUN test "$(ls /sys/class/net)" = lo\n'
