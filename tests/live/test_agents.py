@@ -78,6 +78,7 @@ def test_nothing_in_reach_names_the_lab(lab_id: str) -> None:
             assert (done.code, done.out) == (0, ""), (name, done)
 
 
+@pytest.mark.beside
 def test_the_sweep_finds_what_is_there(kept: Session) -> None:
     """A file and a process; else the check above could not fail."""
     kept.run("web", "touch /srv/of-mtu; (exec -a mtu-process sleep 100) >/dev/null 2>&1 &")
@@ -85,6 +86,7 @@ def test_the_sweep_finds_what_is_there(kept: Session) -> None:
     assert "/srv/of-mtu" in said and "cmdline: mtu-process" in said, said
 
 
+@pytest.mark.beside
 def test_the_verifier_is_out_of_reach(kept: Session) -> None:
     """Its container cannot be named, entered or seen, nor can Docker, the host or our files."""
     user = kept._run.stack.user()
@@ -128,6 +130,7 @@ def test_commands_have_limits(kept: Session) -> None:
     assert kept.run("nginx", "echo $0; echo bad >&2; false") == Output(1, "bash\n", "bad\n")
 
 
+@pytest.mark.beside
 def test_files(kept: Session) -> None:
     """They are written and read as they are, also in a folder that the daemons share."""
     content = bytes(range(256)) * 2000

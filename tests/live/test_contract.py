@@ -71,6 +71,7 @@ def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
 
 
 @pytest.mark.rotates(minutes=0.25)
+@pytest.mark.beside
 def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
     """`start` and `verify` of a lab whose fault does nothing: exit 1, and nothing is left."""
     for folder in ("labs", "checks", "images"):
@@ -90,6 +91,7 @@ def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
 
 
 @pytest.mark.rotates(minutes=0.25)
+@pytest.mark.beside
 def test_several_labs_at_once() -> None:
     """Two learners' labs come up side by side, each on its own subnet."""
     chosen = ["mtu", "iptables-drop"]
@@ -112,6 +114,7 @@ def test_several_labs_at_once() -> None:
 
 
 @pytest.mark.rotates
+@pytest.mark.beside
 def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
     """net.* can be set, kernel.* and vm.* not; there is no way out; no container has much power."""
     assert preflight.sysctls(quiet_stack["web"]).ok
@@ -127,6 +130,7 @@ def test_a_machine_is_like_a_host_but_shut_in(quiet_stack: Stack) -> None:
 
 
 @pytest.mark.rotates
+@pytest.mark.beside
 def test_a_daemon_restarts_and_its_machine_keeps_its_settings(quiet_stack: Stack) -> None:
     """Interface, sysctls and rules belong to the machine, not to the daemon."""
     web = quiet_stack["web"]

@@ -10,6 +10,7 @@ import pytest
 
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
+from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import hints
@@ -89,3 +90,15 @@ def test_only_a_state_gives_a_hint_and_nothing_names_the_lab(lab_id: str, tmp_pa
             assert swept(trial.examine(run.stack, lab, [sweep])[sweep.id]) == []
         inject.apply(run.stack, lab.fix)
         assert held(run, lab) == set()
+
+
+@pytest.mark.beside
+@pytest.mark.rotates
+def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> None:
+    """On a stack that is named after its lab; else the check above could not fail."""
+    lab = labs.load("iptables-drop")
+    name = stack_name("iptables-drop")
+    with lock.hold(name, "check"), standing(engine, lab, name) as run:
+        sweep = sweeper(tmp_path, lab.id)
+        found = " ".join(swept(trial.examine(run.stack, lab, [sweep])[sweep.id]))
+    assert "mountinfo: " in found or "reverse DNS: " in found, found

@@ -11,30 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
-from faultlab.run.standing import standing as kept_up
 from faultlab.score import alone, looks, recording, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
-from tests.live.sweep import make, sweeper, swept
+from tests.live.sweep import make
 
 pytestmark = pytest.mark.rotates
-
-
-def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> None:
-    """On a stack that is named after its lab; else the check above could not fail."""
-    lab = labs.load("iptables-drop")
-    name = stack_name("iptables-drop")
-    with lock.hold(name, "check"), kept_up(engine, lab, name) as run:
-        sweep = sweeper(tmp_path, lab.id)
-        found = " ".join(swept(trial.examine(run.stack, lab, [sweep])[sweep.id]))
-    assert "mountinfo: " in found or "reverse DNS: " in found, found
 
 
 @pytest.fixture(scope="class")
@@ -197,6 +185,7 @@ true
     assert outcome.memory is not None and outcome.memory > 100_000
 
 
+@pytest.mark.beside
 def test_the_floors(engine: LocalEngine) -> None:
     """The empty host has machines without daemons, the idle stack has both."""
     whole = next(look.lab for look in looks.order([], 1, 0, floors=True))
@@ -209,6 +198,7 @@ def test_the_floors(engine: LocalEngine) -> None:
         assert run.stack["web"].must("pgrep -c nginx || true").strip() == "0"
 
 
+@pytest.mark.beside
 def test_a_recorded_lab_is_examined_like_a_live_one(engine: LocalEngine, tmp_path: Path) -> None:
     """The bundle shows the drops of the faulty phase only; a tool that reads files sees them."""
     file = tmp_path / "mtu.tar.gz"
