@@ -28,9 +28,12 @@ HALF = [
     if rung.when
 ]
 # Others take half a minute, with other workers beside them. Those of the VM start more slowly, and
-# so does swap's Tomcat.
+# so does swap's Tomcat; the look of heap-leak and of idle-drop is long.
 MINUTES = {
     "conntrack": 1.5,
+    "cpu-quota": 1,
+    "heap-leak": 1,
+    "idle-drop": 1,
     "netem-loss": 1.5,
     "packet-loss": 1,
     "softirq": 1,
