@@ -6,8 +6,8 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import php
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import grows, rate, share
-from faultlab.probes import log, wrk
+from faultlab.lab.measures import grows, made, rate, share
+from faultlab.probes import fpm, log, wrk
 
 COMPLAINT = "(99: Cannot assign requested address)"
 
@@ -19,11 +19,12 @@ class Inspection:
     no_address: int
 
 
-def look(stack: Stack) -> wrk.Look:
+def look(stack: Stack) -> fpm.Look:
     """Let 1000 users ask for a page of PHP for a second, over connections that are kept open."""
     users, seconds = stack.pace.connections(1000), stack.pace.seconds(1)
-    page = "http://web/index.php"
-    return wrk.Look(wrk.load(stack.user(), page, connections=users, seconds=seconds))
+    before = fpm.work(stack["php-fpm"])
+    load = wrk.load(stack.user(), "http://web/index.php", connections=users, seconds=seconds)
+    return fpm.Look(load, fpm.work(stack["php-fpm"]).share(before, load.good))
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -41,6 +42,7 @@ CHECK = Check(
         rate("good requests", "load.good_per_second", good=0.5, bad=0.34).says(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
+        made(),
     ),
     evidence=(
         grows("nginx finds no local address", "no_address", at_least(100), "lines").seen(

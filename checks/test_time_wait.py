@@ -12,8 +12,8 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import php
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import delay, rate
-from faultlab.probes import nstat, sockets, wrk
+from faultlab.lab.measures import delay, made, rate
+from faultlab.probes import fpm, nstat, sockets, wrk
 
 PAGE = "http://web/index.php"
 REUSED = "TcpExtTWRecycled"
@@ -31,15 +31,17 @@ class Inspection:
     reused: int  # ports in TIME-WAIT that connect() used again, since boot
 
 
-def look(stack: Stack) -> wrk.Look:
+def look(stack: Stack) -> fpm.Look:
     """Let two hundred users send more requests than there are ports; return the slowest part."""
     ports, parts = sockets.read(stack["web"]).ports, list[wrk.Load]()
+    before = fpm.work(stack["php-fpm"])
     _load(stack, 1)  # new workers are slower
     while len(parts) < PARTS * ceil(ports / 28_232) and _good(parts) < MORE * ports:
         parts.append(_load(stack, 2))
         if parts[-1].good_per_second < QUIT * max(part.good_per_second for part in parts):
             break  # it is slow now, which is the answer
-    return wrk.Look(min(parts, key=lambda part: part.good_per_second))
+    made = fpm.work(stack["php-fpm"]).share(before, _good(parts))
+    return fpm.Look(min(parts, key=lambda part: part.good_per_second), made)
 
 
 def _load(stack: Stack, seconds: int) -> wrk.Load:
@@ -47,9 +49,9 @@ def _load(stack: Stack, seconds: int) -> wrk.Load:
     return wrk.load(stack.user(), PAGE, connections=users, seconds=stack.pace.seconds(seconds))
 
 
-def _good(parts: list[wrk.Load]) -> float:
+def _good(parts: list[wrk.Load]) -> int:
     """Return the number of requests that succeeded."""
-    return sum(part.good_per_second * part.seconds for part in parts)
+    return sum(part.good for part in parts)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -74,6 +76,7 @@ CHECK = Check(
         delay("median latency", "load.p50", good=2.5, bad=5).says(
             "A page takes about as long as before.", "A page takes far longer than before."
         ),
+        made(),
     ),
     evidence=(
         # connect() first tries every second port, and gets slow when all of these are taken.

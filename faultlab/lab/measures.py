@@ -65,6 +65,13 @@ def kept() -> Measure[Any]:
     )
 
 
+def made() -> Measure[Any]:
+    """Return a steady measure: PHP-FPM has worked on the pages that came. `made`: its share."""
+    return steady("pages that PHP made", _percent(_reader("made")), at_least(90), "%").says(
+        "The pages come from PHP.", "Something else makes the pages, and not PHP."
+    )
+
+
 def grows(
     name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
 ) -> Evidence[Any]:

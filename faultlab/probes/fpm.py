@@ -1,8 +1,10 @@
 """Probe: PHP-FPM's own status page. Source: PHP manual, "FPM Status Page"."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from faultlab.engine.shell import Shell, json_of
+from faultlab.probes import wrk
 
 SECONDS = 5  # without a response in this time, no worker was free
 
@@ -12,6 +14,37 @@ COMMAND = (
     f" timeout {SECONDS} cgi-fcgi -bind"
     " -connect $(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.conf)"
 )
+
+
+# The status page has a socket of its own, which takes no port and no worker.
+WORK = (
+    "SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING='json&full' REQUEST_METHOD=GET"
+    f" timeout {SECONDS} cgi-fcgi -bind -connect /run/php/status.sock"
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A load of users who ask for pages of PHP, and the share of the good ones that it made."""
+
+    load: wrk.Load
+    made: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """The connections that PHP-FPM has accepted, and the requests of the workers that are there."""
+
+    accepted: int
+    requests: int
+
+    def share(self, before: "Work", pages: int) -> float:
+        """Return the share of these pages that PHP-FPM has worked on since `before`, 0 to 1.
+
+        One connection can bring many requests, and a worker that is replaced takes its count along.
+        """
+        done = max(self.accepted - before.accepted, self.requests - before.requests)
+        return min(1.0, done / pages) if pages else 1.0
 
 
 @dataclass(frozen=True)
@@ -38,9 +71,26 @@ def status(daemon: Shell) -> Status:
     return parse(daemon.must(COMMAND))
 
 
+def work(daemon: Shell) -> Work:
+    """Read how much the pool has done."""
+    return parse_work(daemon.must(WORK))
+
+
+def parse_work(out: str) -> Work:
+    """Parse the JSON of the full status page. Raises CannotRun for anything else."""
+    facts = _facts(out)
+    return Work(facts["accepted conn"], sum(each["requests"] for each in facts["processes"]))
+
+
+def _facts(out: str) -> dict[str, Any]:
+    """Parse the JSON that follows the headers. Raises CannotRun for anything else."""
+    facts: dict[str, Any] = json_of(out[max(0, out.find("{")) :], "PHP-FPM")
+    return facts
+
+
 def parse(out: str) -> Status:
-    """Parse its JSON, which follows headers. Raises CannotRun for anything else."""
-    facts = json_of(out[max(0, out.find("{")) :], "PHP-FPM")
+    """Parse the JSON of the status page. Raises CannotRun for anything else."""
+    facts = _facts(out)
     return Status(
         mode=facts["process manager"],
         active=facts["active processes"],

@@ -43,9 +43,14 @@ class Load:
     refused: int = 0
 
     @property
+    def good(self) -> int:
+        """Return the number of requests that succeeded."""
+        return self.requests - self.non_2xx - self.refused
+
+    @property
     def good_per_second(self) -> float:
         """Return the requests per second that succeeded."""
-        return (self.requests - self.non_2xx - self.refused) / self.seconds
+        return self.good / self.seconds
 
     @property
     def failed_share(self) -> float:

@@ -30,4 +30,4 @@ on web "tc qdisc del dev eth0 root; sysctl -qw net.core.somaxconn=10"; docker re
 back client "timeout 10 ab -q -r -c 400 -t 8 -n 1000000 http://web/"; sleep 2; use somaxconn; sleep 6
 on web 'sysctl -qw net.ipv4.ip_local_port_range="20000 20050" net.ipv4.tcp_tw_reuse=0'
 back client "wrk -t1 -c200 -d9s $page"; sleep 2; probe sockets/port-range web COMMAND
-use port-range
+use port-range; probe fpm/work php-fpm WORK

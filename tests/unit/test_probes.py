@@ -438,6 +438,13 @@ def test_fpm() -> None:
     assert full == fpm.Status("dynamic", 5, 0, 29, 98, 1, 0, 160)
     with pytest.raises(CannotRun, match="PHP-FPM printed no JSON: 'File not found"):
         fpm.parse("File not found.\n")
+    work = fpm.parse_work(recorded("fpm/work"))
+    assert work == fpm.Work(accepted=26030, requests=26030)
+    # One connection brought many requests; or its workers were new ones at the end.
+    assert fpm.Work(26032, 27030).share(work, 1000) == 1
+    assert fpm.Work(26530, 30).share(work, 1000) == 0.5
+    assert work.share(work, 1000) == 0
+    assert work.share(work, 0) == 1
 
 
 def test_memory() -> None:
