@@ -21,6 +21,7 @@ from faultlab.lab.measures import (
     failing,
     grows,
     inspect_nothing,
+    made,
     rate,
     share,
     steady,
@@ -51,6 +52,7 @@ PLAIN = [
     (share("lost", "load", good=1, bad=20), at_most(1), at_least(20), "%"),
     (steady("port", "load", exactly(0), "bytes"), exactly(0), exactly(0), "bytes"),
     (failing("pages"), at_most(1), at_most(1), "%"),
+    (made(), at_least(90), at_least(90), "%"),
 ]
 
 
