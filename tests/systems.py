@@ -60,8 +60,8 @@ ASKED = 'sudo usermod -aG docker "$USER"'  # what set-up tells a user to type, w
 ABOUT = """\
 # Systems it was tried on
 
-Each row is a run. `python -m tests.systems` makes the rows and this page; `systems.json` also has
-the kernel, the commit and the minutes of each.
+Each row is a run. `.venv/bin/python -m tests.systems` makes the rows and this page; `systems.json`
+also has the kernel, the commit and the minutes of each.
 
 """
 VERSIONS = ("Docker", "Compose", "cgroup", "Python")
