@@ -81,7 +81,7 @@ class EngineContract:
 
     def test_helpers(self, engine: Engine, stack: Stack) -> None:
         assert engine.once("machine", "echo once", stack.name).strip() == "once"
-        with engine.beside("machine", stack.name, 60, whole=True) as helper:
+        with engine.beside(stack.name, 60, whole=True) as helper:
             assert helper.must("echo beside") == "beside\n"
         with engine.lines("machine", ["echo", "a line"], stack["web"]) as lines:
             assert next(lines) == "a line"

@@ -131,17 +131,11 @@ class WithPods(Engine):
 
     @contextmanager
     def beside(
-        self,
-        image: str,
-        stack: str,
-        seconds: int,
-        *,
-        whole: bool = False,
-        rights: Sequence[str] = (),
+        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Keep a helper pod while the body runs commands in it. It ends after `seconds`."""
         options = {"seconds": seconds, "whole": whole, "rights": rights}
-        with self._pod(image, stack, **options) as at:
+        with self._pod("machine", stack, **options) as at:
             with self.cluster.errors():
                 pod = self.cluster.core.read_namespaced_pod(at.pod, at.namespace)
             machine = self.machine_of(pod, at.container)

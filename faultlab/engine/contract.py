@@ -273,13 +273,7 @@ class Engine(ABC):
 
     @abstractmethod
     def beside(
-        self,
-        image: str,
-        stack: str,
-        seconds: int,
-        *,
-        whole: bool = False,
-        rights: Sequence[str] = (),
+        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> AbstractContextManager[Machine]:
         """Keep a helper for at most `seconds` while the body runs commands in it.
 

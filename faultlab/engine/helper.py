@@ -83,13 +83,7 @@ class WithHelpers(DockerEngine):
 
     @contextmanager
     def beside(
-        self,
-        image: str,
-        stack: str,
-        seconds: int,
-        *,
-        whole: bool = False,
-        rights: Sequence[str] = (),
+        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Keep a helper container while the body runs commands in it.
 
@@ -98,7 +92,7 @@ class WithHelpers(DockerEngine):
         hidden = {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
         options = {**_HELPER, **(hidden if whole else {})}
         command = ["sleep", str(seconds)]
-        with self._made(image, command, stack, **options, **_having(rights)) as container:
+        with self._made("machine", command, stack, **options, **_having(rights)) as container:
             with self.errors():
                 container.start()
             yield DockerMachine("a helper container", container, self)

@@ -216,7 +216,7 @@ def draw(stack: str, recording: Recording, title: str, note: Callable[[str], Non
     engine = placement.local()
     engine.images.ensure(note)
     command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
-    with engine.beside("machine", stack, 120) as helper:
+    with engine.beside(stack, 120) as helper:
         files = {"stacks": stacks.folded(), "palette.map": _palette(stacks)}
         helper.put(_FOLDER, _archive(files))
         return helper.must(command, timeout=100)

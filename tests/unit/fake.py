@@ -311,13 +311,7 @@ class FakeEngine(Engine):
 
     @contextmanager
     def beside(
-        self,
-        image: str,
-        stack: str,
-        seconds: int,
-        *,
-        whole: bool = False,
-        rights: Sequence[str] = (),
+        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Give a machine that is in no stack."""
         helper = "helper of " + stack
