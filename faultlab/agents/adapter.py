@@ -4,8 +4,6 @@ It runs on this machine with the user's rights, in a process group of its own. W
 when it has ended, and when we are killed, the whole group ends.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@
 this machine, in its folder and with all their rights.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Annotated, Literal

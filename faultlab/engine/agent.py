@@ -1,7 +1,5 @@
 """Agent: the part of the Kubernetes engine that runs helpers, and scripts on the node."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import shlex

@@ -5,8 +5,6 @@ user owns the files of cgroups. Sources: the kernel's cgroup-v1 and cgroup-v2 pa
 systemd.slice(5).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@
 everywhere; mmdebstrap takes the newest packages of the day.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tarfile
@@ -13,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from faultlab.core import lock, paths
 from faultlab.core.command import stream
@@ -23,12 +21,8 @@ from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker import Docker
 from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
 
-if TYPE_CHECKING:
-    import docker
-    import requests
-else:
-    docker = Later("docker")
-    requests = Later("requests")
+docker: Any = Later("docker")
+requests: Any = Later("requests")
 
 _SUITE = "bookworm"
 # debian:bookworm-20260918-slim, for all processors.

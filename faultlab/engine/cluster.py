@@ -1,7 +1,5 @@
 """Cluster: a connection to the Kubernetes cluster of the current kubeconfig context."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -19,10 +19,8 @@ from faultlab.engine.docker import Docker, DockerEngine
 from faultlab.lab import images
 
 if TYPE_CHECKING:
-    import docker
     from docker.models.containers import Container
-else:
-    docker = Later("docker")
+docker: Any = Later("docker")
 
 _PATIENCE = 30.0  # seconds, until Docker has removed a helper
 _UNCONFINED = ["apparmor=unconfined"]

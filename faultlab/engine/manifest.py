@@ -4,8 +4,6 @@ A machine is a pod. Its containers are the machine, its daemons and the user tha
 Files that they share are volumes of the pod, filled from the images as Docker fills its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 A container in the pod of a machine cannot be removed before its pod, so it ends by itself.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence

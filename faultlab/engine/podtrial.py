@@ -3,8 +3,6 @@
 Each fact that is missing has the command, or the section of docs/kubernetes.md, that gives it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

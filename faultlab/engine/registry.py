@@ -1,12 +1,10 @@
 """Registry: our images in a registry, or on the nodes of a cluster."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.later import Later
@@ -16,10 +14,7 @@ from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker import Docker
 from faultlab.lab.images import BASE, names, tag
 
-if TYPE_CHECKING:
-    import urllib3
-else:
-    urllib3 = Later("urllib3")
+urllib3: Any = Later("urllib3")
 
 VARIABLE = "FAULTLAB_REGISTRY"  # as in registry.example.org/labs; empty: images are on the nodes
 _ADDRESS = re.compile(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._/-]+)?")
@@ -136,4 +131,4 @@ def _in_registry(registry: str, image: str) -> bool:
         return True  # only the nodes have its password; they say if it is missing
     if answer.status not in (200, 404):
         raise CannotRun(f"The registry {host} responds with {answer.status}.", f"curl -I {url}")
-    return answer.status == 200
+    return bool(answer.status == 200)

@@ -3,14 +3,12 @@
 It works after a `kill -9`, after a change of the compose file, and on half of a stack.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faultlab.core import lock, naming
 from faultlab.core.command import uninterrupted
@@ -19,10 +17,7 @@ from faultlab.core.later import Later
 from faultlab.core.naming import OWNER_LABEL, STACK_LABEL
 from faultlab.engine.docker import DockerEngine
 
-if TYPE_CHECKING:
-    import docker
-else:
-    docker = Later("docker")
+docker: Any = Later("docker")
 
 
 class Removable(DockerEngine):

@@ -1,7 +1,5 @@
 """Room: the namespace of a stack, in which only its own pods reach each other."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping

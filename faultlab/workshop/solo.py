@@ -1,7 +1,5 @@
 """Solo: the page of one learner, a class with one seat whose stacks are the learner's own."""
 
-from __future__ import annotations
-
 import asyncio
 import getpass
 import os
