@@ -51,9 +51,7 @@ class WithPods(Engine):
         """Start the agent on the node of a stack, and wait until it runs. Raises CannotRun."""
         image = registry.image_of("machine")
         body = podhelpers.pod(AGENT, stack, image, seconds=86400, whole=True, rights=node.RIGHTS)
-        podhelpers.create(self.cluster, stack, body)
-        at = Place(stack, AGENT, "helper")
-        podhelpers.until(partial(podhelpers.running, self.cluster, at), "The agent did not start")
+        podhelpers.start(self.cluster, stack, body, "The agent")
 
     def on_node(self, stack: str, script: str) -> str:
         """Run a script of node.py on the node of a stack. Raises CannotRun."""
@@ -106,14 +104,10 @@ class WithPods(Engine):
             stack = f"{stack}-{secrets.token_hex(3)}"
         name = podhelpers.new_name()
         body = podhelpers.pod(name, stack, registry.image_of(image), **options)
-        at = Place(stack, name, "helper")
         try:
             if alone:
                 make_room(self.cluster, stack, {STACK_LABEL: stack})
-            podhelpers.create(self.cluster, stack, body)
-            look = partial(podhelpers.running, self.cluster, at)
-            podhelpers.until(look, f"The helper {name} did not start")
-            yield at
+            yield podhelpers.start(self.cluster, stack, body, f"The helper {name}")
         finally:
             with uninterrupted():
                 core = self.cluster.core

@@ -41,15 +41,10 @@ class DockerTerminal:
         """Start the shell. Raises CannotRun if the container does not run."""
         self._docker = Docker(self._url)
         api = self._docker.client.api
-        name, _, value = self._mark.partition("=")
+        env = [self._mark, "TERM=xterm-256color"]
         with self._docker.errors():
-            self._id = api.exec_create(
-                self.container,
-                ["bash"],
-                tty=True,
-                stdin=True,
-                environment={name: value, "TERM": "xterm-256color"},
-            )["Id"]
+            made = api.exec_create(self.container, ["bash"], tty=True, stdin=True, environment=env)
+            self._id = made["Id"]
             self._stream = api.exec_start(self._id, tty=True, socket=True)
         found = wire(self._stream)
         found.setblocking(False)

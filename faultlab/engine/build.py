@@ -25,6 +25,7 @@ docker: Any = Later("docker")
 requests: Any = Later("requests")
 
 _SUITE = "bookworm"
+_BASE_SOURCE = f"faultlab/{_SUITE}:latest"
 # debian:bookworm-20260918-slim, for all processors.
 # Source: https://github.com/docker-library/repo-info, repos/debian/remote
 _PINNED = "debian@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
@@ -70,7 +71,7 @@ class DockerImages(Images):
     def _build(self, name: str, say: Say, network: bool) -> None:
         ours = folder(name).is_relative_to(paths.root())
         try:
-            build(self._docker, name, say, "default" if ours or network else "none")
+            _build(self._docker, name, say, "default" if ours or network else "none")
         except CannotRun as problem:
             if not (ours or network):
                 problem.hint = "if you trust its author, add --network to the command"
@@ -87,30 +88,16 @@ class DockerImages(Images):
         with self._docker.errors():
             for name in have:
                 self._docker.client.images.remove(name, force=True)
-            if _base_source() in have:
+            if _BASE_SOURCE in have:
                 # The name that Docker gave it when it was pulled; not if a container uses it.
                 with suppress(docker.errors.APIError):
                     self._docker.client.images.remove(_PINNED)
         return have
 
 
-def build(on: Docker, name: str, say: Say, network: str = "default") -> None:
-    """Build one image; `say` gets a line for each step. Raises CannotRun with the step's error.
-
-    `network`: of its RUN lines; "none" for no network.
-    """
-    if name == BASE:
-        _build_base(on, say)
-    _build(on, name, say, network)
-
-
-def _base_source() -> str:
-    return f"faultlab/{_SUITE}:latest"
-
-
 def _build_base(on: Docker, say: Say) -> None:
     """Make `faultlab/bookworm`, a bare Debian: pull it if a registry responds, else build it."""
-    repository, version = _base_source().split(":")
+    repository, version = _BASE_SOURCE.split(":")
     say("asking the registry for debian:bookworm-slim, by its digest")
     try:
         image = on.client.images.pull(_PINNED)
@@ -172,7 +159,13 @@ def pack(folder: Path, into: IO[bytes]) -> None:
 
 
 def _build(on: Docker, name: str, say: Say, network: str) -> None:
-    base = _base_source() if name == BASE else tag(BASE)
+    """Build one image; `say` gets a line for each step. Raises CannotRun with the step's error.
+
+    `network`: of its RUN lines; "none" for no network.
+    """
+    if name == BASE:
+        _build_base(on, say)
+    base = _BASE_SOURCE if name == BASE else tag(BASE)
     with tempfile.TemporaryFile() as context:
         pack(folder(name), context)
         with on.errors():

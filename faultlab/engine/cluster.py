@@ -61,11 +61,7 @@ class Cluster:
         rest = self.client.rest_client
         rest.request = partial(_patient, rest.request)
         self.core = client.CoreV1Api(self.client)
-
-    @cached_property
-    def network(self) -> Any:
-        """Return the part of the API that has network policies."""
-        return client.NetworkingV1Api(self.client)
+        self.network = client.NetworkingV1Api(self.client)
 
     @cached_property
     def version(self) -> Any:

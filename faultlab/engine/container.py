@@ -14,14 +14,13 @@ from faultlab.engine.attach import DockerTerminal
 from faultlab.engine.contract import Machine, State
 from faultlab.engine.docker import DockerEngine
 from faultlab.engine.exec import answer, both, cut_off_after
-from faultlab.engine.shell import Done, late
+from faultlab.engine.shell import GRACE, Done, late
 from faultlab.lab.model import bytes_of
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
 ROLE = "com.docker.compose.service"  # Compose's label: the name of a machine or daemon
-_GRACE = 5.0  # seconds that a command can take to end after its time limit
 
 
 class DockerMachine(Machine):
@@ -51,27 +50,20 @@ class DockerMachine(Machine):
             with self.engine.errors():
                 exec_id = api.exec_create(self.container.id, argv)["Id"]
                 line = api.exec_start(exec_id, socket=True)
-                with cut_off_after(line, timeout + _GRACE):
+                with cut_off_after(line, timeout + GRACE):
                     out, err = both(answer(line))
                 code = api.exec_inspect(exec_id)["ExitCode"]
         except CannotRun as problem:
             if "is not running" in problem.message or "is gone" in problem.message:
-                raise CannotRun(
-                    f"{self.name} is not running any more ({self.container_name}).",
-                    "faultlab status",
-                ) from problem
+                gone = f"{self.name} is not running any more ({self.container_name})."
+                raise CannotRun(gone, "faultlab status") from problem
             raise
         seconds = time.monotonic() - started
         # None: cut off. Docker 20.10 never ends the response for a container that restarts.
         if code in (124, 137, None) and seconds >= timeout:
             raise late(f"On {self.name}", timeout, command)
-        return Done(
-            command,
-            -1 if code is None else int(code),
-            out.decode(errors="replace"),
-            err.decode(errors="replace"),
-            seconds,
-        )
+        texts = out.decode(errors="replace"), err.decode(errors="replace")
+        return Done(command, -1 if code is None else int(code), *texts, seconds)
 
     @property
     def state(self) -> State:

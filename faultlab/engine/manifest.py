@@ -21,7 +21,16 @@ TOOLS = "tools"  # the ConfigMap with keep and restart
 NAMES = "names"  # the volume with the hosts files, and the container that waits for them
 HOSTS = "/faultlab/names"
 VOLUMES = "/faultlab/volumes"
-_RESOLVER = "192.0.2.1"  # of no machine (RFC 5737): all names are in /etc/hosts
+OF_ALL_PODS: dict[str, Any] = {  # of machines and of helpers
+    "serviceAccountName": MACHINE,
+    "automountServiceAccountToken": False,
+    "enableServiceLinks": False,
+    "terminationGracePeriodSeconds": 0,
+    "restartPolicy": "Never",
+    "dnsPolicy": "None",
+    # No machine has this address (RFC 5737): all names are in /etc/hosts.
+    "dnsConfig": {"nameservers": ["192.0.2.1"]},
+}
 _DOCKERS_RESOLVER = "127.0.0.11"
 _SHARE = {"cpu": "50m", "memory": "32Mi"}  # of the node, which a container is sure to get
 # Docker fills a volume from the first container whose image has the folder.
@@ -145,13 +154,7 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
     spec = {
         "hostname": machine.keys.get("hostname", machine.name),
         "shareProcessNamespace": not users,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "serviceAccountName": MACHINE,
-        "terminationGracePeriodSeconds": 0,
-        "restartPolicy": "Never",
-        "dnsPolicy": "None",
-        "dnsConfig": {"nameservers": [_RESOLVER]},
+        **OF_ALL_PODS,
         "affinity": near(plan.stack),
         "initContainers": _fillers(here),
         "containers": [_container(service) for service in here],

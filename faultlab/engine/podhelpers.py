@@ -15,15 +15,14 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import wire
-from faultlab.engine.cluster import HELPER, MACHINE, ROLE_LABEL, Cluster, owner_note
+from faultlab.engine.cluster import HELPER, ROLE_LABEL, Cluster, owner_note
 from faultlab.engine.contract import Part
-from faultlab.engine.manifest import HOSTS, NAMES, near
-from faultlab.engine.pods import container_id, status_of
+from faultlab.engine.manifest import HOSTS, NAMES, OF_ALL_PODS, near
+from faultlab.engine.pods import STRATEGIC, container_id, status_of
 from faultlab.engine.quantity import limits
 from faultlab.engine.wire import Place
 
 STARTED_WITHIN = 120.0  # seconds; a node can have to pull an image first
-_STRATEGIC = "application/strategic-merge-patch+json"
 _LIFE = 7200  # seconds after which a helper ends, even if we were killed
 # It has the hosts file of the pod, which the kubelet makes; the names of the stack are added.
 _SLEEP = f"if [ -e {HOSTS}/hosts ]; then cat {HOSTS}/hosts >/etc/hosts; fi; exec sleep {_LIFE}"
@@ -55,14 +54,8 @@ def pod(
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
     }
     spec: dict[str, Any] = {
-        "serviceAccountName": MACHINE,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 0,
+        **OF_ALL_PODS,
         "activeDeadlineSeconds": seconds + 60,
-        "restartPolicy": "Never",
-        "dnsPolicy": "None",
-        "dnsConfig": {"nameservers": ["192.0.2.1"]},
         "containers": [container],
     }
     if memory:
@@ -135,6 +128,14 @@ def create(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
         cluster.core.create_namespaced_pod(namespace, body)
 
 
+def start(cluster: Cluster, stack: str, body: dict[str, Any], what: str) -> Place:
+    """Create a helper pod and wait until it runs. Raises CannotRun."""
+    create(cluster, stack, body)
+    at = Place(stack, body["metadata"]["name"], "helper")
+    until(lambda: running(cluster, at), f"{what} did not start")
+    return at
+
+
 @contextmanager
 def within(
     cluster: Cluster,
@@ -162,12 +163,10 @@ def within(
         },
         "volumeMounts": [names, *(mounts or ())],
     }
+    change = {"spec": {"ephemeralContainers": [body]}}
     with cluster.errors():
         cluster.core.patch_namespaced_pod_ephemeralcontainers(
-            inside.pod,
-            inside.namespace,
-            {"spec": {"ephemeralContainers": [body]}},
-            _content_type=_STRATEGIC,
+            inside.pod, inside.namespace, change, _content_type=STRATEGIC
         )
     at = Place(inside.namespace, inside.pod, name)
     try:

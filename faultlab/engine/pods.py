@@ -1,12 +1,11 @@
 """Pods: a machine or daemon of a stack, as a container of a pod."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
@@ -15,15 +14,11 @@ from faultlab.engine.cluster import Cluster, owner_of
 from faultlab.engine.contract import Engine, Machine, State
 from faultlab.engine.podterminal import PodTerminal
 from faultlab.engine.quantity import amount, limits
-from faultlab.engine.shell import Done, late
+from faultlab.engine.shell import GRACE, Done, late
 from faultlab.lab import recipe
 from faultlab.lab.services import USER
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_GRACE = 5.0  # seconds that a command can take to end after its time limit
-_STRATEGIC = "application/strategic-merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 _RESIZED_WITHIN = 20.0  # seconds
 _GONE = State(running=False, exit_code=-1, oom_killed=False)
 
@@ -63,7 +58,7 @@ class PodMachine(Machine):
         """Run a shell command as root in the container, and wait for its end."""
         argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
         try:
-            done = wire.run(self.cluster, self.at, argv, timeout + _GRACE)
+            done = wire.run(self.cluster, self.at, argv, timeout + GRACE)
         except CannotRun as problem:
             if "is not running" in problem.message:
                 raise CannotRun(
@@ -86,12 +81,8 @@ class PodMachine(Machine):
             ended = now.terminated if now else None
             if ended is None:
                 return _GONE
-            return State(
-                running=False,
-                exit_code=ended.exit_code,
-                oom_killed=ended.reason == "OOMKilled",
-                started=_text(ended.started_at),
-            )
+            killed = ended.reason == "OOMKilled"
+            return State(False, ended.exit_code, killed, _text(ended.started_at))
         if self._is_daemon:
             return self._kept()
         return State(True, 0, False, _text(now.running.started_at))
@@ -139,7 +130,7 @@ class PodMachine(Machine):
         change = {"containers": [{"name": self.name, "resources": {"limits": wanted}}]}
         with self.cluster.errors():
             self.cluster.core.patch_namespaced_pod_resize(
-                self.at.pod, self.at.namespace, {"spec": change}, _content_type=_STRATEGIC
+                self.at.pod, self.at.namespace, {"spec": change}, _content_type=STRATEGIC
             )
         deadline = time.monotonic() + _RESIZED_WITHIN
         while not self._has(wanted):

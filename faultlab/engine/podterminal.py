@@ -4,21 +4,16 @@ A caller wants a socket with the plain bytes of the terminal. Kubernetes has mes
 number of a channel, so two threads translate.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import socket
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine import wire
 from faultlab.engine.attach import HANG_UP, MARK
-
-if TYPE_CHECKING:
-    from faultlab.engine.cluster import Cluster
+from faultlab.engine.cluster import Cluster
 
 
 class PodTerminal:

@@ -3,21 +3,16 @@
 Each fact that is missing has the command, or the section of docs/kubernetes.md, that gives it.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
-from faultlab.core.later import Later
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import podhelpers, registry, room, wire
 from faultlab.engine.agent import WithPods
-from faultlab.engine.cluster import HELPER, MACHINE, ROLE_LABEL
+from faultlab.engine.cluster import HELPER, MACHINE, ROLE_LABEL, client
 from faultlab.engine.fact import Fact
 from faultlab.engine.wire import Place
-
-client: Any = Later("kubernetes.client")
 
 # The rights of a person who runs labs: verb, resource, subresource, group, in every namespace.
 RIGHTS = (
@@ -61,18 +56,12 @@ def tried(engine: WithPods) -> list[Fact]:
     stack = naming.prefix() + "doctor-trial"
     if not facts[0].ok:
         return facts
-    steps: list[Callable[[], Fact]] = [
-        partial(_levels, engine, stack),
-        partial(_agent, engine, stack),
-        partial(_policy, engine, stack),
-        partial(_resize, engine, stack),
-    ]
     with lock.hold(stack, "doctor", wait=True):
         engine.down(stack)
         try:
             room.make_room(engine.cluster, stack, {STACK_LABEL: stack})
-            for step in steps:
-                facts.append(step())
+            for step in (_levels, _agent, _policy, _resize):
+                facts.append(step(engine, stack))
                 if not facts[-1].ok:
                     break
         finally:
@@ -147,8 +136,5 @@ def _pod(stack: str, name: str, capabilities: list[str], role: str = HELPER) -> 
 
 
 def _start(engine: WithPods, stack: str, role: str, name: str) -> Place:
-    podhelpers.create(engine.cluster, stack, _pod(stack, name, [], role))
-    at = Place(stack, name, "helper")
-    look = partial(podhelpers.running, engine.cluster, at)
-    podhelpers.until(look, f"The pod {name} did not start")
-    return at
+    body = _pod(stack, name, [], role)
+    return podhelpers.start(engine.cluster, stack, body, f"The pod {name}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 
+GRACE = 5.0  # seconds that a command can take to end after its time limit
 _MOST_OUTPUT = 64 << 20  # bytes of one command
 
 

@@ -4,8 +4,6 @@ A message is a byte with the number of its channel, and data. The last one says 
 ended. Source: the Kubernetes API, "WebSocket subprotocols for exec and attach".
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import socket
@@ -15,15 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.engine.cluster import Cluster
 from faultlab.engine.shell import refuse_flood
 
-if TYPE_CHECKING:
-    from faultlab.engine.cluster import Cluster
 websocket: Any = Later("websocket")
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE = range(5)
@@ -93,9 +90,8 @@ def connect(
     cluster: Cluster, at: Place, command: Sequence[str], *, stdin: bool = False, tty: bool = False
 ) -> Wire:
     """Start a command in a container. Raises CannotRun if that does not run."""
-    flags = {"container": at.container, "stdin": stdin, "stdout": True, "stderr": not tty}
-    words = [(name, str(value).lower()) for name, value in {**flags, "tty": tty}.items()]
-    words[0] = ("container", at.container)
+    flags = {"stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
+    words = [("container", at.container), *((name, str(on).lower()) for name, on in flags.items())]
     words += [("command", word) for word in command]
     configuration = cluster.client.configuration
     path = f"/api/v1/namespaces/{quote(at.namespace)}/pods/{quote(at.pod)}/exec"

@@ -12,18 +12,17 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
 
 from faultlab.core.errors import BadInput
 from faultlab.core.text import number
 from faultlab.lab.asks import FAILED, RIGHT, Ask
 from faultlab.lab.limits import Bound, exactly
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 _STEADY = 1.25  # two looks at one healthy stack can differ by this factor on a busy day
 
@@ -240,10 +239,6 @@ class Check(Generic[L, W]):
             found.append(Finding(item.name, value, item.unit, wanted, holds, item.stage))
         return found
 
-    def dump(self, reading: Reading[L, W]) -> dict[str, Any]:
-        """Return a reading in a form that JSON can hold."""
-        return asdict(reading)
-
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
         """Return a reading from its JSON. Raises BadInput for another shape."""
         look, inspection = self._shapes
@@ -263,8 +258,6 @@ class Check(Generic[L, W]):
     @cached_property
     def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
         """Return the types of a look and of the inspections, which are optional; slow to make."""
-        from pydantic import TypeAdapter
-
         look = typing.get_type_hints(self.look)["return"]
         inspection = typing.get_type_hints(self.inspect)["return"]
         return TypeAdapter(look), TypeAdapter(inspection | None)

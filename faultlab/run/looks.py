@@ -2,7 +2,7 @@
 
 import time
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from faultlab.core import lock
@@ -100,7 +100,7 @@ class Looks(Measured):
         """
         if HEALTHY not in self.phases or (phase.startswith(CHEAT) and self.harmed(phase)):
             return ""
-        unclear = self.undecided(phase)
+        unclear = self.check.undecided(self.reading(phase), self.reading(HEALTHY))
         return "; ".join(finding.words for finding in unclear)
 
     def _late(self, phase: str) -> bool:
@@ -129,7 +129,7 @@ class Looks(Measured):
         took, seen = time.monotonic() - began, observer.since(before)
         if fast is not None:  # unfinished work of the look can slow the second one down
             reading = replace(reading, reference=max(fast, speed.measure()))
-        dumped = self.check.dump(reading)
+        dumped = asdict(reading)
         with self.record.changing:
             self.record.facts["readings"][phase] = dumped
         return took, seen

@@ -67,10 +67,6 @@ class Measured:
         """Return the findings of the symptom that must hold while these faults are fixed."""
         return showing(self.lab, self.bad(phase), gone)
 
-    def undecided(self, phase: str) -> list[Finding]:
-        """Return the findings of a phase between their two limits, which prove nothing."""
-        return self.check.undecided(self.reading(phase), self.reading(HEALTHY))
-
     def harmed(self, phase: str) -> bool:
         """Return whether what must hold in every phase is far from holding in this one."""
         return self.check.harmed(self.reading(phase), self.reading(HEALTHY))
