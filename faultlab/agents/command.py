@@ -1,21 +1,17 @@
 """Command: one command of an agent on a machine, its limits, and its result."""
 
-import io
-import tarfile
 import time
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from shlex import quote
 
 from faultlab.engine.contract import Machine
-from faultlab.engine.shell import Done
+from faultlab.engine.shell import GRACE, Done
 
 LONGEST = 600.0  # seconds of one command
 MOST = 1 << 20  # bytes of each output of a command
 TIMED_OUT = 124  # the exit code of timeout(1)
 NOT_RUNNING = 126
 _KILLED = 137
-_GRACE = 5.0  # seconds that a command can take to end after its time limit
 _LEARNS = 2.0  # seconds within which Docker learns of the end of a container
 # `head` keeps the beginning and `cat` reads the rest, so that a long output does not end a command.
 # Nothing waits for `head` if a process in the background keeps the output open, so it must not hold
@@ -59,18 +55,8 @@ def in_limits(machine: Machine, command: str, seconds: float) -> Done:
     If it was killed, its container may have been. Docker learns of that a moment later, so this
     returns when the state of the machine can be trusted.
     """
-    done = machine.run(limited(command, seconds), seconds + _GRACE)
+    done = machine.run(limited(command, seconds), seconds + GRACE)
     until = time.monotonic() + _LEARNS
     while done.code == _KILLED and time.monotonic() < until and machine.state.running:
         time.sleep(0.05)
     return done
-
-
-def packed(path: PurePosixPath, content: bytes) -> bytes:
-    """Return a tar archive of one file, to be unpacked in its folder."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        entry = tarfile.TarInfo(path.name)
-        entry.size, entry.mode, entry.mtime = len(content), 0o644, int(time.time())
-        tar.addfile(entry, io.BytesIO(content))
-    return archive.getvalue()

@@ -16,16 +16,8 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from faultlab.agents import host
-from faultlab.agents.command import (
-    LONGEST,
-    NOT_RUNNING,
-    TIMED_OUT,
-    Command,
-    Output,
-    in_limits,
-    packed,
-)
-from faultlab.core import lock
+from faultlab.agents.command import LONGEST, NOT_RUNNING, TIMED_OUT, Command, Output, in_limits
+from faultlab.core import archive, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import case_name, stack_name
 from faultlab.engine.contract import Engine
@@ -100,7 +92,7 @@ class Session:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._users = threading.Lock()  # one visit or one check at a time
-        self._answer: dict[str, str] | None = None
+        self.answer: dict[str, str] | None = None  # the diagnosis that counts
         self._final = False  # a check was made, so the diagnosis counts as it is
         self.commands: list[Command] = []
         self.case = run.lab.alias
@@ -135,7 +127,8 @@ class Session:
         if made.code:
             raise OSError(made.err.strip())
         try:
-            self._run.stack[machine].put(str(where.parent), packed(where, content))
+            packed = archive.packed({where.name: content}, int(time.time()))
+            self._run.stack[machine].put(str(where.parent), packed)
         except CannotRun as problem:
             self._must_be_up(machine)
             raise OSError(problem.message) from problem
@@ -146,7 +139,7 @@ class Session:
         answer = mystery.answered(component, resource, cause)
         if self._final:
             raise BadInput("The diagnosis is final, because a check was made after it.")
-        self._answer = answer
+        self.answer = answer
         self._run.record.event("diagnosis", **answer)
         return answer
 
@@ -155,7 +148,7 @@ class Session:
 
         Raises BadInput before a diagnosis: a check would tell whether anything is wrong.
         """
-        if self._answer is None:
+        if self.answer is None:
             raise BadInput("Say what is wrong first: a check makes the diagnosis final.")
         self._final = True
         return self._measured(CHECK)
@@ -165,7 +158,7 @@ class Session:
         if self._ended is None:
             self._ended = time.monotonic()
         measured = self._measured(VERDICT)
-        answer = self._answer or dict.fromkeys(self.terms, NO_FAULT)
+        answer = self.answer or dict.fromkeys(self.terms, NO_FAULT)
         if self.ill:
             right = mystery.right(self._run.lab, answer)
         else:
@@ -188,11 +181,6 @@ class Session:
     def lab(self) -> Lab:
         """Return the lab, for a reference agent that knows it. No other agent must see it."""
         return self._run.lab
-
-    @property
-    def answer(self) -> dict[str, str] | None:
-        """Return the diagnosis that counts; None without one."""
-        return self._answer
 
     @property
     def record(self) -> str:

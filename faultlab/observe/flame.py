@@ -5,16 +5,14 @@ picture looks complete, so we print what is missing from it, with the reason.
 """
 
 import hashlib
-import io
 import shlex
-import tarfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from faultlab.core import lock, paths
+from faultlab.core import archive, lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.events import MAY_LACK
 from faultlab.core.naming import stack_name
@@ -127,17 +125,11 @@ def _show(term: Terminal, run: Run, recording: Recording, file: Path) -> Flame:
     rows = [row for row in stacks.functions() if row.own][:_TOP]
     lacking = missing(recording, local=not run.engine.owns_kernel)
     term.say()
-    term.table(
-        ("itself", "with callees", "function"),
-        [
-            (
-                _percent(row.own, stacks),
-                _percent(row.total, stacks),
-                row.function.removesuffix(KERNEL),
-            )
-            for row in rows
-        ],
-    )
+    cells = [
+        (_percent(row.own, stacks), _percent(row.total, stacks), row.function.removesuffix(KERNEL))
+        for row in rows
+    ]
+    term.table(("itself", "with callees", "function"), cells)
     term.say()
     for line in lacking:
         term.say(f"Not in it: {line}.")
@@ -217,8 +209,8 @@ def draw(stack: str, recording: Recording, title: str, note: Callable[[str], Non
     engine.images.ensure(note)
     command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
     with engine.beside(stack, 120) as helper:
-        files = {"stacks": stacks.folded(), "palette.map": _palette(stacks)}
-        helper.put(_FOLDER, _archive(files))
+        files = {"stacks": stacks.folded().encode(), "palette.map": _palette(stacks).encode()}
+        helper.put(_FOLDER, archive.packed(files))
         return helper.must(command, timeout=100)
 
 
@@ -235,15 +227,3 @@ def _colour(function: str) -> str:
     if function.startswith("[") or function == PREEMPTED:
         return f"rgb({150 + shade},{150 + shade},{150 + shade})"
     return f"rgb({200 + shade},{70 + shade},{70 + shade})"
-
-
-def _archive(files: dict[str, str]) -> bytes:
-    """Return a tar file, as Docker takes it to put files into a container."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, text in files.items():
-            data = text.encode()
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    return buffer.getvalue()

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from faultlab.core import lock, paths
+from faultlab.core import archive, lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Step, Terminal
@@ -77,11 +77,8 @@ class Bundle:
 
     def phase(self, name: str) -> bytes:
         """Return a tar file of a phase. Its only folder, `bundle`, names neither lab nor phase."""
-        made = io.BytesIO()
-        with tarfile.open(fileobj=made, mode="w") as tar:
-            for path, content in sorted(self.files[name].items()):
-                _put(tar, f"bundle/{path}", content)
-        return made.getvalue()
+        files = sorted(self.files[name].items())
+        return archive.packed({f"bundle/{path}": content for path, content in files})
 
 
 @dataclass(frozen=True)
@@ -168,17 +165,11 @@ def _kernel_log(stack: Stack) -> str:
 
 def _write(file: Path, bundle: Bundle) -> int:
     with paths.whole(file) as part, tarfile.open(part, "w:gz") as tar:
-        _put(tar, _MANIFEST, json.dumps(bundle.manifest, indent=1).encode() + b"\n")
+        archive.put(tar, _MANIFEST, json.dumps(bundle.manifest, indent=1).encode() + b"\n")
         for phase, files in bundle.files.items():
             for path, content in sorted(files.items()):
-                _put(tar, f"{phase}/{path}", content)
+                archive.put(tar, f"{phase}/{path}", content)
     return file.stat().st_size
-
-
-def _put(tar: tarfile.TarFile, path: str, content: bytes) -> None:
-    info = tarfile.TarInfo(path)
-    info.size, info.mode = len(content), 0o644
-    tar.addfile(info, io.BytesIO(content))
 
 
 def read(file: Path) -> Bundle:

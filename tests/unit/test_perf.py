@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.cli.main import main
+from faultlab.core import archive
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
 from faultlab.observe import flame, profiler
@@ -201,7 +202,7 @@ def test_colours_tell_kernel_from_user_and_from_code_without_a_name() -> None:
 
 
 def test_files_reach_a_container_as_a_tar() -> None:
-    with tarfile.open(fileobj=BytesIO(flame._archive({"a": "1\n", "b": "é"}))) as tar:
+    with tarfile.open(fileobj=BytesIO(archive.packed({"a": b"1\n", "b": "é".encode()}))) as tar:
         assert tar.getnames() == ["a", "b"]
         member = tar.extractfile("b")
         assert member is not None and member.read().decode() == "é"
