@@ -78,16 +78,11 @@ class Contention:
 
     def facts(self) -> dict[str, float | str]:
         """Return the facts for the record."""
-        found: dict[str, float | str] = {
-            "stolen": round(self.stolen, 3),
-            "others": round(self.others, 3),
+        return {
+            name: value if isinstance(value, str) else round(value, 3)
+            for name, value in vars(self).items()
+            if value not in ("", None)
         }
-        if self.busiest:
-            found["busiest"] = self.busiest
-        for name, value in (("pressure", self.pressure), ("delay", self.delay)):
-            if value is not None:
-                found[name] = round(value, 3)
-        return found
 
 
 @dataclass(frozen=True)

@@ -131,9 +131,7 @@ def _old_versions() -> list[str]:
     """
     done = run(["vagrant", "box", "list", "--machine-readable"], timeout=60, env=_cwd())
     listed = re.findall(r",box-name,faultlab\n.*\n.*,box-version,(\S+)", done.stdout)
-    return [
-        version for version in listed if version != (paths.vm() / "version").read_text().strip()
-    ]
+    return [each for each in listed if each != (paths.vm() / "version").read_text().strip()]
 
 
 def _based_on(volume: str) -> list[str]:

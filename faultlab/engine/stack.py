@@ -126,7 +126,6 @@ def _unready(machine: Machine) -> str:
     if why and not machine.state.running:
         tail = machine.last_log_line()
         raise CannotRun(
-            f"{machine.name} ended while it started: {tail or 'no log line'}",
-            machine.typed("logs"),
+            f"{machine.name} ended while it started: {tail or 'no log line'}", machine.typed("logs")
         )
     return why

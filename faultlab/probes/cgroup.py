@@ -99,10 +99,8 @@ def spent(out: str) -> Spent:
     }
     old, new = facts.get("cpuacct/cpuacct.usage"), facts.get("cpu.stat usage_usec")
     memory = facts.get("memory/memory.max_usage_in_bytes", facts.get("memory.peak"))
-    return Spent(
-        int(old) / 1e9 if old else int(new) / 1e6 if new else None,
-        int(memory) if memory else None,
-    )
+    seconds = int(old) / 1e9 if old else int(new) / 1e6 if new else None
+    return Spent(seconds, int(memory) if memory else None)
 
 
 def read(machine: Shell) -> Cgroup:

@@ -27,7 +27,6 @@ Mode = Literal["on", "off"]
 Root = Callable[[int, str], str | None]  # takes pid and program, returns the root of its stacks
 
 _STACK_BYTES = 8192  # of user stack kept for a sample: main() of PHP alone takes more than 4096
-_FOLDER = "/tmp/flame"
 _TRIES = 5  # perf fails if a process in its arguments has just ended
 _EVENTS = {
     "on": "-e cpu-clock -F {hertz} --max-size 400M",
@@ -35,14 +34,14 @@ _EVENTS = {
 }
 # The recording runs until the sleep ends or is killed; the file `on` tells that it has begun.
 _START = """
-mkdir -p {folder} && cd {folder} && rm -f on
+mkdir -p /tmp/flame && cd /tmp/flame && rm -f on
 perf record -B -N {events} --call-graph dwarf,{bytes} -o data {target} -- \
   sh -c 'echo $$ >on; exec sleep {seconds}' >said 2>&1 </dev/null &
 echo $! >perf
 until [ -s on ]; do kill -0 $(cat perf) 2>/dev/null || {{ cat said >&2; exit 1; }}; sleep 0.05; done
 """
 _STOP = """
-cd {folder} && kill $(cat on) 2>/dev/null
+cd /tmp/flame && kill $(cat on) 2>/dev/null
 while kill -0 $(cat perf) 2>/dev/null; do sleep 0.05; done
 perf script -i data --no-inline --show-lost-events --show-switch-events \
   -F comm,pid,tid,time,ip,sym,dso 2>errors || {{ cat said errors >&2; exit 1; }}
@@ -130,13 +129,8 @@ def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
 
     Raises CannotRun.
     """
-    script = _START.format(
-        folder=_FOLDER,
-        events=_EVENTS[mode].format(hertz=hertz),
-        bytes=_STACK_BYTES,
-        target=target,
-        seconds=seconds,
-    )
+    events = _EVENTS[mode].format(hertz=hertz)
+    script = _START.format(events=events, bytes=_STACK_BYTES, target=target, seconds=seconds)
     for _ in range(_TRIES):
         done = at.run(script, timeout=60)
         if done.code == 0:
@@ -148,7 +142,7 @@ def start(at: Shell, target: str, mode: Mode, seconds: int, hertz: int) -> None:
 
 def stop(at: Shell) -> str:
     """End the recording, if it has not ended by itself; return the output of `perf script`."""
-    return at.must(_STOP.format(folder=_FOLDER, full=_FULL), timeout=120)
+    return at.must(_STOP.format(full=_FULL), timeout=120)
 
 
 def _reason(said: str) -> str:

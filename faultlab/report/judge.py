@@ -132,9 +132,7 @@ def changes(ran: Measured) -> Iterator[Changed]:
             new = {finding["name"]: finding for finding in found[kind]}
             for name in old | new:
                 was, now = old.get(name, {}), new.get(name, {})
-                if [was.get(k) for k in ("wanted", "holds")] != [
-                    now.get(k) for k in ("wanted", "holds")
-                ]:
+                if any(was.get(key) != now.get(key) for key in ("wanted", "holds")):
                     yield _changed(phase, name, was, now)
 
 

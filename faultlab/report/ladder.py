@@ -65,21 +65,12 @@ def svg(found: Sequence[Ladder]) -> str:
 
     def draw(panel: plot.Axes, ladder: Ladder) -> None:
         places = range(len(ladder.steps) + 1)
-        for i, (whose, gain) in enumerate(
-            (("document", ladder.documents_gain), ("measured", ladder.our_gain))
-        ):
-            colour, line = plot.LINES[i]
+        gains = {"document": ladder.documents_gain, "measured": ladder.our_gain}
+        look = dict(xytext=(0, 6), textcoords="offset points", ha="center", fontsize="small")
+        for (whose, gain), (colour, line) in zip(gains.items(), plot.LINES, strict=False):
             panel.plot(places, gain, line, color=colour, label=whose)
             for place, value in zip(places, gain, strict=True):
-                panel.annotate(
-                    number(value),
-                    (place, value),
-                    xytext=(0, 6),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize="small",
-                    color=colour,
-                )
+                panel.annotate(number(value), (place, value), **look, color=colour)
         panel.set_title(f"{ladder.name}: times the first value", loc="left", fontsize="medium")
         panel.set_yscale("log", base=2)
         panel.margins(y=0.25)

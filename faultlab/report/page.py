@@ -121,13 +121,9 @@ def _data(
     grid: Sequence[float], charts: Sequence[Chart], stretches: Sequence[Band], at: Sequence[Mark]
 ) -> str:
     """Return the data of the page's script. It has no `<`, so no text can end the script."""
-    document = {
-        "seconds": grid,
-        "charts": [asdict(chart) for chart in charts],
-        "bands": [asdict(band) for band in stretches],
-        "marks": [asdict(mark) for mark in at],
-    }
-    return json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    document = {"seconds": grid, "charts": charts, "bands": stretches, "marks": at}
+    text = json.dumps(document, default=asdict, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
 
 
 def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:

@@ -119,15 +119,11 @@ def _of_run(run: str) -> Sweep:
 
 def sweeps(found: Record) -> dict[str, Any]:
     """Return the `sweep` of each look in a record, of any type."""
-    looks = {
-        phase: reading.get("look")
-        for phase, reading in found.facts["readings"].items()
-        if not phase.endswith(BEFORE)
-    }
+    looks = {phase: reading.get("look") for phase, reading in found.facts["readings"].items()}
     return {
         phase: look["sweep"]
         for phase, look in looks.items()
-        if isinstance(look, dict) and "sweep" in look
+        if isinstance(look, dict) and "sweep" in look and not phase.endswith(BEFORE)
     }
 
 

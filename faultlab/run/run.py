@@ -151,8 +151,7 @@ class Run(Looks):
         amiss = [finding for finding in self.good(HEALTHY) if not finding.holds]
         if amiss:
             raise CannotRun(
-                f"The stack is not healthy before any fault: {amiss[0].words}.",
-                self.lab.to_examine,
+                f"The stack is not healthy before any fault: {amiss[0].words}.", self.lab.to_examine
             )
 
     def _agree(self) -> None:
@@ -220,10 +219,7 @@ class Run(Looks):
         amiss = [finding.words for finding in found if not finding.holds]
         if amiss:
             what = "it must stay healthy" if self.lab.control else "the fault has no effect"
-            raise SaidNo(
-                f"{self.lab.alias}: {what}: {'; '.join(amiss)}.",
-                self.lab.to_examine,
-            )
+            raise SaidNo(f"{self.lab.alias}: {what}: {'; '.join(amiss)}.", self.lab.to_examine)
         return found
 
     def fixed(self) -> None:

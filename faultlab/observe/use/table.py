@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Annotated
 
 from pydantic import Field
@@ -14,7 +15,6 @@ from pydantic import Field
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
-from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.model import KERNEL, Lab
 from faultlab.observe.use import namespace, rows
@@ -182,19 +182,14 @@ def _all(
     stack: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
 ) -> dict[str, Looks]:
     """Enter every place once, all at the same time."""
-    shells: dict[str, Shell] = {name: stack.shell(name) for name in commands}
+    shells = [stack.shell(name) for name in commands]
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
-        waiting = {
-            name: pool.submit(read, shells[name], its, seconds) for name, its in commands.items()
-        }
-        return {name: future.result() for name, future in waiting.items()}
+        looks = pool.map(read, shells, commands.values(), repeat(seconds))
+        return dict(zip(commands, looks, strict=True))
 
 
 def rows_of(
-    machine: str,
-    probe: Mapping[str, str],
-    looks: Mapping[str, Looks],
-    stopped: Mapping[str, Row],
+    machine: str, probe: Mapping[str, str], looks: Mapping[str, Looks], stopped: Mapping[str, Row]
 ) -> Iterator[Row]:
     """Yield the rows of one machine and its daemons; `probe`: the probes of each daemon."""
     for name in (machine, *probe):
