@@ -160,14 +160,10 @@ def _pack(folder: Path, file: Path, note: Say) -> None:
         half.unlink(missing_ok=True)  # a killed command's, with other permissions
         # The box of the VM contains the key of the VM.
         half.touch(mode=0o600 if (folder / "vm").exists() else 0o666)
-        _archive([folder / SUMS, *parts], folder, half, note)
-
-
-def _archive(parts: list[Path], folder: Path, file: Path, note: Say) -> None:
-    with tarfile.open(file, "w") as archive:
-        for part in parts:
-            note(f"writing {part.name}")
-            archive.add(part, part.relative_to(folder))
+        with tarfile.open(half, "w") as archive:
+            for part in [folder / SUMS, *parts]:
+                note(f"writing {part.name}")
+                archive.add(part, part.relative_to(folder))
 
 
 def _sha256(file: Path) -> str:

@@ -82,18 +82,11 @@ def replay(
         for phase in PHASES:
             archive = recorded.phase(phase)
             with term.step("replay", f"{lab.id} {phase}") as step:
-                ran = str(recorded.manifest.get("run", ""))
-                made = [
-                    made_in(
-                        Look(lab, phase, 1),
-                        tool,
-                        trial.replay(engine, tool, archive, stack_name(STACK)),
-                        run=ran,
-                        way=ALONE,
-                        replayed=True,
-                    )
-                    for tool in examined
-                ]
+                look, ran = Look(lab, phase, 1), str(recorded.manifest.get("run", ""))
+                made = []
+                for tool in examined:
+                    outcome = trial.replay(engine, tool, archive, stack_name(STACK))
+                    made.append(made_in(look, tool, outcome, run=ran, way=ALONE, replayed=True))
                 kept.add(made)
                 step.done(f"{lab.id} {phase}: {_loud(made)}")
         _conclude(term, kept, ALONE, examined)

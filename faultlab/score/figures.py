@@ -1,7 +1,7 @@
 """Figures: what each tool caught, named and missed in its trials, and its false alarms."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -225,12 +225,6 @@ def alarms(trials: Iterable[Trial]) -> Share:
 def ill(trial: Trial) -> bool:
     """Return whether something was wrong while the tool looked."""
     return trial.phase == FAULTY and not labs.loaded(trial.lab).control
-
-
-def by_tool(results: Results) -> Mapping[str, list[Cell]]:
-    """Return the cells of each tool."""
-    every = [cell for each in cells(results).values() for cell in each.values()]
-    return grouped(every, lambda cell: cell.tool)
 
 
 def grouped(things: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:

@@ -73,7 +73,7 @@ def html(kept: Results, folder: Path) -> str:
 
 def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
     found: dict[str, list[Told]] = {kind: [] for _, kind in _GROUPS}
-    for cell in figures.by_tool(kept)[tool]:
+    for cell in (each[tool] for each in figures.cells(kept).values() if tool in each):
         its = [t for t in kept.trials.values() if (t.tool, t.lab) == (tool, cell.lab)]
         for kind, text, trials in _kinds(cell, its):
             found[kind].append(

@@ -127,8 +127,7 @@ class Results:
 
     def add(self, trials: Iterable[Trial]) -> None:
         """Add these trials, replace older ones of the same key, and write the file."""
-        for trial in trials:
-            self.trials[trial.key] = trial
+        self.trials |= {trial.key: trial for trial in trials}
         self.save()
 
     def only(self, wanted: Callable[[Trial], bool]) -> Results:

@@ -93,22 +93,12 @@ def show(term: Terminal, kept: Results) -> None:
     """Print the figures of each tool, the matrix, and what is not as expected."""
     shown = figures.of_way(kept, figures.headline(kept))
     rows = figures.rows(shown)
+    cells = []
+    for number, row in enumerate(rows, 1):
+        shares = _brief(row.detects), _brief(row.false), _part(row.cause), _part(row.component)
+        cells.append((str(number), row.tool, *shares, tables.number(row.seconds)))
     term.say()
-    term.table(
-        ("", "tool", "catches", "false alarms", "cause", "where", "s"),
-        [
-            [
-                str(number),
-                row.tool,
-                _brief(row.detects),
-                _brief(row.false),
-                _part(row.cause),
-                _part(row.component),
-                tables.number(row.seconds),
-            ]
-            for number, row in enumerate(rows, 1)
-        ],
-    )
+    term.table(("", "tool", "catches", "false alarms", "cause", "where", "s"), cells)
     term.say("Beside the counts: the interval of their share (95%, Wilson).")
     _more(term, kept)
     term.say()

@@ -186,11 +186,9 @@ class _Instance:
     """
 
     def __init__(self, tool: Tool, process: Process, machine: str, mark: str) -> None:
-        self._window = tool.window
-        self._settle = tool.settle
+        self._tool = tool
         self._process = process
         self._machine = machine
-        self._began = process.began
         self._lines: list[Said] = []
         self._mark = mark
         self._spent: list[str] | None = None
@@ -202,7 +200,7 @@ class _Instance:
 
     @property
     def _seconds(self) -> float:
-        return round(time.monotonic() - self._began, 2)
+        return round(time.monotonic() - self._process.began, 2)
 
     def poll(self, machine: Machine, alerts: Alerts) -> None:
         """Ask for the tool's alerts until its window is over. Each new alert is a line.
@@ -211,9 +209,9 @@ class _Instance:
         """
         command = f"curl -fsS -m 2 {quote(alerts.url)} | jq -r {quote(alerts.jq)}"
         known: set[str] = set()
-        self._over.wait(timeout=self._settle)
+        self._over.wait(timeout=self._tool.settle)
         answered, complaint = False, ""
-        while self._seconds < self._window and not self._over.is_set():
+        while self._seconds < self._tool.window and not self._over.is_set():
             asked = machine.run(command, timeout=5)
             complaint = asked.err.strip()
             if asked.code == 0 and not complaint:
@@ -231,13 +229,13 @@ class _Instance:
 
         `timeout` ends it with TERM (its exit code is 124 then), and with KILL a second later.
         """
-        in_time = self._over.wait(timeout=max(0.0, self._window + _GRACE - self._seconds))
+        in_time = self._over.wait(timeout=max(0.0, self._tool.window + _GRACE - self._seconds))
         if self._flooded:
             raise Broken(f"it printed more than {_MOST_OUTPUT // 1000} kB")
         code: int | None = None
         if in_time:
             code = self._process.wait(30)
-        if code in _STOPPED and self._seconds >= self._window:
+        if code in _STOPPED and self._seconds >= self._tool.window:
             code = None
         if code == _KILLED:
             raise Broken("it was killed")

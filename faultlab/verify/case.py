@@ -185,10 +185,7 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
 def digests(lab_id: str) -> dict[str, Any]:
     """Return digests of what a case of this lab depends on; empty if the lab cannot be read."""
     with suppress(BadInput, OSError):
-        return {
-            "lab_digest": digest.walk(lab_id),
-            "program_digest": digest.program(lab_id),
-        }
+        return {"lab_digest": digest.walk(lab_id), "program_digest": digest.program(lab_id)}
     return {}
 
 

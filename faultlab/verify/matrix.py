@@ -139,16 +139,12 @@ def recorded() -> dict[str, tuple[str, list[Cell]]]:
         found = (Record.open(run) for run in Record.ids(lab_id))
         newest = next((r for r in found if r is not None and "matrix" in r.facts), None)
         if newest is not None:
-            rows[lab_id] = (
-                newest.id,
-                [
-                    _cell(
-                        lab, labs.load(cell["of"]), [Finding(**item) for item in cell["evidence"]]
-                    )
-                    for cell in newest.facts["matrix"]
-                    if cell["of"] in known
-                ],
-            )
+            cells = []
+            for cell in newest.facts["matrix"]:
+                if cell["of"] in known:
+                    evidence = [Finding(**item) for item in cell["evidence"]]
+                    cells.append(_cell(lab, labs.load(cell["of"]), evidence))
+            rows[lab_id] = newest.id, cells
     return rows
 
 
