@@ -26,7 +26,7 @@ from faultlab.run.readings import FAULTY, PHASES
 _INSTRUCTION = """{ticket}
 
 You are the engineer on duty. The machines and daemons are {machines}. You are root there. They have
-no way out to the internet. On `{host}` only these commands work: `{usage}`
+no way out to the internet. On `{host.NAME}` only these commands work: `{host.USAGE}`
 
 1. Find out what is wrong. It is possible that nothing is wrong; then change nothing.
 2. Say what is wrong, in these words. Use `{none}` three times if nothing is wrong.
@@ -58,16 +58,10 @@ class Case(Strict):
     def instruction(self) -> str:
         """Return the ticket and the task, in words that name neither the lab nor the phase."""
         lab = labs.load(self.lab)
-        words = terms.words()
+        machines = ", ".join(lab.services.needed(lab.daemons))
+        words = {part: ", ".join(its) for part, its in vars(terms.words()).items()}
         return _INSTRUCTION.format(
-            ticket=lab.ticket.rstrip(),
-            machines=", ".join(lab.services.needed(lab.daemons)),
-            host=host.NAME,
-            usage=host.USAGE,
-            none=NO_FAULT,
-            components=", ".join(words.components),
-            resources=", ".join(words.resources),
-            causes=", ".join(words.causes),
+            ticket=lab.ticket.rstrip(), machines=machines, host=host, none=NO_FAULT, **words
         )
 
     def begin(self) -> AbstractContextManager[Session]:

@@ -82,17 +82,14 @@ class Requests:
 
     def _answer(self, words: list[str]) -> Output:
         """Return the response to the words of a request."""
-        match [PurePosixPath(words[0]).name, *words[1:]]:
-            case ["on", machine, *command] if command:
-                try:
+        try:
+            match [PurePosixPath(words[0]).name, *words[1:]]:
+                case ["on", machine, *command] if command:
                     return self._session.run(machine, " ".join(command), LONGEST)
-                except BadInput as problem:
-                    return Output(2, "", f"{problem.message}\n")
-            case ["diagnose", component, resource, cause]:
-                try:
+                case ["diagnose", component, resource, cause]:
                     said = self._session.diagnose(component, resource, cause)
-                except BadInput as problem:
-                    return Output(2, "", f"{problem.message}\n")
-                return Output(0, f"{' '.join(said.values())}\n", "")
+                    return Output(0, f"{' '.join(said.values())}\n", "")
+        except BadInput as problem:
+            return Output(2, "", f"{problem.message}\n")
         usage = "Use: on MACHINE COMMAND..., or diagnose COMPONENT RESOURCE CAUSE\n"
         return Output(2, "", usage)

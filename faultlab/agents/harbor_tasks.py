@@ -22,8 +22,8 @@ name = "faultlab/{name}"
 description = "Find out what is wrong, if anything is, and repair it."
 
 [metadata]
-difficulty = {difficulty}
-minutes = {minutes}
+difficulty = {lab.difficulty}
+minutes = {lab.minutes}
 
 [agent]
 timeout_sec = {seconds}
@@ -68,13 +68,7 @@ def write(folder: Path, lab_ids: Sequence[str], phases: Sequence[str], seed: int
 
 def _write(folder: Path, case: Case) -> None:
     lab = load.load(case.lab)
-    task = _TASK.format(
-        name=case.name,
-        difficulty=lab.difficulty,
-        minutes=lab.minutes,
-        seconds=lab.minutes * _MINUTE,
-        slow=_SLOW,
-    )
+    task = _TASK.format(name=case.name, lab=lab, seconds=lab.minutes * _MINUTE, slow=_SLOW)
     for name, text in (
         ("task.toml", task),
         ("instruction.md", case.instruction + _REACH),

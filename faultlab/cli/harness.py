@@ -31,11 +31,8 @@ def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
     from faultlab.lab import load
 
     case = Case(lab=load.load(lab).id, phase=phase, number=number)
-    try:
+    with extra.needed(of="mcp", what="The server needs"):
         from faultlab.agents import mcp_server
-    except ModuleNotFoundError as error:
-        missing = f"The server needs {error.name}, which is not installed."
-        raise CannotRun(missing, extra.installer("mcp")) from error
     _apart()
     mcp_server.server(case).run()
 

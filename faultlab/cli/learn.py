@@ -18,10 +18,9 @@ def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> ob
         from faultlab.learn import several
 
         return several.start(term, labs, wanted, blind)
-    else:
-        from faultlab.learn import learner
+    from faultlab.learn import learner
 
-        return learner.start(term, labs[0], wanted, blind)
+    return learner.start(term, labs[0], wanted, blind)
 
 
 @verb("mtu", "mtu web")
@@ -74,8 +73,7 @@ def debrief(term: Terminal, lab: str, give_up: bool) -> object:
 
     if lab == defaults.MYSTERY:
         return mystery.debrief(term, give_up)
-    else:
-        return learner.debrief(term, lab)
+    return learner.debrief(term, lab)
 
 
 @verb("", "--track queries")

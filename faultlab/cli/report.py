@@ -45,8 +45,7 @@ def report(term: Terminal, run: str | None, everything: bool) -> object:
 
     if everything:
         return index.show(term)
-    else:
-        return page.show(term, run)
+    return page.show(term, run)
 
 
 @verb("bandwidth", "bandwidth --to picture.svg")

@@ -72,5 +72,4 @@ def scorecard(term: Terminal, files: tuple[str, ...], markdown: bool, to: str | 
 
     if to:
         return page.write(term, scorecard.together(files), to)
-    else:
-        return scorecard.scorecard(term, files, markdown)
+    return scorecard.scorecard(term, files, markdown)

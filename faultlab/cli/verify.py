@@ -62,10 +62,9 @@ def matrix(
         raise BadInput("--markdown needs --file or --recorded.", "faultlab matrix --help")
     if collect:
         return matrix.collect(term, collect)
-    elif recorded or file:
+    if recorded or file:
         return matrix.again(term, file, markdown)
-    else:
-        return matrix.show(term, labs, everything, wanted)
+    return matrix.show(term, labs, everything, wanted)
 
 
 @verb(

@@ -10,18 +10,17 @@ from faultlab.core.errors import CannotRun
 
 
 @contextmanager
-def needed(target: str) -> Iterator[None]:
-    """Let the body import the packages. Raises CannotRun if one is missing.
+def needed(target: str = "", *, of: str = "web", what: str = "The pages need") -> Iterator[None]:
+    """Let the body import the packages of an extra. Raises CannotRun if one is missing.
 
-    `target`: what `make` does in a checkout, with the packages installed first.
+    `target`: what `make` does in a checkout, with the packages installed first. `what` begins the
+    message.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        raise CannotRun(
-            f"The pages need {error.name}, which is not installed.",
-            installer("web") if paths.installed() else f"make {target}",
-        ) from error
+        hint = f"make {target}" if target and not paths.installed() else installer(of)
+        raise CannotRun(f"{what} {error.name}, which is not installed.", hint) from error
 
 
 def installer(extra: str) -> str:

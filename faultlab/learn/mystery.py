@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core import defaults, lock
-from faultlab.core.defaults import AUTO
+from faultlab.core import lock
+from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
@@ -22,7 +22,6 @@ from faultlab.learn import learner
 from faultlab.run import inject, placement
 from faultlab.run.record import Record
 
-NAME = defaults.MYSTERY
 _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
 _TWINS = 3  # a lab with twins is drawn this many times as often
 _PART, _REPAIR, _AGAIN = 10, 10, 5  # points: for a correct part, for the repair, off for each retry
@@ -108,13 +107,13 @@ def start(
     found = candidates(tier, level)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
-    with lock.hold(stack_name(NAME), NAME):
-        if placement.up(NAME):
-            raise CannotRun("A mystery is up already.", f"make down-{NAME}")
+    with lock.hold(stack_name(MYSTERY), MYSTERY):
+        if placement.up(MYSTERY):
+            raise CannotRun("A mystery is up already.", f"make down-{MYSTERY}")
         with term.step("draw", "checking which labs run here") as step:
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
-        return learner.begin(term, drawn.called(NAME), wanted)
+        return learner.begin(term, drawn.called(MYSTERY), wanted)
 
 
 def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
@@ -126,13 +125,13 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
     for lab in order(found, seed):
         if wanted not in (AUTO, engine.name) or not placement.cannot_run(engine, lab):
             return lab
-    raise CannotRun("None of these labs runs here.", f"faultlab {NAME} --engine vm")
+    raise CannotRun("None of these labs runs here.", f"faultlab {MYSTERY} --engine vm")
 
 
 def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answered:
     """Record an answer, which the debrief scores. Raises BadInput for a word not in `terms`."""
     answer = answered(component, resource, cause)
-    with learner.attached(NAME, "diagnose") as run:
+    with learner.attached(MYSTERY, "diagnose") as run:
         run.record.event(_ANSWER, **answer)
         given = sum(1 for _ in _answers(run.record.facts["events"]))
     term.say(f"Answer {given} is recorded; the debrief scores it.")
@@ -146,7 +145,7 @@ def debrief(term: Terminal, give_up: bool) -> Told:
 
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
     """
-    with learner.attached(NAME, "debrief") as run:
+    with learner.attached(MYSTERY, "debrief") as run:
         found = scored(run.lab, run.record)
         if give_up and not found.gave_up:
             run.record.event(learner.GAVE_UP)
@@ -156,18 +155,12 @@ def debrief(term: Terminal, give_up: bool) -> Told:
         truth, real = run.lab.truth.model_dump(), run.lab.id
         lesson = inject.typable(run.lab.lesson, run.stack.name)
     term.heading(f"It was {real}: {labs.load(real).title}")
-    term.table(
-        ("", "it was", "your answer", ""),
-        [
-            [
-                part,
-                truth[part],
-                (found.answer or {}).get(part, "-"),
-                "yes" if found.right[part] else "no",
-            ]
-            for part in truth
-        ],
-    )
+    answer = found.answer or {}
+    rows = [
+        (part, word, answer.get(part, "-"), "yes" if found.right[part] else "no")
+        for part, word in truth.items()
+    ]
+    term.table(("", "it was", "your answer", ""), rows)
     how = "given up" if found.gave_up else "repaired" if found.repaired else "not repaired"
     term.say(
         f"{found.points} of {found.of} points: {how}, hints for {found.hints}, "
@@ -187,7 +180,7 @@ def _must_be_done(found: Score) -> None:
     if not found.repaired:
         raise CannotRun(
             "The debrief opens after a check has passed.",
-            f"make check-{NAME}, or faultlab debrief {NAME} --give-up",
+            f"make check-{MYSTERY}, or faultlab debrief {MYSTERY} --give-up",
         )
 
 

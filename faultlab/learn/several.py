@@ -209,16 +209,12 @@ def _tell(term: Terminal, commands: list[Command], wanted: str, seconds: float) 
             term.command(f"{'':<29}next: {after}")
     told = Several([command.facts() for command in commands], round(seconds, 1))
     failed = [command for command in commands if command.code]
-    for kind in _WORST_FIRST:
-        if any(command.code == kind.exit_code for command in failed):
-            raise kind(_count(failed, commands), _again(failed, wanted), told)
     if failed:
-        raise CannotRun(_count(failed, commands), _again(failed, wanted), told)
+        codes = {command.code for command in failed}
+        kind = next((kind for kind in _WORST_FIRST if kind.exit_code in codes), CannotRun)
+        what = f"{len(failed)} of {len(commands)} labs are not up."
+        raise kind(what, _again(failed, wanted), told)
     return told
-
-
-def _count(failed: list[Command], commands: list[Command]) -> str:
-    return f"{len(failed)} of {len(commands)} labs are not up."
 
 
 def _again(failed: list[Command], wanted: str) -> str:

@@ -159,5 +159,4 @@ def fingerprint(cert: Path) -> str:
         raw = ssl.PEM_cert_to_DER_cert(cert.read_text())
     except (OSError, ValueError) as error:
         raise CannotRun(f"{cert} is no certificate: {error}", f"openssl x509 -in {cert}") from error
-    digest = hashlib.sha256(raw).hexdigest().upper()
-    return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
+    return hashlib.sha256(raw).digest().hex(":").upper()

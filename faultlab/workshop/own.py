@@ -189,16 +189,9 @@ class SoloSession(Session):
         def row(one: progress.Taken) -> dict[str, Any]:
             lab, (_, state, *counts) = lab_of[one.lab], one.cells
             facts = {"lab": lab.id, "title": lab.title, "minutes": lab.minutes, "done": one.done}
-            vm, next_ = lab.scope == "kernel", lab is following
-            return {
-                **facts,
-                "level": lab.difficulty,
-                "vm": vm,
-                "next": next_,
-                "up": self._here.up(lab.id),
-                "state": state,
-                "counts": counts,
-            }
+            facts |= {"level": lab.difficulty, "vm": lab.scope == "kernel"}
+            facts |= {"next": lab is following, "up": self._here.up(lab.id)}
+            return {**facts, "state": state, "counts": counts}
 
         return [
             {"title": title, "labs": [row(one) for one in its]}

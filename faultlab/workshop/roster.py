@@ -6,7 +6,7 @@ present), green (repaired), over (given up, or out of time), failed (not started
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal
@@ -112,11 +112,6 @@ class Roster:
     def seat(self, number: int) -> Seat:
         """Return the seat with this number, from 1."""
         return self.seats[number - 1]
-
-    def replay(self, events: Iterable[Entry]) -> None:
-        """Apply all past events, from the beginning."""
-        for event in events:
-            self.apply(event)
 
     def apply(self, event: Entry) -> None:
         """Update the roster with one event."""

@@ -39,7 +39,8 @@ class Session:
         self._since: dict[int, float] = {}  # when it began to wait
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
         self._slots = Slots(_AT_ONCE)
-        self._changed = asyncio.Event()
+        # The next change sets it. Take it before looking, to miss none.
+        self.change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
@@ -49,13 +50,8 @@ class Session:
 
     def show(self) -> None:
         """Wake everything that waits for a change."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    @property
-    def change(self) -> asyncio.Event:
-        """Return the event that the next change sets. Take it before looking, to miss none."""
-        return self._changed
+        self.change.set()
+        self.change = asyncio.Event()
 
     def lab(self, turn: Turn) -> Lab:
         """Return the lab of a turn, under the name of its stack."""

@@ -81,22 +81,13 @@ def status(term: Terminal, file: str) -> Roll:
     held = folder.held()
     how = "has ended" if roster.ended else "is paused" if roster.paused else "goes on"
     term.heading(f"{plan.title}: {how}{'' if held or roster.ended else ', its server is not up'}")
-    term.table(
-        ("seat", "name", "lab", "state", "min", "checks", "hints", "answers"),
-        [
-            [
-                str(seat.number),
-                seat.name,
-                f"{seat.turn.lab} ({seat.at + 1} of {len(seat.turns)})",
-                seat.turn.state,
-                f"{seat.turn.seconds(now) / 60:.0f}",
-                str(seat.turn.checks),
-                str(len(seat.turn.hints)),
-                str(len(seat.turn.answers)),
-            ]
-            for seat in roster.seats
-        ],
-    )
+    rows = []
+    for seat in roster.seats:
+        turn, lab = seat.turn, f"{seat.turn.lab} ({seat.at + 1} of {len(seat.turns)})"
+        minutes = f"{turn.seconds(now) / 60:.0f}"
+        counts = map(str, (turn.checks, len(turn.hints), len(turn.answers)))
+        rows.append((str(seat.number), seat.name, lab, turn.state, minutes, *counts))
+    term.table(("seat", "name", "lab", "state", "min", "checks", "hints", "answers"), rows)
     return Roll(plan.id, held, roster.ended, export.rows(roster, now))
 
 
@@ -131,11 +122,8 @@ def write(term: Terminal, file: str, to: str | None) -> Exported:
     """Write the results in each format, or in that of the file name. Raises BadInput."""
     folder, plan, journal = begun(file)
     roster, now = _roster(plan, journal), folder.now()
-    wanted = (
-        [paths.in_a_folder(to)]
-        if to
-        else [folder.path / f"results.{kind}" for kind in export.KINDS]
-    )
+    usual = [folder.path / f"results.{kind}" for kind in export.KINDS]
+    wanted = [paths.in_a_folder(to)] if to else usual
     for target in wanted:
         kind = target.suffix.removeprefix(".")
         if kind not in export.KINDS:
@@ -180,7 +168,8 @@ def _say_what_is_next(term: Terminal, roster: Roster, file: str) -> None:
 
 def _roster(plan: Plan, journal: Journal) -> Roster:
     found = Roster(plan, journal.events[0]["labs"])
-    found.replay(journal.events)
+    for event in journal.events:
+        found.apply(event)
     return found
 
 

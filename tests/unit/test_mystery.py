@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from faultlab.core.defaults import MYSTERY
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
@@ -62,7 +63,7 @@ def test_nothing_to_draw_from(words: list[str], says: str, faultlab: Run) -> Non
 
 
 def test_no_command_that_is_proposed_needs_the_name_of_the_lab() -> None:
-    drawn, known = labs.load("mtu").called(mystery.NAME), labs.load("mtu")
+    drawn, known = labs.load("mtu").called(MYSTERY), labs.load("mtu")
     assert (drawn.to_start, drawn.to_examine) == ("make mystery", "faultlab doctor")
     assert (known.to_start, known.to_examine) == ("make lab-mtu", "faultlab doctor mtu")
 
@@ -125,8 +126,8 @@ def test_nothing_is_wrong_is_an_answer() -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
-    hidden = labs.load(lab_id).called(mystery.NAME)
-    assert (hidden.alias, hidden.id) == (mystery.NAME, lab_id)
+    hidden = labs.load(lab_id).called(MYSTERY)
+    assert (hidden.alias, hidden.id) == (MYSTERY, lab_id)
     for rung in hidden.hint:
         assert not re.search(rf"make [a-z]+-{lab_id}\b", hints.told(hidden, rung.text))
     assert lab_id not in hidden.title.split()

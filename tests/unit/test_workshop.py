@@ -219,7 +219,8 @@ def test_half_a_line_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def roster(*events: Happened, **facts: Any) -> Roster:
     found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
-    found.replay({"t": t, "event": what, **more} for t, what, more in events)
+    for t, what, more in events:
+        found.apply({"t": t, "event": what, **more})
     return found
 
 
@@ -541,7 +542,8 @@ class Fake(Session):
     def __init__(self, folder: Path, **facts: Any) -> None:
         journal = Journal(folder / "events.jsonl")
         found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
-        found.replay(journal.events)
+        for event in journal.events:
+            found.apply(event)
         super().__init__(found.plan, found, journal, FakeStacks(found.plan))
 
 
