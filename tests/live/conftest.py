@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -97,18 +97,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[OUT] = [item.nodeid.split("[")[0] for item in out]
     if WORKER:
         walked = [lab_id for lab_id in turns.plan().turns if turns.mark(lab_id)]
-        items.sort(key=lambda item: _rank(item.nodeid, walked))
+        takes: dict[str, float] = defaultdict(float)
+        for name, each in dict.fromkeys(map(_turn, items)):
+            takes[_scope(name)] += each
+        items.sort(key=lambda item: (_rank(item.nodeid, walked), -takes[_scope(item.nodeid)]))
 
 
 def _rank(nodeid: str, walked: list[str]) -> int:
     """Return when a worker takes a test; `walked`: the labs that are walked beside others.
 
-    A worker is given its next test while one is in progress. So the longest walks of labs, the
-    tests of the VM and the longest file come first, and then walks that are left out.
+    A worker is given its next test while one is in progress. So the longest walks of labs and the
+    tests of the VM come first, one for each worker, and then walks that are left out. Of the
+    others, those that take longest come first.
     """
     lab_id = _lab(nodeid)
     if "test_labs.py" not in nodeid:
-        return 1 if _in_vm(nodeid) or "test_security.py" in nodeid else 4
+        return 1 if _in_vm(nodeid) else 4
     if lab_id not in walked:
         return 2
     return 0 if lab_id in walked[: WORKERS - 1] else 3
@@ -126,14 +130,18 @@ def _in_vm(nodeid: str) -> bool:
     return "InTheVm" in nodeid or (lab_id != "" and needs_vm(labs.load(lab_id)))
 
 
+def _scope(nodeid: str) -> str:
+    """Return what one worker takes at once: a test of a lab, a file, or all tests in the VM."""
+    if _in_vm(nodeid):
+        return "vm"
+    return nodeid if _lab(nodeid) else nodeid.partition("::")[0]
+
+
 class _Scheduling(LoadScopeScheduling):
     """Gives the workers of pytest-xdist their tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """Return what one worker takes at once."""
-        if _in_vm(nodeid):
-            return "vm"
-        return nodeid if _lab(nodeid) else nodeid.partition("::")[0]
+        return _scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
