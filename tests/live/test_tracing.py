@@ -31,7 +31,7 @@ def test_each_block_has_shown_what_it_promises() -> None:
             assert word in body, f"not in the record: {word}"
 
 
-@pytest.mark.rotates(minutes=5)
+@pytest.mark.rotates(minutes=2.3)
 def test_every_command_of_the_page_shows_it_again() -> None:
     """The output of a new run shows again what each block promises."""
     if libvirt.state() != "running":
