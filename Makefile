@@ -100,7 +100,7 @@ lint: ready ## check style, types, words, licences, links
 	@shellcheck $$(git ls-files "*.sh") $$(git grep -lE '^#!.*\b(ba)?sh$$' -- .ci images tools ':!*.sh')
 	@.venv/bin/python -m docs.site
 unit: ready ## run the unit tests, without Docker
-	@.venv/bin/pytest -q -n auto tests/unit
+	@.venv/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal tests/unit
 test: export FAULTLAB_QUICK = 10
 test: export FAULTLAB_TESTS = 1
 test: ready ## run all tests and labs; slow parts take turns

@@ -258,6 +258,7 @@ def of_campaign(file: Path) -> Row:
     document = json.loads(file.read_text())
     cases = document["cases"]
     quick = " --quick" if document["campaign"]["quick"] else ""
+    which = f"{len(cases)} labs" if len(cases) > 1 else cases[0]["lab"]
     by_verdict: dict[str, list[str]] = {}
     for case in cases:
         by_verdict.setdefault(case["verdict"], []).append(case["lab"])
@@ -272,7 +273,7 @@ def of_campaign(file: Path) -> Row:
         **{**host_facts(), **known},
         where="lab VM" if engine == "vm" else "this machine",
         user="root",
-        ran=f"`faultlab verify{quick}` of {len(cases)} labs",
+        ran=f"`faultlab verify{quick}` of {which}",
         seen="; ".join(seen),
         passed=all(case["verdict"] == "pass" for case in cases),
         minutes=round(sum(case["seconds"] for case in cases) / 60, 1),
