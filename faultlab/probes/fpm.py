@@ -8,19 +8,19 @@ from faultlab.probes import wrk
 
 SECONDS = 5  # without a response in this time, no worker was free
 
-# By FastCGI directly, because nginx can be stuck or have no local port left.
-COMMAND = (
-    "SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING=json REQUEST_METHOD=GET"
-    f" timeout {SECONDS} cgi-fcgi -bind"
-    " -connect $(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.conf)"
-)
+
+def _asking(query: str, socket: str) -> str:
+    """Return the command that asks for the status page, by FastCGI without nginx."""
+    return (
+        f"SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING={query} REQUEST_METHOD=GET"
+        f" timeout {SECONDS} cgi-fcgi -bind -connect {socket}"
+    )
 
 
+# Of the pool itself, because nginx can be stuck or have no local port left.
+COMMAND = _asking("json", "$(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.conf)")
 # The status page has a socket of its own, which takes no port and no worker.
-WORK = (
-    "SCRIPT_NAME=/status SCRIPT_FILENAME=/status QUERY_STRING='json&full' REQUEST_METHOD=GET"
-    f" timeout {SECONDS} cgi-fcgi -bind -connect /run/php/status.sock"
-)
+WORK = _asking("'json&full'", "/run/php/status.sock")
 
 
 @dataclass(frozen=True)
