@@ -67,25 +67,6 @@ def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
     return [thing for i, thing in enumerate(things) if (i + number) % every == 0]
 
 
-def shared_out(
-    minutes: Sequence[float], every: Sequence[int] = (), busy: Sequence[float] = ()
-) -> list[int]:
-    """Return for each thing, by the minutes that a run of it takes, its turn, from 0.
-
-    A thing is next in one run of ten, or in one of `every`, which divide ten. `busy`: the minutes
-    that the ten runs take without these things. The longest ones are assigned first, each to the
-    runs with the least work, so that all runs take about the same time.
-    """
-    load = list(busy) or [0.0] * EVERY
-    found = [0] * len(minutes)
-    for i in sorted(range(len(minutes)), key=lambda i: -minutes[i]):
-        apart = every[i] if every else EVERY
-        found[i] = min(range(apart), key=lambda turn: max(load[turn::apart]))
-        for run in range(found[i], EVERY, apart):
-            load[run] += minutes[i]
-    return found
-
-
 def remedies(lab: Lab) -> Remedies:
     """Return what a walk takes in addition to the fix; if quick, one cheat and what is next."""
     alternatives = list(range(1, len(lab.alternative) + 1))

@@ -2,9 +2,9 @@
 
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
 when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
-it takes, so that no run gets too much: faultlab/run/rotation.py. Tests that are marked `beside` run
-several at a time, each worker of pytest-xdist in a namespace of its own. A worker takes one test of
-a lab, or the tests of a file, or those of all labs of the VM.
+it takes, so that no run gets too much: turns.py. Tests that are marked `beside` run several at a
+time, each worker of pytest-xdist in a namespace of its own. A worker takes one test of a lab, or
+the tests of a file, or those of all labs of the VM.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
         minutes = dict(turning.values())
         busy = turns.rota(beside=beside)[1]
-        shared = rotation.shared_out(list(minutes.values()), busy=busy)
+        shared = turns.shared_out(list(minutes.values()), busy=busy)
         runs = dict(zip(minutes, shared, strict=True))
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]

@@ -47,7 +47,7 @@ class TestLocal(_Launched):
         return LocalEngine()
 
 
-@pytest.mark.rotates
+@pytest.mark.rotates(together=True, minutes=2)
 class TestInTheVm(_Launched):
     """Docker in the lab VM."""
 

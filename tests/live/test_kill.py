@@ -12,7 +12,7 @@ from faultlab.engine.local import LocalEngine
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 
-pytestmark = [pytest.mark.rotates, pytest.mark.usefixtures("nothing_up")]
+pytestmark = [pytest.mark.rotates(minutes=0.1), pytest.mark.usefixtures("nothing_up")]
 KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
 SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
 LAB = "mtu"

@@ -126,7 +126,14 @@ def names_of(run: Run) -> set[str]:
     return {str(each.name) for each in LocalEngine().containers(stack=run.stack.name)}
 
 
-@pytest.mark.parametrize(("way", "trials", "of"), [("--crowd", 6, 3), ("--seed=0", 10, 5)])
+@pytest.mark.parametrize(
+    ("way", "trials", "of"),
+    [
+        pytest.param("--crowd", 6, 3, marks=[pytest.mark.rotates(minutes=0.8), pytest.mark.beside]),
+        # Alone it waits for a calm machine, so it is not marked as `beside`.
+        pytest.param("--seed=0", 10, 5, marks=pytest.mark.rotates(minutes=1.5)),
+    ],
+)
 def test_an_exam_that_was_cut_off_goes_on(way: str, trials: int, of: int, tmp_path: Path) -> None:
     """After Ctrl-C the same command makes what is missing, and only that; nothing is left.
 

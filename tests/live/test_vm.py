@@ -11,7 +11,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,12 +56,16 @@ def vagrant(*words: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(autouse=True)
-def a_vm() -> Iterator[None]:
-    """Each test has a VM that runs, and leaves one; without one there is nothing to test."""
+@pytest.fixture(scope="module")
+def there() -> None:
+    """Without a VM there is nothing to test."""
     if libvirt.state() != "running":
         pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
-    yield
+
+
+@pytest.fixture(autouse=True)
+def a_vm(there: None) -> None:
+    """Each test has a VM that runs. The last one destroys it."""
     code, said = finish(spawn("vm", "up"))
     assert code == 0, said
 
@@ -161,7 +165,7 @@ def test_reset_is_the_boot_state() -> None:
     assert abs(float(shell.must("date +%s")) - time.time()) < 10
 
 
-@pytest.mark.rotates(minutes=1.5)
+@pytest.mark.rotates(minutes=0.7)
 def test_vagrant_by_hand() -> None:
     """halt, up, ssh and destroy do what a Vagrant user expects, and we notice each."""
     assert "running" in vagrant("status")

@@ -7,6 +7,7 @@ import pytest
 from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.rotation import Remedies
+from tests.live import turns
 
 LABS = [labs.load(lab_id) for lab_id in labs.ids()]
 
@@ -79,17 +80,17 @@ def test_this_checkout_has_a_number() -> None:
 
 def test_long_things_are_dealt_out_evenly() -> None:
     minutes = [0.2] * 120 + [6.0, 4.0, 4.0, 3.0] + [0.7] * 9
-    runs = rotation.shared_out(minutes)
+    runs = turns.shared_out(minutes)
     load = [sum(m for m, run in zip(minutes, runs, strict=True) if run == i) for i in range(10)]
     assert max(load) == 6.0 and min(load) > 3
-    assert rotation.shared_out(minutes) == runs
-    assert set(rotation.shared_out([1.0] * 30)) == set(range(10))
+    assert turns.shared_out(minutes) == runs
+    assert set(turns.shared_out([1.0] * 30)) == set(range(10))
 
 
 def test_what_has_two_turns_has_them_in_runs_with_room() -> None:
     busy = [3.0, *[1.0] * 9]
     minutes, every = [4.0, 2.0, 1.0], [5, 10, 10]
-    runs = rotation.shared_out(minutes, every, busy)
+    runs = turns.shared_out(minutes, every, busy)
     assert runs[0] % 5 != 0
     load = [
         busy[run]
