@@ -100,7 +100,7 @@ def test_only_a_state_gives_a_hint_and_nothing_names_the_lab(
     """After the fault, and after the whole repair, no hint is about a half; after a half one is.
 
     Whatever a tool greps after a look at the fault, it finds no name. One stack serves for all
-    where the fault can be injected again. Elsewhere a half and the repair have a fresh one.
+    where the fault can be injected again. Elsewhere a half has a fresh one.
     """
     lab, name = labs.load(lab_id), stack_name("mystery")
     with lock.hold(name, "check"), ExitStack() as up:
