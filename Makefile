@@ -102,10 +102,8 @@ lint: ready ## check style, types, words, licences, links
 unit: ready ## run the unit tests, without Docker
 	@.venv/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal tests/unit
 test: export FAULTLAB_QUICK = 10
-test: export FAULTLAB_TESTS = 1
 test: ready ## run all tests and labs; slow parts take turns
 	@tests/run.sh
-test-all: export FAULTLAB_TESTS = 1
 test-all: ready ## run all tests in full (hours without KVM)
 	@tests/run.sh
 lock: ## lock the newest dependencies that fit, with hashes

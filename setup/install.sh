@@ -25,6 +25,7 @@ apt_run() {
 # is not needed here, so only the result of the install counts.
 packages_install() {
     local why began=$SECONDS
+    lock_packages
     say "Packages are missing; updating apt's index first."
     apt_run update || say "  it had errors; going on with what apt knows"
     packages_resolve
@@ -32,9 +33,11 @@ packages_install() {
         [[ -z ${WHY[$why]-} ]] || say "Installing $why: ${WHY[$why]}"
     done
     apt_run install --no-install-recommends --no-remove "${PACKAGES[@]}" || {
+        unlock_packages
         show_end "$LOG"
         return 1
     }
+    unlock_packages
     say "  installed in $((SECONDS - began)) s"
 }
 

@@ -46,15 +46,25 @@ ticker() {
     done
 }
 
+# Wait until no other setup of this checkout installs packages: of two at once, one finds
+# apt's index locked, goes on without it, and knows no package. The lock is this directory.
+lock_packages() {
+    exec 8<"${BASH_SOURCE[0]%/*}"
+    flock --nonblock 8 && return
+    say "Another setup is installing packages: waiting for it to finish."
+    flock 8
+}
+unlock_packages() { exec 8<&-; }
+
 # logged LOG COMMAND...: run a command with its output in LOG, and a ticker meanwhile.
 # The command stays in the foreground, so that Ctrl-C reaches it too.
 logged() {
     local log=$1 status=0 on pid
     shift
     printf '+ %s\n' "$*" >>"$log"
-    exec {on}> >(ticker "$log" 9<&-)
+    exec {on}> >(ticker "$log" 8<&- 9<&-)
     pid=$!
-    "$@" </dev/null >>"$log" 2>&1 9<&- {on}>&- || status=$?
+    "$@" </dev/null >>"$log" 2>&1 8<&- 9<&- {on}>&- || status=$?
     exec {on}>&-
     wait "$pid" || true
     return "$status"

@@ -37,11 +37,14 @@ install_missing() {
     mapfile -t names <<<"$list"
     local next="apt-get install --no-install-recommends ${names[*]}"
     can_root || die "packages are missing, and there is neither root nor sudo" "$next"
-    say "Installing what the lab VM needs: ${names[*]}"
+    lock_packages
+    say "Installing what the lab VM needs:"
+    fold -s -w 76 <<<"${names[*]}" | sed 's/^/  /' >&2
     logged "$LOG" as_root apt-get update || say "  apt's index had errors; going on with what apt knows"
     logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 \
         install --no-install-recommends --no-remove "${names[@]}" ||
         { show_end "$LOG"; die "apt-get could not install them" "$next"; }
+    unlock_packages
 }
 
 # Only virsh decides whether it worked: service managers can report "started" wrongly.

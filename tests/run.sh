@@ -1,49 +1,54 @@
 #!/usr/bin/env bash
-# Purpose: all tests: linters, unit tests, and the system on real engines. The lab
-#          VM is built and booted during the first two.
+# Purpose: all tests: linters, unit tests, and the system on real engines. Linters,
+#          unit tests and the boot of the lab VM run beside the first part of the
+#          latter, which often waits.
 # Usage:   tests/run.sh           make test and make test-all call it
 # Reads:   FAULTLAB_QUICK=10      what is slow takes turns, commit by commit; each lab
 #                                is walked once in ten commits
-# Exit:    0 all passed; else that of the first part that did not
+# Exit:    0 all passed; else that of the first part that did not, which ends the others
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+export FAULTLAB_TESTS=1
 # The tests start hundreds of Python programs. Each would compile every module again.
 unset PYTHONDONTWRITEBYTECODE
 
 logs=$(mktemp --tmpdir --directory faultlab-tests.XXXXXX)
-declare -A began=()
+declare -A began=() since=()
 
-# later NAME COMMAND...: run a part in the background.
-later() {
-    "${@:2}" >"$logs/$1" 2>&1 &
+# start NAME COMMAND...: run a part. The shell handles no signal while a part is in
+# its foreground, so all run in the background.
+start() {
+    since[$1]=$SECONDS
+    "${@:2}" &
     began[$1]=$!
 }
 
-# ended NAME: wait for it. A waiting person sees the last line of its log move.
+# later NAME COMMAND...: run a part whose output is shown only if it fails.
+later() { start "$@" >"$logs/$1" 2>&1; }
+
+# ended NAME: wait for a part. A waiting person sees the last line of its log move.
 ended() {
-    local status=0
-    while kill -0 "${began[$1]}" 2>/dev/null; do
-        sleep 2
-        tail -n 1 "$logs/$1"
+    while [[ ${began[$1]-} ]]; do
+        sleep 1
+        [[ ! -e $logs/$1 ]] || tail -n 1 "$logs/$1"
+        look
     done
-    wait "${began[$1]}" || status=$?
-    unset "began[$1]"
-    ((status == 0)) || cat "$logs/$1" >&2
-    return "$status"
 }
 
-# took NAME COMMAND...: run a part, and say how long it took. It is waited for, because
-# the shell would handle no signal before the end of a part in the foreground.
-took() {
-    local name=$1 from=$SECONDS status=0
-    shift
-    "$@" &
-    began[$name]=$!
-    wait "${began[$name]}" || status=$?
-    unset "began[$name]"
-    echo "$name: $((SECONDS - from)) s"
-    return "$status"
+# look: say which parts have ended, and how long they took. One that failed ends all.
+look() {
+    local name status
+    for name in "${!began[@]}"; do
+        ! kill -0 "${began[$name]}" 2>/dev/null || continue
+        status=0
+        wait "${began[$name]}" || status=$?
+        unset "began[$name]"
+        echo "$name: $((SECONDS - since[$name])) s"
+        ((status == 0)) && continue
+        [[ ! -e $logs/$name ]] || cat "$logs/$name" >&2
+        exit "$status"
+    done
 }
 
 # A background job of a script ignores Ctrl-C, so it has to be told. It is waited for,
@@ -52,10 +57,21 @@ trap 'kill "${began[@]}" 2>/dev/null || true; wait || true; rm -rf "$logs"' EXIT
 trap 'exit 130' INT TERM HUP
 
 later vm .venv/bin/faultlab vm up
-later lint make --no-print-directory lint
-took unit make --no-print-directory unit
-ended lint
-ended vm
-took beside .venv/bin/pytest -v -rs -n 4 --dist loadscope \
+# What only the tests use is installed while the VM boots.
+start setup setup/setup.sh
+ended setup
+later lint nice -n 10 make --no-print-directory lint
+later unit nice -n 10 make --no-print-directory unit
+# The tests compare the host with how it was before them, and the VM brings its network.
+# It runs for a while before it has an address.
+runs='is running|has no address'
+while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
+    sleep 1
+    tail -n 1 "$logs/vm"
+    look
+done
+start beside .venv/bin/pytest -v -rs -n 4 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
-took live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
+for part in beside vm lint unit; do ended "$part"; done
+start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
+ended live

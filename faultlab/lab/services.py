@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class Plan:
 
     parts: tuple[dict[str, Any], ...]
 
-    @property
+    @cached_property
     def services(self) -> dict[str, dict[str, Any]]:
         """Return every service; if an overlay extends one, it has the keys of both."""
         merged: dict[str, dict[str, Any]] = {}
@@ -49,7 +49,7 @@ class Plan:
                 merged[name] = {**merged.get(name, {}), **(service or {})}
         return merged
 
-    @property
+    @cached_property
     def daemons(self) -> dict[str, str]:
         """Return each daemon with the machine that it joins."""
         return {

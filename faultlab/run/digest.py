@@ -65,7 +65,8 @@ def _reached(files: Iterable[Path], within: Path) -> list[Path]:
     waiting = list(files)
     while waiting:
         file = waiting.pop()
-        if file not in seen and file.is_file():
+        leads_there = file.parent == paths.checks() or file.is_relative_to(within)
+        if leads_there and file not in seen and file.is_file():
             seen.add(file)
             waiting += _imported(file)
     return sorted(file for file in seen if file.is_relative_to(within))

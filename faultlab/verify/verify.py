@@ -109,9 +109,9 @@ class _Walk:
 def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Walk]:
     """Return the walks to make, in their order.
 
-    Walks in the VM come first, because without KVM it is busy between their looks too. Then come
-    walks that do not need the machine alone. They run beside each other and beside the first of the
-    rest.
+    Walks that mostly wait come first, because they have workers of their own. Walks in the VM come
+    next, because without KVM it is busy between their looks too. Then come walks that do not need
+    the machine alone. They run beside each other and beside the first of the rest.
     """
     missing = asked.missing
     walks = []
@@ -125,7 +125,7 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
             for n in range(1, asked.repeat + 1)
             if (lab.id, n) in missing
         ]
-    return sorted(walks, key=lambda walk: (not walk.in_vm, walk.number, walk.alone))
+    return sorted(walks, key=lambda walk: (not walk.waits, not walk.in_vm, walk.number, walk.alone))
 
 
 class _Walks:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
@@ -60,9 +61,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
-    for name in engine.stacks():
-        with lock.hold(name, "tests"):
-            engine.down(name)
+    ours = os.environ["FAULTLAB_NAMESPACE"]
+    workers = [] if WORKER else [f"gw{n}-" for n in range(len(session.config.option.tx or ()))]
+    for worker in ["", *workers]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("FAULTLAB_NAMESPACE", worker + ours)
+            for name in engine.stacks():
+                with lock.hold(name, "tests"):
+                    engine.down(name)
     if not WORKER and os.geteuid() == 0:  # others have no right to read the packet filter
         session.config.stash[BEFORE] = snapshot()
 
@@ -87,10 +93,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for beside in (True, False):
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
-        minutes = dict(turning.values())
-        busy = turns.rota(beside=beside)[1]
-        shared = turns.shared_out(list(minutes.values()), busy=busy)
-        runs = dict(zip(minutes, shared, strict=True))
+        busy = list(turns.rota(beside=beside)[1])
+        runs: dict[str, int] = {}
+        # One worker takes all tests in the VM. They are shared out first, so that no run gets many.
+        in_vm = [beside and _in_vm(item.nodeid) for item in turning]
+        for first in (True, False):
+            minutes = dict(t for t, vm in zip(turning.values(), in_vm, strict=True) if vm is first)
+            taken = [0.0] * rotation.EVERY if first else busy
+            shared = turns.shared_out(list(minutes.values()), busy=taken)
+            runs |= dict(zip(minutes, shared, strict=True))
+            for run, each in zip(shared, minutes.values(), strict=True):
+                busy[run] += each
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
@@ -142,6 +155,18 @@ class _Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Boot the lab VM before the first test that needs it, or wait until run.sh has done so."""
+    if WORKER and _in_vm(item.nodeid):
+        _boot_the_vm()
+
+
+@cache
+def _boot_the_vm() -> None:
+    code, said = finish(spawn("vm", "up"))
+    assert code == 0, said
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -60,7 +60,7 @@ def sweeper(folder: Path, lab_id: str) -> Tool:
     return make(
         folder,
         f"sweep-{lab_id}",
-        f"at = ['servers', 'client']\nwindow = 60\noutput = 'exit'\n"
+        f"at = ['servers', 'client']\nwindow = 120\noutput = 'exit'\n"
         f"capabilities = ['SYS_PTRACE']\ncommand = '''{script}'''\n"
         f"[[alarm]]\nmatch = '^LEAK'\n",
     )

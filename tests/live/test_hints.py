@@ -32,7 +32,8 @@ MINUTES = {
     **dict.fromkeys(("conntrack", "idle-drop", "netem-loss"), 2.3),
     **dict.fromkeys(("cpu-quota", "heap-leak", "query-cache", "swap", "time-wait"), 1.6),
     **dict.fromkeys(("max-connections", "packet-loss", "repeat-queries", "scale-out"), 1.2),
-    **dict.fromkeys(("slow-log", "softirq"), 1.2),
+    **dict.fromkeys(("certificate", "retry-storm", "slow-log", "softirq", "syn-flood"), 1.2),
+    "thread-limit": 1.2,
 }
 # In these labs of the VM each part needs a fresh stack, which takes a minute.
 APART = ("packet-loss", "softirq", "swap")

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +22,8 @@ SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 REPO = Path(__file__).resolve().parents[2]
 # The real tools a machine has: coreutils, grep, sed, util-linux, a shell.
 TOOLS = """
-    bash cat chmod cp cut date dirname env flock fold grep mkdir mktemp mv nproc readlink rm sed
-    setsid sh sha256sum sleep tail tar test timeout touch tr uname
+    bash cat chmod cp cut date dirname env flock fold grep mkdir mktemp mv nice nproc readlink rm
+    sed setsid sh sha256sum sleep tail tar test timeout touch tr uname
 """
 
 DOCKER = """case "$1" in
@@ -652,6 +653,20 @@ def test_libvirt_on_another_distribution(libvirt: Machine) -> None:
     assert result.err.startswith("faultlab setup: this is no Debian or Ubuntu\n")
 
 
+def test_two_setups_install_packages_one_after_the_other(libvirt: Machine) -> None:
+    """Else the second one finds apt's index locked, and no package in the old one."""
+    libvirt.stub("dpkg-query")
+    libvirt.stub("apt-get", "sleep 0.1")
+    libvirt.without("mmdebstrap")
+    with ThreadPoolExecutor() as pool:
+        vm = pool.submit(libvirt.run, "setup/libvirt.sh", ROOT="1")
+        own = pool.submit(libvirt.run)
+    assert (vm.result().code, own.result().code) == (0, 0)
+    assert "Another setup is installing packages" in vm.result().err + own.result().err
+    called = [call.split("--")[0].split()[-1] for call in libvirt.calls("apt-get")]
+    assert called == ["update", "install"] * 2
+
+
 # --- CI ---
 
 
@@ -681,6 +696,9 @@ def test_a_test_run_that_is_terminated_ends_at_once(machine: Machine) -> None:
     """With the part that is running, and before that part would have ended."""
     (machine.root / "repo/tests").mkdir()
     shutil.copy(REPO / "tests/run.sh", machine.root / "repo/tests")
+    (machine.root / "repo/.venv/bin").mkdir(parents=True)
+    machine.stub("faultlab")
+    (machine.root / "bin/faultlab").rename(machine.root / "repo/.venv/bin/faultlab")
     ends = 'trap "echo ended >>$STATE/calls; kill \\$!; exit" TERM; sleep 20 &'
     machine.stub("make", f'[ "$2" != unit ] || {{ {ends} sleep 0.3; kill $PPID; wait; }}')
     result = machine.run("tests/run.sh")

@@ -605,16 +605,21 @@ def test_who_measures_when(waiting: list[tuple[str, bool]], order: list[set[int]
     seen: list[set[int]] = []
 
     async def all_of_them() -> None:
-        slots, now = Slots(2), set[int]()
+        slots, now, ends = Slots(2), set[int](), [asyncio.Event() for _ in waiting]
 
         async def one(number: int, lab_id: str, urgent: bool) -> None:
             async with slots.take(labs.load(lab_id), urgent):
                 now.add(number)
-                await asyncio.sleep(0.02 * (number + 1))
+                await ends[number].wait()
                 seen.append({*now})
                 now.remove(number)
 
-        await asyncio.gather(*(one(i, *what) for i, what in enumerate(waiting)))
+        tasks = [asyncio.create_task(one(i, *what)) for i, what in enumerate(waiting)]
+        while not all(task.done() for task in tasks):
+            for _ in range(20):  # until nobody else can begin
+                await asyncio.sleep(0)
+            for first in sorted(now)[:1]:
+                ends[first].set()
 
     asyncio.run(all_of_them())
     assert seen == order
