@@ -24,6 +24,10 @@ DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 # overrides LC_ALL unless that is exactly C, and C would lose letters beyond ASCII.
 ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 
+# Ctrl-C in a terminal reaches the whole process group, so also the programs of a clean-up.
+_POSTPONED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_UNHEARD = ("env", "--ignore-signal=INT,TERM,HUP")
+
 _cleaning_up: list[bool] = []  # one for each `uninterrupted` that has not ended
 
 _CLEAN_UP = 30  # seconds, for a script that is told to end
@@ -46,9 +50,12 @@ def run(
     """
     if shutil.which(command[0]) is None:
         raise CannotRun(f"{command[0]} is not installed.", "make setup")
+    first = _UNHEARD if _cleaning_up else ()
+    # A program inherits this, so a signal that comes before it is ignored has to wait.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _POSTPONED if _cleaning_up else ())
     try:
         return subprocess.run(
-            [*DIE_WITH_US, *command],
+            [*first, *DIE_WITH_US, *command],
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
@@ -57,13 +64,13 @@ def run(
             timeout=timeout,
             env={**os.environ, **ENGLISH, **(env or {})},
             check=False,
-            # Ctrl-C in a terminal reaches the whole group.
-            process_group=0 if _cleaning_up else None,
         )
     except subprocess.TimeoutExpired as error:
         raise CannotRun(
             f"{' '.join(command[:3])} did not end within {timeout:.0f} s.", "faultlab doctor"
         ) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def stream(
@@ -158,8 +165,7 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     ending, told = _is_ending(), list[int]()
-    every = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    numbers = [number for number in every if signal.getsignal(number) is not signal.SIG_IGN]
+    numbers = [each for each in _POSTPONED if signal.getsignal(each) is not signal.SIG_IGN]
     old = [signal.signal(number, lambda number, _: told.append(number)) for number in numbers]
     _cleaning_up.append(True)
     try:

@@ -14,6 +14,7 @@ import pytest
 
 from faultlab.core import command
 from faultlab.core.errors import CannotRun
+from tests.waiting import until
 
 SAY = ["sh", "-c", 'echo "$LC_ALL/$LANGUAGE/$MORE"']
 
@@ -80,17 +81,18 @@ def test_the_reason_of_a_script_is_told(said: list[str], message: str, hint: str
     assert caught.value.hint == (hint or shlex.join(words))
 
 
-# Each prints a line where it is to be told to stop; `finish` is a piece of work of half a second.
+# Each prints a line where it is to be told to stop. `finish` is a piece of work: a program of its
+# own, which runs until the test lets it end.
 BEGINNING = """
 import signal, sys, time
 from faultlab.core import command
 signal.signal(signal.SIGINT, signal.default_int_handler)
+PROGRAM = 'touch "$0 runs"; until [ -e "$0 may end" ]; do sleep 0.05; done'
 
 def finish(name):
     with command.uninterrupted():
         print(name, flush=True)
-        time.sleep(0.5)
-        command.run(["sleep", "0.6"], timeout=10).check_returncode()
+        command.run(["sh", "-c", PROGRAM, name], timeout=60).check_returncode()
         print("finished", name, flush=True)
 """
 POSTPONED = """
@@ -136,21 +138,25 @@ except KeyboardInterrupt:
     ],
 )
 def test_ctrl_c_in_a_clean_up_counts_when_it_has_finished(
-    body: str, told_at: list[str], rest: list[str]
+    body: str, told_at: list[str], rest: list[str], tmp_path: Path
 ) -> None:
     """Ctrl-C reaches the whole process group, so also a program that the clean-up has started."""
     words = [sys.executable, "-c", BEGINNING + body]
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, start_new_session=True
+        words, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path
     ) as process:
         assert process.stdout is not None
         said = []
         for line in process.stdout:
             said.append(line.strip())
-            if said[-1] in told_at:
-                for _ in range(3):
-                    time.sleep(0.3)  # the second and third time a program of its own runs
+            told = said[-1] in told_at
+            if told:
+                os.killpg(process.pid, signal.SIGINT)
+            if said[-1] in ("one", "two"):
+                until((tmp_path / f"{said[-1]} runs").exists, 30, "the program did not start")
+                for _ in range(2 * told):
                     os.killpg(process.pid, signal.SIGINT)
+                (tmp_path / f"{said[-1]} may end").touch()
     assert said == rest
     assert process.returncode == 0
 
