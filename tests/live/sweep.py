@@ -19,17 +19,23 @@ id=@ID@ common='s/nr_inodes=//; s/ca-certificates//'
 say() { sed "s#^#LEAK $1: #" | head -n 3 | tee -a /tmp/leaks; }
 env | grep -F -- "$id" | say environment
 hostname -f 2>/dev/null | grep -F -- "$id" | say hostname
+mine=$(head -n 1 /proc/self/cgroup)
 for p in /proc/[0-9]*; do
-  [ "$(cat $p/cgroup 2>/dev/null)" = "$(cat /proc/self/cgroup)" ] && continue  # this script
-  tr '\0' '\n' < $p/environ 2>/dev/null | sed "$common" | grep -F -- "$id" | say "$p/environ"
-  tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -F -- "$id" | say "$p/cmdline"
-  sed "$common" $p/mountinfo 2>/dev/null | grep -F -- "$id" | say "$p/mountinfo"
-  root=$(stat -Lc %d:%i $p/root/)
-  case " $seen " in *" $root "*) continue ;; esac  # once for all processes of a container
-  seen="$seen $root"
-  find $p/root/ -xdev \
+  read -r its 2>/dev/null < $p/cgroup || continue
+  [ "$its" = "$mine" ] && continue  # this script
+  all="$all $p"
+done
+# One grep for all processes: without KVM each program takes its time to start.
+of() { for p in $all; do echo $p/$1; done; }
+named() { sed "$common" | grep -F -- "$id" | say "$1"; }
+grep -azHF -- "$id" $(of environ) 2>/dev/null | tr '\0' '\n' | named environ
+grep -aHF -- "$id" $(of cmdline) 2>/dev/null | tr '\0' ' ' | named cmdline
+grep -HF -- "$id" $(of mountinfo) 2>/dev/null | named mountinfo
+# Once for all processes of a container.
+stat -Lc '%d:%i %n' $(of root/) 2>/dev/null | sort -u -k 1,1 | while read -r _ root; do
+  find $root -xdev \
     \( -path '*/usr' -o -path '*/var/lib/dpkg' -o -path '*/var/cache/apt' \) -prune \
-    -o -name "*$id*" -print 2>/dev/null | say "$p/root"
+    -o -name "*$id*" -print 2>/dev/null | say "$root"
 done
 net=$(hostname -I | awk '{ sub(/[0-9]+$/, "", $1); print $1 }')
 # Side by side, for where nobody answers each takes its whole time.

@@ -133,6 +133,13 @@ def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> N
     lab = labs.load("iptables-drop")
     name = stack_name("iptables-drop")
     with lock.hold(name, "check"), standing(engine, lab, name) as run:
-        sweep = sweeper(tmp_path, lab.id)
-        found = " ".join(swept(trial.examine(run.stack, lab, [sweep])[sweep.id]))
-    assert "mountinfo: " in found or "reverse DNS: " in found, found
+        run.stack["web"].must(
+            "touch /srv/planted; sh -c 'sleep 60; true' planted >/dev/null 2>&1 &"
+            " PLANTED=planted sleep 60 >/dev/null 2>&1 &"
+        )
+        sweeps = [sweeper(tmp_path, word) for word in (lab.id, "planted")]
+        outcomes = trial.examine(run.stack, lab, sweeps)
+    of_lab, planted = (" ".join(swept(outcomes[each.id])) for each in sweeps)
+    assert "mountinfo: " in of_lab and "reverse DNS: " in of_lab, of_lab
+    for where in ("environ: ", "cmdline: ", "root/: "):
+        assert where in planted, f"not in {where}{planted}"
