@@ -80,11 +80,12 @@ venv_moved() {
     ! grep -qsF -e "#!$python" -e "' $python" -e "\"$python" "$VENV/bin/pip"
 }
 
-# A complete environment is only updated, which is faster than making a new one.
+# A complete environment is only updated, which is faster than making a new one. Python
+# compiles what it imports, which is a small part of all that is installed.
 venv_make() {
     { ! venv_moved && "$VENV/bin/python" -m pip --version >/dev/null 2>&1; } ||
         "$PYTHON" -m venv --clear "$VENV" || return
-    "$VENV/bin/python" -m pip install --progress-bar off --require-hashes --no-deps \
+    "$VENV/bin/python" -m pip install --progress-bar off --no-compile --require-hashes --no-deps \
         -r "$LOCKS/${EXTRA:-plain}.txt" || return
     # hatchling, which builds it, is locked too. It adds the folder to sys.path, because an import
     # finder costs each command 12 ms.

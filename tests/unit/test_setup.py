@@ -164,7 +164,7 @@ def test_environment_is_made_again_only_when_what_it_is_made_of_changes(machine:
     venv, repo = machine.root / "repo/.venv", machine.root / "repo"
     pip = "python -m pip install --progress-bar off"
     assert machine.calls("python") == [
-        f"{pip} --require-hashes --no-deps -r {repo}/setup/lock/plain.txt",
+        f"{pip} --no-compile --require-hashes --no-deps -r {repo}/setup/lock/plain.txt",
         f"{pip} --no-build-isolation --no-deps -e {repo}",
     ]
     (repo / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
