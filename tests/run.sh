@@ -27,14 +27,15 @@ start() {
 # later NAME COMMAND...: run a part whose output is shown only if it fails.
 later() { start "$@" >"$logs/$1" 2>&1; }
 
-# ended NAME: wait for a part. A waiting person sees the last line of its log move.
-ended() {
-    while [[ ${began[$1]-} ]]; do
-        sleep 1
-        [[ ! -e $logs/$1 ]] || tail -n 1 "$logs/$1"
-        look
-    done
+# pause NAME: a second in which a waiting person sees the last line of its log move.
+pause() {
+    sleep 1
+    [[ ! -e $logs/$1 ]] || tail -n 1 "$logs/$1"
+    look
 }
+
+# ended NAME: wait for a part.
+ended() { while [[ ${began[$1]-} ]]; do pause "$1"; done; }
 
 # look: say which parts have ended, and how long they took. One that failed ends all.
 look() {
@@ -60,17 +61,15 @@ later vm .venv/bin/faultlab vm up
 # What only the tests use is installed while the VM boots.
 start setup setup/setup.sh
 ended setup
-later lint nice -n 10 make --no-print-directory lint
-later unit nice -n 10 make --no-print-directory unit
+later lint nice -n 5 make --no-print-directory lint
+later unit nice -n 5 make --no-print-directory unit
 # The tests compare the host with how it was before them, and the VM brings its network.
 # It runs for a while before it has an address.
 runs='is running|has no address'
 while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
-    sleep 1
-    tail -n 1 "$logs/vm"
-    look
+    pause vm
 done
-start beside .venv/bin/pytest -v -rs -n 4 --dist loadscope \
+start beside .venv/bin/pytest -v -rs -n 6 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
 for part in beside vm lint unit; do ended "$part"; done
 start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live

@@ -32,7 +32,7 @@ from tests.live import turns
 from tests.live.classes import PATIENCE
 from tests.live.commandline import finish, spawn
 from tests.live.host import differences, snapshot
-from tests.live.stacks import needs_vm
+from tests.live.stacks import boot_the_vm, needs_vm
 
 OUT = pytest.StashKey[list[str]]()
 BEFORE = pytest.StashKey[dict[str, list[str]]]()
@@ -93,17 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for beside in (True, False):
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
-        busy = list(turns.rota(beside=beside)[1])
-        runs: dict[str, int] = {}
-        # One worker takes all tests in the VM. They are shared out first, so that no run gets many.
-        in_vm = [beside and _in_vm(item.nodeid) for item in turning]
-        for first in (True, False):
-            minutes = dict(t for t, vm in zip(turning.values(), in_vm, strict=True) if vm is first)
-            taken = [0.0] * rotation.EVERY if first else busy
-            shared = turns.shared_out(list(minutes.values()), busy=taken)
-            runs |= dict(zip(minutes, shared, strict=True))
-            for run, each in zip(shared, minutes.values(), strict=True):
-                busy[run] += each
+        in_vm = {turn[0] for item, turn in turning.items() if beside and _in_vm(item.nodeid)}
+        runs = turns.of_tests(dict(turning.values()), in_vm, beside=beside)
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
@@ -163,10 +154,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _boot_the_vm()
 
 
-@cache
-def _boot_the_vm() -> None:
-    code, said = finish(spawn("vm", "up"))
-    assert code == 0, said
+_boot_the_vm = cache(boot_the_vm)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -18,6 +18,7 @@ from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
+from tests.live.commandline import finish, spawn
 
 
 def engine_for(lab: Lab) -> Engine:
@@ -26,6 +27,12 @@ def engine_for(lab: Lab) -> Engine:
         return placement.at_hand(lab)
     except CannotRun as problem:
         pytest.skip(problem.message)
+
+
+def boot_the_vm() -> None:
+    """Boot the lab VM, or wait until another program has done so."""
+    code, said = finish(spawn("vm", "up"))
+    assert code == 0, said
 
 
 def container(machine: Machine) -> Any:

@@ -22,7 +22,7 @@ from faultlab.engine import kernel, libvirt, vm
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from tests.live.commandline import finish, kill_9, spawn
-from tests.live.stacks import needs_vm
+from tests.live.stacks import boot_the_vm, needs_vm
 
 LABS = [lab_id for lab_id in labs.ids() if needs_vm(labs.load(lab_id))]
 SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
@@ -66,8 +66,7 @@ def there() -> None:
 @pytest.fixture(autouse=True)
 def a_vm(there: None) -> None:
     """Each test has a VM that runs. The last one destroys it."""
-    code, said = finish(spawn("vm", "up"))
-    assert code == 0, said
+    boot_the_vm()
 
 
 def kill_qemu() -> None:

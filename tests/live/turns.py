@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
@@ -24,8 +24,7 @@ from tests.live.stacks import needs_vm
 AFFORDED = {"conntrack": 2.1, "netem-loss": 2.1}
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
-    **dict.fromkeys(("cpu-quota", "heap-leak", "keepalive-race", "slow-log", "time-wait"), 2),
-    "stampede": 2,
+    **dict.fromkeys(("heap-leak", "keepalive-race", "slow-log", "stampede"), 2),
     **dict.fromkeys(("idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn with nothing else to wait for, from recorded walks. The other labs take two.
@@ -35,9 +34,11 @@ MINUTES = {
     **dict.fromkeys(("gzip", "port-range"), 1.0),
     **dict.fromkeys(("missing-index", "repeat-queries", "slow-join", "somaxconn"), 1.4),
     **dict.fromkeys(("temp-tables", "tls-resumption"), 1.7),
-    **dict.fromkeys(("cpu-quota", "query-cache"), 2.6),
-    **dict.fromkeys(("php-workers", "time-wait"), 3.3),
+    "query-cache": 2.6,
+    "php-workers": 3.3,
+    "cpu-quota": 4.0,
     "slow-log": 4.6,
+    "time-wait": 5.8,
     **dict.fromkeys(("certificate", "deleted-log", "inodes", "mtu", "nagle"), 1.1),
     **dict.fromkeys(("heap-oom", "pmtu-black-hole", "regex"), 1.4),
     **dict.fromkeys(("keepalive-race", "reverse-dns", "silent-dependency", "syn-flood"), 2.4),
@@ -121,23 +122,37 @@ def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
     group = [i for i in labs.ids() if i not in why and bool(mark(i)) is beside]
     minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
     in_vm = [m for i, m in AFFORDED.items() if i in why and not beside]
-    runs = [in_vm[run % len(in_vm)] if in_vm else 0.0 for run in range(rotation.EVERY)]
+    busy = [in_vm[run % len(in_vm)] if in_vm else 0.0 for run in range(rotation.EVERY)]
     rest = 0.0 if beside else LONGEST_TEST
-    shared = shared_out(minutes, every, [runs[0] + rest, *runs[1:]])
-    for turn, commits, took in zip(shared, every, minutes, strict=True):
-        for run in range(turn, rotation.EVERY, commits):
-            runs[run] += took
-    return dict(zip(group, shared, strict=True)), runs
+    shared, (first, *others) = shared_out(minutes, every, [busy[0] + rest, *busy[1:]])
+    return dict(zip(group, shared, strict=True)), [first - rest, *others]
+
+
+def of_tests(
+    minutes: Mapping[str, float], in_vm: Collection[str], *, beside: bool
+) -> dict[str, int]:
+    """Return the turn of each test that rotates, by its minutes.
+
+    `in_vm`: the tests that one worker takes, one after the other. They are shared out first, so
+    that no run gets many.
+    """
+    vm = [name for name in minutes if name in in_vm]
+    others = [name for name in minutes if name not in in_vm]
+    first, load = shared_out([minutes[name] for name in vm])
+    busy = [sum(each) for each in zip(load, rota(beside=beside)[1], strict=True)]
+    then, _ = shared_out([minutes[name] for name in others], busy=busy)
+    return dict(zip([*vm, *others], [*first, *then], strict=True))
 
 
 def shared_out(
     minutes: Sequence[float], every: Sequence[int] = (), busy: Sequence[float] = ()
-) -> list[int]:
+) -> tuple[list[int], list[float]]:
     """Return for each thing, by the minutes that a run of it takes, its turn, from 0.
 
     A thing is next in one run of ten, or in one of `every`, which divide ten. `busy`: the minutes
-    that the ten runs take without these things. The longest ones are assigned first, each to the
-    runs with the least work, so that all runs take about the same time.
+    that the ten runs take without these things; those with them are returned too. The longest ones
+    are assigned first, each to the runs with the least work, so that all runs take about the same
+    time.
     """
     load = list(busy) or [0.0] * rotation.EVERY
     found = [0] * len(minutes)
@@ -146,7 +161,7 @@ def shared_out(
         found[i] = min(range(apart), key=lambda turn: max(load[turn::apart]))
         for run in range(found[i], rotation.EVERY, apart):
             load[run] += minutes[i]
-    return found
+    return found, load
 
 
 def _commits(lab_id: str) -> int:

@@ -80,21 +80,23 @@ def test_this_checkout_has_a_number() -> None:
 
 def test_long_things_are_dealt_out_evenly() -> None:
     minutes = [0.2] * 120 + [6.0, 4.0, 4.0, 3.0] + [0.7] * 9
-    runs = turns.shared_out(minutes)
-    load = [sum(m for m, run in zip(minutes, runs, strict=True) if run == i) for i in range(10)]
+    runs, load = turns.shared_out(minutes)
+    of_each = [sum(m for m, run in zip(minutes, runs, strict=True) if run == i) for i in range(10)]
+    assert load == pytest.approx(of_each)
     assert max(load) == 6.0 and min(load) > 3
-    assert turns.shared_out(minutes) == runs
-    assert set(turns.shared_out([1.0] * 30)) == set(range(10))
+    assert turns.shared_out(minutes) == (runs, load)
+    assert set(turns.shared_out([1.0] * 30)[0]) == set(range(10))
 
 
 def test_what_has_two_turns_has_them_in_runs_with_room() -> None:
     busy = [3.0, *[1.0] * 9]
     minutes, every = [4.0, 2.0, 1.0], [5, 10, 10]
-    runs = turns.shared_out(minutes, every, busy)
+    runs, load = turns.shared_out(minutes, every, busy)
     assert runs[0] % 5 != 0
-    load = [
+    of_each = [
         busy[run]
         + sum(m for m, n, turn in zip(minutes, every, runs, strict=True) if run % n == turn)
         for run in range(10)
     ]
+    assert load == pytest.approx(of_each)
     assert max(load) == 5.0
