@@ -16,13 +16,8 @@ packages_ensure() {
     fi
 }
 
-apt_run() {
-    logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive ${APT_CONFIG:+"APT_CONFIG=$APT_CONFIG"} \
-        apt-get -y -o DPkg::Lock::Timeout=300 "$@"
-}
-
-# The only place that installs packages. The update can fail for a source that
-# is not needed here, so only the result of the install counts.
+# The update can fail for a source that is not needed here, so only the result of the
+# install counts.
 packages_install() {
     local why began=$SECONDS
     lock_packages

@@ -70,6 +70,12 @@ logged() {
     return "$status"
 }
 
+# apt_run WORDS...: run apt-get. It waits while another program installs packages.
+apt_run() {
+    logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive ${APT_CONFIG:+"APT_CONFIG=$APT_CONFIG"} \
+        apt-get -y -o DPkg::Lock::Timeout=300 "$@"
+}
+
 # Show why a logged command failed: its last error lines, else its last lines.
 show_end() {
     { grep -E '^E:|ERROR|[Ff]ailed|error:' "$1" || cat "$1"; } | tail -n 3 |

@@ -40,9 +40,8 @@ install_missing() {
     lock_packages
     say "Installing what the lab VM needs:"
     fold -s -w 76 <<<"${names[*]}" | sed 's/^/  /' >&2
-    logged "$LOG" as_root apt-get update || say "  apt's index had errors; going on with what apt knows"
-    logged "$LOG" as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 \
-        install --no-install-recommends --no-remove "${names[@]}" ||
+    apt_run update || say "  apt's index had errors; going on with what apt knows"
+    apt_run install --no-install-recommends --no-remove "${names[@]}" ||
         { show_end "$LOG"; die "apt-get could not install them" "$next"; }
     unlock_packages
 }
