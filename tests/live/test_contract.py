@@ -29,7 +29,7 @@ from tests.live.stacks import container, engine_for, untouched
 NOOP = Step(at="client", run="true")
 # One that is told by an answer, one by its speed, and one of the VM's kernel, with their minutes.
 # Of every lab `Contract.test_opposite` says that no healthy stack of a walk shows the symptom.
-NOOPS = {"mtu": 0.2, "port-range": 0.2, "conntrack": 2}
+NOOPS = {"mtu": 0.2, "port-range": 0.2, "conntrack": 1}
 ALLOWED_CAPABILITIES = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
 
 
