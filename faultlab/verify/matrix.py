@@ -6,7 +6,7 @@ parts there.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -182,24 +182,24 @@ def _conclude(term: Terminal, rows: Mapping[str, Sequence[Cell]], columns: Seque
 
 
 def _row(
-    engine: Engine, lab: Lab, columns: Iterable[Lab], check_of: Mapping[str, Check[Any, Any]]
+    engine: Engine, lab: Lab, columns: Sequence[Lab], check_of: Mapping[str, Check[Any, Any]]
 ) -> list[Cell]:
     """Bring one lab up, prove its symptom, and look for all evidence around its load.
 
-    Some evidence is a rate over the time between two inspections. So the lab's own ones are made
-    right before and after the load.
+    Some evidence is a rate over the time between two inspections. So the lab's own ones are those
+    of the look that counts, which can have been taken again.
     """
     name = stack_name(lab.id, verify_namespace())
-    own_last = sorted((other.id for other in columns), key=lambda other: other == lab.id)
+    others = [other.id for other in columns if other.id != lab.id]
     with lock.hold(name, f"matrix {lab.id}"), standing(engine, lab, name, HEALTHY) as run:
         run.inject()
-        before = {other: _inspect(check_of[other], run.stack) for other in own_last}
+        before = {other: _inspect(check_of[other], run.stack) for other in others}
+        run.inspects = True
         run.gate(FAULTY)
-        after = {other: _inspect(check_of[other], run.stack) for other in reversed(own_last)}
-        cells = [
-            _cell(lab, other, _evident(check_of[other.id], before[other.id], after[other.id]))
-            for other in columns
-        ]
+        after = {other: _inspect(check_of[other], run.stack) for other in reversed(others)}
+        found = {other: _evident(check_of[other], before[other], after[other]) for other in others}
+        found[lab.id] = run.evident(FAULTY)
+        cells = [_cell(lab, other, found[other.id]) for other in columns]
         run.record.facts["matrix"] = [asdict(cell) for cell in cells]
     return cells
 

@@ -16,7 +16,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Evidence
+from faultlab.lab.check import Check, Evidence, Finding
 from faultlab.lab.limits import at_least
 from faultlab.lab.model import Lab
 from faultlab.verify import matrix
@@ -70,14 +70,17 @@ def test_evidence_that_needs_another_machine_is_absent() -> None:
     assert [item.holds for item in matrix._evident(check, Count(1), Count(3))] == [True]
 
 
-def test_the_inspections_of_the_lab_itself_enclose_its_load(
+def test_the_evidence_of_the_lab_itself_is_that_of_the_look_that_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of some counters a rate is taken over the time between them."""
+    """Of some counters a rate is taken over the time between the inspections."""
     seen: list[str] = []
-    run = SimpleNamespace(
+    shows = [Finding("drops", 1, "", "at least 1", True)]
+    run: Any = SimpleNamespace(
+        inspects=False,
         inject=lambda: None,
-        gate=lambda _: seen.append("load"),
+        gate=lambda _: seen.append(f"load, inspects: {run.inspects}"),
+        evident=lambda _: shows,
         stack=None,
         record=SimpleNamespace(facts={}),
     )
@@ -85,8 +88,9 @@ def test_the_inspections_of_the_lab_itself_enclose_its_load(
     monkeypatch.setattr(matrix, "_inspect", lambda check, _: seen.append(check))
     three = [labs.load(lab_id) for lab_id in ("gzip", "mtu", "swap")]
     named = cast(Any, {lab.id: lab.id for lab in three})
-    matrix._row(cast(Any, None), three[1], three, named)
-    assert seen == ["gzip", "swap", "mtu", "load", "mtu", "swap", "gzip"]
+    cells = matrix._row(cast(Any, None), three[1], three, named)
+    assert seen == ["gzip", "swap", "load, inspects: True", "swap", "gzip"]
+    assert [cell.mark for cell in cells] == ["absent", "own", "absent"]
 
 
 def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
