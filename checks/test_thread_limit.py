@@ -1,5 +1,6 @@
 """thread-limit: a page starts a thread for each partner, and the container may not have so many."""
 
+import time
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
@@ -38,8 +39,11 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Ask the cgroup of the shop."""
-    return Inspection(int(stack["tomcat"].run(EVENTS).out.split()[1]))
+    """Ask the cgroup of the shop. At its limit the container can refuse this command, too."""
+    tomcat, until = stack["tomcat"], time.monotonic() + 10
+    while not (said := tomcat.run(EVENTS).out) and time.monotonic() < until:
+        time.sleep(0.2)
+    return Inspection(int((said or tomcat.must(EVENTS)).split()[1]))
 
 
 CHECK = Check(

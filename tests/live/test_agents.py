@@ -83,7 +83,7 @@ def test_the_sweep_finds_what_is_there(kept: Session) -> None:
     """A file and a process; else the check above could not fail."""
     kept.run("web", "touch /srv/of-mtu; (exec -a mtu-process sleep 100) >/dev/null 2>&1 &")
     said = kept.run("web", sweep("mtu"), 300).out
-    assert "/srv/of-mtu" in said and "cmdline: mtu-process" in said, said
+    assert "/srv/of-mtu" in said and "/cmdline:mtu-process" in said, said
 
 
 @pytest.mark.beside
