@@ -16,6 +16,9 @@ _PLUGINS = tuple(
     for folder in ("/usr/local/lib", "/usr/local/libexec", "/usr/lib", "/usr/libexec")
 )
 
+# A slow machine, such as an emulated VM in use, may need more than a minute for one container.
+PATIENCE = 300
+
 
 class PoolOverlap(Exception):
     """Docker refused the subnet because another network uses it by now."""
@@ -54,9 +57,13 @@ def up(stack: str, files: list[Path], env: dict[str, str]) -> None:
     """Start the services. Raises PoolOverlap, or CannotRun with Compose's error."""
     chosen = [word for file in files for word in ("-f", str(file))]
     command = [*program(), "-p", stack, *chosen, "up", "-d", "--no-build"]
-    # Compose v1 is a Python program and must not import our libraries.
-    env = {**env, **_quicker(), "COMPOSE_IGNORE_ORPHANS": "1", "PYTHONPATH": ""}
-    done = run(command, timeout=180, env=env)
+    # Compose v1 is a Python program and must not import our libraries. It would wait 60 s at most.
+    ours = {
+        "COMPOSE_IGNORE_ORPHANS": "1",
+        "COMPOSE_HTTP_TIMEOUT": str(PATIENCE),
+        "PYTHONPATH": "",
+    }
+    done = run(command, timeout=PATIENCE, env={**env, **_quicker(), **ours})
     if done.returncode == 0:
         return
     lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]

@@ -240,3 +240,16 @@ def test_no_compose_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     with pytest.raises(CannotRun, match="Docker Compose is not installed"):
         compose.program()
+
+
+def test_compose_waits_for_the_daemon_as_long_as_we_wait_for_compose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compose v1 gave up after 60 s on a daemon in an emulated VM under load."""
+    plugin = tmp_path / "cli-plugins/docker-compose"
+    plugin.parent.mkdir()
+    plugin.write_text('#!/bin/sh\necho "error: waits $COMPOSE_HTTP_TIMEOUT s"\nexit 1\n')
+    plugin.chmod(0o755)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with pytest.raises(CannotRun, match=f"could not start it: error: waits {compose.PATIENCE} s"):
+        compose.up("it", [], {})
