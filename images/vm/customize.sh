@@ -18,7 +18,7 @@ inside chown -R vagrant:vagrant /home/vagrant
 
 # An empty machine id makes the first boot a special, slow one.
 inside systemd-machine-id-setup >/dev/null 2>&1
-inside systemctl -q enable systemd-networkd docker ssh ssh-untracked
+inside systemctl -q enable systemd-networkd docker ssh ssh-untracked always-on
 # Nothing may wait for a network that leads nowhere, no timer may stir while a lab measures, and what nobody here
 # uses may not cost boot time. AppArmor's own profiles are for programs of a desktop; Docker loads its profile itself.
 inside systemctl -q mask systemd-networkd-wait-online.service apparmor.service sysstat.service \
