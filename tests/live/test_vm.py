@@ -166,7 +166,7 @@ def test_reset_is_the_boot_state() -> None:
 
 @pytest.mark.rotates(minutes=0.1)
 def test_filters_and_timestamps_have_a_user_from_boot_on() -> None:
-    """Without KVM the first filter on a link hung the VM for ever, if a packet came just then."""
+    """Without KVM the first filter on a link hung the VM if a packet came just then."""
     shell = of_the_vm()
     assert "clsact" in shell.must("tc qdisc show dev lo")
     assert shell.must("systemctl is-active always-on").strip() == "active"
