@@ -219,14 +219,20 @@ def test_compose_by_itself_where_docker_has_no_plugin(
     assert compose.program() == ("docker-compose",)
 
 
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty plugin of `docker` for Compose, in a folder of the user; not executable."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    file = tmp_path / "cli-plugins/docker-compose"
+    file.parent.mkdir()
+    file.write_text("")
+    return file
+
+
 def test_the_plugin_of_docker_is_run_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plugin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a child of `docker` it could outlive it, and start containers after a sweep."""
-    plugin = tmp_path / "cli-plugins/docker-compose"
-    plugin.parent.mkdir()
-    plugin.write_text("")
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.setattr(compose, "_PLUGINS", ())
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert compose.program() == ("docker-compose",)
@@ -242,14 +248,9 @@ def test_no_compose_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
         compose.program()
 
 
-def test_compose_waits_for_the_daemon_as_long_as_we_wait_for_compose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compose_waits_for_the_daemon_as_long_as_we_wait_for_compose(plugin: Path) -> None:
     """Compose v1 gave up after 60 s on a daemon in an emulated VM under load."""
-    plugin = tmp_path / "cli-plugins/docker-compose"
-    plugin.parent.mkdir()
     plugin.write_text('#!/bin/sh\necho "error: waits $COMPOSE_HTTP_TIMEOUT s"\nexit 1\n')
     plugin.chmod(0o755)
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with pytest.raises(CannotRun, match=f"could not start it: error: waits {compose.PATIENCE} s"):
         compose.up("it", [], {})
