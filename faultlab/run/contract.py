@@ -45,7 +45,7 @@ def walk(run: Run) -> None:
     """Take the readings of all phases. Stop if the symptom does not show; the tests report it.
 
     A quick walk tries one cheat before the fix and skips the parts whose turn it is not. The last
-    look is at a healthy stack again, which must not have changed since the walk began.
+    fresh stack is measured before its fault too: it must be as healthy as when the walk began.
 
     Raises CannotRun if the stack or the machine breaks.
     """
@@ -69,21 +69,19 @@ def walk(run: Run) -> None:
         run.apply("fix", lab.fix)
         run.measure(FIXED)
     run.inspects = False
-    for i in chosen.alternatives:
-        _inject_again(run)
-        run.measure(before(alternative(i)))
-        _try(run, alternative(i), lab.alternative[i - 1])
-    for i in chosen.cheats:
-        _inject_again(run)
-        _try(run, cheat(i), lab.cheat[i - 1])
-    if chosen.late:
+    trials = [(alternative(i), lab.alternative[i - 1]) for i in chosen.alternatives]
+    trials += [(cheat(i), lab.cheat[i - 1]) for i in chosen.cheats]
+    for left, (phase, remedy) in zip(reversed(range(len(trials))), trials, strict=True):
+        run.again()
+        if chosen.late and not left:
+            run.healthy_still()
+        run.inject()
+        if phase.startswith(ALTERNATIVE):
+            run.measure(before(phase))
+        _try(run, phase, remedy)
+    if chosen.late and not trials and run.check.relative:
         run.again()
         run.healthy_still()
-
-
-def _inject_again(run: Run) -> None:
-    run.again()
-    run.inject()
 
 
 def _try(run: Run, phase: str, remedy: Remedy) -> None:
@@ -99,7 +97,8 @@ def _peel(run: Run, orders: list[list[int]]) -> None:
     for order in orders:
         first = order == orders[0]
         if not first:
-            _inject_again(run)
+            run.again()
+            run.inject()
         # All orders end in the same state, so it is measured in the first one only.
         for count, stage in enumerate(order if first else order[:-1], 1):
             run.apply("fix", run.lab.fix_of(stage))

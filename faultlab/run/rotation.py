@@ -29,8 +29,8 @@ class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
     `orders`: the orders in which several faults are fixed, each on a fresh stack. `before_fix`: one
-    more cheat, tried before the fix on the same stack, as learners do. `late`: the walk ends with a
-    look at a healthy stack.
+    more cheat, tried before the fix on the same stack, as learners do. `late`: the last fresh stack
+    is measured before its fault.
     """
 
     alternatives: list[int]
@@ -85,7 +85,7 @@ def remedies(lab: Lab) -> Remedies:
         cheats=[c for c in cheats if (fresh if c == one else -c in chosen)],
         orders=next_of(lab.orders, number, every) or lab.orders[:1],
         before_fix=None if fresh else one,
-        late=number % every == 1 % every,
+        late=both[-1] in chosen,
     )
 
 

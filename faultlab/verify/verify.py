@@ -109,9 +109,9 @@ class _Walk:
 def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Walk]:
     """Return the walks to make, in their order.
 
-    Walks that mostly wait come first, because they have workers of their own. Walks in the VM come
-    next, because without KVM it is busy between their looks too. Then come walks that do not need
-    the machine alone. They run beside each other and beside the first of the rest.
+    Walks that mostly wait come first, and then those in the VM, because they have workers of their
+    own. Then come walks that do not need the machine alone. They run beside each other and beside
+    the first of the rest.
     """
     missing = asked.missing
     walks = []
@@ -158,27 +158,27 @@ class _Walks:
 def _run_all(
     term: Terminal, chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result
 ) -> None:
-    """Run walks in the VM one by one, others `jobs` at a time, and one that waits beside them.
+    """Run `jobs` walks at a time, beside them one that waits, and if `jobs` > 1 one in the VM.
 
     Looks that make load take turns (`lock.turn`), so only the rest runs in parallel: stacks that
     come and go, and looks that wait.
     """
     todo = _missing(chosen, runner, result.campaign)
     pool, waiting = ThreadPoolExecutor(jobs), ThreadPoolExecutor(1)
+    vm = ThreadPoolExecutor(1) if jobs > 1 else pool
     with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
         walks = _Walks(chosen, runner, result, step)
         try:
             begun = []
             for walk in todo:
-                begun.append((waiting if walk.waits else pool).submit(walks.one, walk))
-                if walk.in_vm:
-                    begun[-1].result()
+                workers = waiting if walk.waits else vm if walk.in_vm else pool
+                begun.append(workers.submit(walks.one, walk))
             for each in begun:
                 each.result()
         except BaseException:
             walks.over.set()
             with uninterrupted():
                 runner.stop()
-                for workers in (pool, waiting):
+                for workers in (pool, waiting, vm):
                     workers.shutdown(cancel_futures=True)
             raise

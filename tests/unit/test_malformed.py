@@ -37,7 +37,7 @@ ODD = (
     "-",
     "💥",
 )
-NESTED = 1500  # more than Python's limit for recursion
+NESTED = 1050  # more than Python's limit for recursion
 VALUES = ("null", "-1", "1e999", "true", "[]", "{}", '""', '"x"', "[[1]]", "99999999999999999999")
 
 
@@ -79,7 +79,7 @@ def tree(root: Path) -> dict[str, tuple[int, int, int]]:
     for folder, _, names in os.walk(root):
         for name in names:
             if not name.endswith((".lock", ".pyc")):
-                facts = Path(file := f"{folder}/{name}").stat()
+                facts = os.stat(file := f"{folder}/{name}")  # noqa: PTH116 (700,000 times)
                 found[file] = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
     return found
 

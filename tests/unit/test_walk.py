@@ -72,6 +72,29 @@ def test_a_whole_lab(begun: Run) -> None:
         test(begun)
 
 
+def test_the_last_fresh_stack_is_healthy_before_its_fault(
+    begun: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The late look needs no stack of its own."""
+    made: list[str] = []
+    again, still = begun.again, begun.healthy_still
+
+    def fresh() -> None:
+        made.append("fresh")
+        again()
+
+    def late() -> None:
+        made.append("late")
+        still()
+
+    monkeypatch.setattr(begun, "again", fresh)
+    monkeypatch.setattr(begun, "healthy_still", late)
+    walk(begun)
+    begun.down()
+    trials = len(begun.lab.alternative) + len(begun.lab.cheat)
+    assert made == [*["fresh"] * trials, "late"]
+
+
 def test_an_interrupted_verify_removes_what_no_other_command_holds(begun: Run) -> None:
     engine = begun.engine
     other, ours = (stack_name(lab_id, verify_namespace()) for lab_id in ("mtu", "gzip"))
