@@ -70,16 +70,22 @@ def walk(run: Run) -> None:
         run.measure(FIXED)
     run.inspects = False
     trials = [(alternative(i), lab.alternative[i - 1]) for i in chosen.alternatives]
-    trials += [(cheat(i), lab.cheat[i - 1]) for i in chosen.cheats]
+    _on_fresh_stacks(
+        run, [*trials, *((cheat(i), lab.cheat[i - 1]) for i in chosen.cheats)], chosen.late
+    )
+
+
+def _on_fresh_stacks(run: Run, trials: list[tuple[str, Remedy]], late: bool) -> None:
+    """Try remedies, each after the fault on a stack of its own; the last one is healthy before."""
     for left, (phase, remedy) in zip(reversed(range(len(trials))), trials, strict=True):
         run.again()
-        if chosen.late and not left:
+        if late and not left:
             run.healthy_still()
         run.inject()
         if phase.startswith(ALTERNATIVE):
             run.measure(before(phase))
         _try(run, phase, remedy)
-    if chosen.late and not trials and run.check.relative:
+    if late and not trials and run.check.relative:
         run.again()
         run.healthy_still()
 
