@@ -7,7 +7,6 @@ import fcntl
 import math
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +19,9 @@ from faultlab.core.errors import CannotRun
 _GIVES_WAY = 15.0  # seconds: longer than any look that shares its turn
 _PAUSE = 0.02  # seconds
 _CLASS = "class-"
+# Not TMPDIR: it differs between the terminals of a user, and their commands must see each other.
+# The path of a socket in it is short enough, too.
+_TOP = Path("/tmp")
 
 
 class Held(CannotRun):
@@ -28,7 +30,7 @@ class Held(CannotRun):
 
 def folder() -> Path:
     """Return the folder for the locks of all this user's checkouts, which share one Docker."""
-    return Path(tempfile.gettempdir(), f"faultlab-{os.getuid()}")
+    return _TOP / f"faultlab-{os.getuid()}"
 
 
 def private(folder: Path) -> Path:

@@ -1,7 +1,6 @@
 """Ssh: the connection to the lab VM's kernel and to its Docker. It ends when we end."""
 
 import atexit
-import os
 import shlex
 import shutil
 import subprocess
@@ -20,8 +19,6 @@ from faultlab.engine.shell import Done, Shell, late
 # Nothing of the user's ~/.ssh/config. The language goes along, as with Debian's ssh_config.
 _SSH = ("ssh", "-F", "none", "-o", "SendEnv=LANG LC_*")
 BOOT_SECONDS = 60  # for this long, a VM that is just booting can refuse connections
-# A socket's path has at most 107 bytes (unix(7)): its folder, this, and ssh's suffix.
-_LONGEST = 107 - len("/vm-12345678/ssh.1234567890123456")
 
 
 def ssh_command() -> list[str]:
@@ -77,14 +74,9 @@ def _stands(command: list[str], control: Path, socket: Path) -> bool:
     return True
 
 
-def _short(folder: Path) -> Path:
-    """Return the folder, or one of its name in /tmp if a socket's path would be too long."""
-    return folder if len(os.fsencode(folder)) <= _LONGEST else Path("/tmp", folder.name)
-
-
 def _sockets() -> Path:
     """Return the folder for the sockets, after removing the leftovers of killed commands."""
-    folder = lock.private(_short(lock.folder()))
+    folder = lock.private(lock.folder())
     young = time.time() - 5 * BOOT_SECONDS
     for old in folder.glob("vm-*"):
         with suppress(FileNotFoundError, CannotRun):  # its command has just ended, or is suspended

@@ -99,7 +99,7 @@ def users() -> Iterator[list[User]]:
         at_once(made, "sweep")
         for user in made:
             shutil.rmtree(user.home)
-            shutil.rmtree(Path(tempfile.gettempdir(), f"faultlab-{user.uid}"), ignore_errors=True)
+            shutil.rmtree(Path("/tmp", f"faultlab-{user.uid}"), ignore_errors=True)
 
 
 def own(user: User) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from faultlab.cli.main import main
+from faultlab.core import lock
 from faultlab.engine import compose
 from faultlab.lab import images
 
@@ -101,6 +102,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(lock, "_TOP", tmp_path)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     forget()
     yield

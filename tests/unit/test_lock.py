@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +23,9 @@ from tests.unit.fake import FakeEngine, only_fake
 
 HOLD = """
 import sys
+from pathlib import Path
 from faultlab.core import lock
+lock._TOP = Path(sys.argv[1])
 with lock.hold("faultlab-mtu", "start mtu"):
     print("held", flush=True)
     sys.stdin.read()
@@ -56,15 +57,26 @@ def test_a_folder_of_somebody_else_is_refused(
     assert not list(tmp_path.glob("**/*.lock"))
 
 
+def test_another_tmpdir_leads_to_the_same_locks(tmp_path: Path) -> None:
+    """Two terminals of a user with different ones did not see each other's commands."""
+    said = subprocess.run(
+        [sys.executable, "-c", "from faultlab.core import lock; print(lock.folder())"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said == f"/tmp/faultlab-{os.getuid()}\n"
+
+
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process, in the middle of `faultlab start mtu`."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD],
+        [sys.executable, "-c", HOLD, tmp_path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
@@ -190,8 +202,9 @@ def test_sweep_leaves_a_class_that_is_going_on(
 
 TURN = """
 import sys
+from pathlib import Path
 from faultlab.core import lock
-lock._GIVES_WAY = float(sys.argv[2])
+lock._TOP, lock._GIVES_WAY = Path(sys.argv[3]), float(sys.argv[2])
 with lock.turn(alone=bool(int(sys.argv[1]))):
     print("mine", flush=True)
     sys.stdin.read()
@@ -202,16 +215,15 @@ class Turns:
     """Processes that each want a turn."""
 
     def __init__(self, folder: Path) -> None:
-        self.env = {**os.environ, "TMPDIR": str(folder)}
+        self.folder = folder
         self.live: list[subprocess.Popen[str]] = []
 
     def want(self, alone: bool, gives_way: float = 0.1) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-c", TURN, str(int(alone)), str(gives_way)],
+            [sys.executable, "-c", TURN, str(int(alone)), str(gives_way), self.folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=self.env,
         )
         self.live.append(process)
         return process
@@ -265,11 +277,8 @@ def test_a_load_is_alone_and_is_not_overtaken_for_ever(turns: Turns) -> None:
     assert has_it(later, 10)
 
 
-def test_a_removal_does_not_wait_for_ever(
-    turns: Turns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removal_does_not_wait_for_ever(turns: Turns) -> None:
     """A command that has the machine alone can be suspended."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert has_it(turns.want(alone=True), 10)
     began = time.monotonic()
     with lock.turn(alone=False, patience=0.2):
