@@ -54,15 +54,15 @@ look() {
 
 # A background job of a script ignores Ctrl-C, so it has to be told. It is waited for,
 # so that `vm down` can follow at once.
-trap 'kill "${began[@]}" 2>/dev/null || true; wait || true; rm -rf "$logs"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; wait || true; rm -rf "$logs"' EXIT
 trap 'exit 130' INT TERM HUP
 
 later vm .venv/bin/faultlab vm up
 # What only the tests use is installed while the VM boots.
 start setup setup/setup.sh
 ended setup
-later lint nice -n 10 make --no-print-directory lint
-later unit nice -n 10 make --no-print-directory unit
+later lint nice -n 5 make --no-print-directory lint
+later unit nice -n 5 make --no-print-directory unit
 # The tests compare the host with how it was before them, and the VM brings its network.
 # It runs for a while before it has an address.
 runs='is running|has no address'
