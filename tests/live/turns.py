@@ -24,8 +24,8 @@ from tests.live.stacks import needs_vm
 AFFORDED = {"conntrack": 2.1, "netem-loss": 2.1}
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
-    **dict.fromkeys(("heap-leak", "keepalive-race", "slow-log", "stampede"), 2),
-    **dict.fromkeys(("idle-drop", "retry-storm"), 5),
+    **dict.fromkeys(("keepalive-race", "slow-log", "stampede"), 2),
+    **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn with nothing else to wait for, from recorded walks. The other labs take two.
 # The labs of the first lines are walked alone on this machine.
