@@ -24,21 +24,17 @@ from tests.live.stacks import needs_vm
 AFFORDED = {"conntrack": 2.1, "netem-loss": 2.1}
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
-    **dict.fromkeys(("keepalive-race", "slow-log", "stampede"), 2),
+    **dict.fromkeys(("cpu-quota", "keepalive-race", "slow-log", "stampede"), 2),
     **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn with nothing else to wait for, from recorded walks. The other labs take two.
 # The labs of the first lines are walked alone on this machine.
 MINUTES = {
-    **dict.fromkeys(("busy", "healthy", "latent"), 0.4),
-    **dict.fromkeys(("gzip", "port-range"), 1.0),
-    **dict.fromkeys(("missing-index", "repeat-queries", "slow-join", "somaxconn"), 1.4),
-    **dict.fromkeys(("temp-tables", "tls-resumption"), 1.7),
-    "query-cache": 2.6,
-    "php-workers": 3.3,
-    "cpu-quota": 4.0,
-    "slow-log": 4.6,
-    "time-wait": 5.8,
+    **dict.fromkeys(("busy", "healthy", "latent"), 0.6),
+    **dict.fromkeys(("gzip", "port-range", "repeat-queries", "slow-join", "somaxconn"), 1.5),
+    **dict.fromkeys(("missing-index", "scale-out", "temp-tables", "tls-resumption"), 2.0),
+    **dict.fromkeys(("bandwidth", "query-cache"), 2.8),
+    **dict.fromkeys(("cpu-quota", "php-workers", "slow-log", "time-wait"), 4.0),
     **dict.fromkeys(("certificate", "deleted-log", "inodes", "mtu", "nagle"), 1.1),
     **dict.fromkeys(("heap-oom", "pmtu-black-hole", "regex"), 1.4),
     **dict.fromkeys(("keepalive-race", "reverse-dns", "silent-dependency", "syn-flood"), 2.4),
