@@ -61,6 +61,8 @@ later vm .venv/bin/faultlab vm up
 # What only the tests use is installed while the VM boots.
 start setup setup/setup.sh
 ended setup
+later lint nice -n 5 make --no-print-directory lint
+later unit nice -n 5 make --no-print-directory unit
 # The tests compare the host with how it was before them, and the VM brings its network.
 # It runs for a while before it has an address.
 runs='is running|has no address'
@@ -69,10 +71,6 @@ while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
 done
 start beside .venv/bin/pytest -v -rs -n 6 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
-# The tests in the VM take longest, so linters and unit tests begin when it has booted.
-ended vm
-later lint nice -n 5 make --no-print-directory lint
-later unit nice -n 5 make --no-print-directory unit
-for part in beside lint unit; do ended "$part"; done
+for part in beside vm lint unit; do ended "$part"; done
 start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
 ended live

@@ -115,7 +115,7 @@ def test_more_walks_of_a_whole_campaign(
 ) -> None:
     assert again().code == 0
     done = again("--repeat", "3")
-    assert done.out.startswith("resuming: 2 of 6 walks are there\n")
+    assert "resuming: 2 of 6 walks are there\n" in done.out
     assert len(walks.made) == 6 and told(tmp_path)["campaign"]["repeat"] == 3
     assert again("--repeat", "2").out.startswith("afresh: ")
 
@@ -159,7 +159,7 @@ def test_words_for_people_change_no_walk(
     (project.root / file).write_text(text.replace(old, new, 1))
     assert (project.root / file).read_text() != text
     walks.cut_at = 99
-    assert faultlab(*command).out.startswith("resuming: 1 of 2 walks are there\n")
+    assert "resuming: 1 of 2 walks are there\n" in faultlab(*command).out
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_what_does_not_count_any_more(
     walks.cut_at = 99
     done = again()
     assert done.code == 0 and len(walks.made) == 3
-    assert done.out.startswith("resuming: 0 of 2 walks are there, 1 others are made again\n")
+    assert "resuming: 0 of 2 walks are there, 1 others are made again\n" in done.out
 
 
 def test_an_unknown_that_was_measured_counts(
@@ -274,4 +274,4 @@ def test_a_kill_while_it_writes_leaves_the_old_file(
         again("--repeat", "2")
     assert told(tmp_path) == before
     walks.cut_at = 99
-    assert again("--repeat", "2").out.startswith("resuming: 2 of 4 walks are there")
+    assert "resuming: 2 of 4 walks are there" in again("--repeat", "2").out
