@@ -70,9 +70,8 @@ def walk(run: Run) -> None:
         run.measure(FIXED)
     run.inspects = False
     trials = [(alternative(i), lab.alternative[i - 1]) for i in chosen.alternatives]
-    _on_fresh_stacks(
-        run, [*trials, *((cheat(i), lab.cheat[i - 1]) for i in chosen.cheats)], chosen.late
-    )
+    trials += [(cheat(i), lab.cheat[i - 1]) for i in chosen.cheats]
+    _on_fresh_stacks(run, trials, chosen.late)
 
 
 def _on_fresh_stacks(run: Run, trials: list[tuple[str, Remedy]], late: bool) -> None:
