@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Purpose: all tests: linters, unit tests, and the system on real engines. Linters,
-#          unit tests and the boot of the lab VM run beside the first part of the
-#          latter, which often waits.
+# Purpose: all tests: linters, unit tests, and the system on real engines. Linters
+#          and the boot of the lab VM run beside the first part of the latter, unit
+#          tests beside the second, whose loads take turns with them.
 # Usage:   tests/run.sh           make test and make test-all call it
 # Reads:   FAULTLAB_QUICK=10      what is slow takes turns, commit by commit; each lab
 #                                is walked once in ten commits
@@ -62,7 +62,6 @@ later vm .venv/bin/faultlab vm up
 start setup setup/setup.sh
 ended setup
 later lint nice -n 5 make --no-print-directory lint
-later unit nice -n 5 make --no-print-directory unit
 # The tests compare the host with how it was before them, and the VM brings its network.
 # It runs for a while before it has an address.
 runs='is running|has no address'
@@ -71,6 +70,7 @@ while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
 done
 start beside .venv/bin/pytest -v -rs -n 6 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
-for part in beside vm lint unit; do ended "$part"; done
+for part in beside vm lint; do ended "$part"; done
+later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
 start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
-ended live
+for part in live unit; do ended "$part"; done

@@ -8,6 +8,7 @@ import hashlib
 import shlex
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -108,7 +109,10 @@ def _record(term: Terminal, run: Run, seconds: int | None, load: bool, mode: Mod
     alone = seconds or _ALONE
     if not load:
         term.say(f"Make the load now, for {alone} s: make shell-{run.lab.alias}")
-    with term.step("record", "while the lab makes its load" if load else "your load") as step:
+    with (
+        term.step("record", "while the lab makes its load" if load else "your load") as step,
+        lock.turn(alone=True) if load else nullcontext(),  # another load would be in the picture
+    ):
         act = look if load else lambda: time.sleep(alone)
         recording = profiler.during(run.stack, act, mode, alone)
         step.done(f"{_amount(recording)} in {recording.seconds:.1f} s")

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 import pytest
 
+from faultlab.core import lock
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
 from faultlab.probes import wrk
@@ -37,9 +38,10 @@ def cost(stack: Stack, orders: int) -> Cost:
     """Two partners for two seconds, after one in which the server reads its tables."""
     seconds = stack.pace.seconds(2)
 
-    wrk.bookings(stack["client"], connections=2, seconds=seconds)
-    before = watch(stack)
-    load = wrk.bookings(stack["client"], connections=2, seconds=seconds)
+    with lock.turn(alone=True):
+        wrk.bookings(stack["client"], connections=2, seconds=seconds)
+        before = watch(stack)
+        load = wrk.bookings(stack["client"], connections=2, seconds=seconds)
     return Cost(orders, examined(before, watch(stack)), load.p50)
 
 

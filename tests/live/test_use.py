@@ -49,9 +49,10 @@ def under_load(lab_id: str) -> Iterator[Run]:
         run.inject()
         before = _received(run)
         at, command, _, _ = LOADS[lab_id]
-        run.stack[at].must(f"{{ {command}; }} >/dev/null 2>&1 &")
-        until(lambda: _received(run) >= before + 10, 30, "the load did not begin")
-        yield run
+        with lock.turn(alone=True):
+            run.stack[at].must(f"{{ {command}; }} >/dev/null 2>&1 &")
+            until(lambda: _received(run) >= before + 10, 30, "the load did not begin")
+            yield run
 
 
 def _received(run: Run) -> int:

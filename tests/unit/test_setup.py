@@ -700,7 +700,7 @@ def test_a_test_run_that_is_terminated_ends_at_once(machine: Machine) -> None:
     machine.stub("faultlab")
     (machine.root / "bin/faultlab").rename(machine.root / "repo/.venv/bin/faultlab")
     ends = 'trap "echo ended >>$STATE/calls; kill \\$!; exit" TERM; sleep 20 &'
-    machine.stub("make", f'[ "$2" != unit ] || {{ {ends} sleep 0.3; kill $PPID; wait; }}')
+    machine.stub("make", f'[ "$2" != lint ] || {{ {ends} sleep 0.3; kill $PPID; wait; }}')
     result = machine.run("tests/run.sh")
     assert result.code == 130
     assert machine.calls("ended") == ["ended"]
