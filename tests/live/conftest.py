@@ -22,6 +22,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from faultlab.core import lock
 from faultlab.core.naming import verify_namespace
@@ -61,6 +62,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
+    turns.not_here()
     ours = os.environ["FAULTLAB_NAMESPACE"]
     workers = [] if WORKER else [f"gw{n}-" for n in range(len(session.config.option.tx or ()))]
     for worker in ["", *workers]:
@@ -146,6 +148,14 @@ class _Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return _scope(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker its next test when it begins its last one, not two tests before that.
+
+        A test that waits for a long walk to end could have been taken by another worker.
+        """
+        if self._pending_of(self.assigned_work[node]) < 2:  # it needs to know the next one
+            super()._reschedule(node)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

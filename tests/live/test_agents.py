@@ -196,7 +196,7 @@ def test_a_killed_container_is_no_trial(engine: LocalEngine, tmp_path: Path) -> 
 
 
 CHEATS = [n + 1 for n in range(len(labs.load("mtu").cheat))]
-LONGER = pytest.mark.rotates(minutes=1.5)
+LONGER = pytest.mark.rotates(minutes=3)
 
 
 @pytest.mark.beside

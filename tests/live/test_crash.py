@@ -26,7 +26,11 @@ from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import untouched
 from tests.waiting import until
 
-pytestmark = [pytest.mark.rotates, pytest.mark.beside, pytest.mark.usefixtures("nothing_up")]
+pytestmark = [
+    pytest.mark.rotates(minutes=0.5),
+    pytest.mark.beside,
+    pytest.mark.usefixtures("nothing_up"),
+]
 LAB = "mtu"
 
 

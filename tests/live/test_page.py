@@ -19,7 +19,7 @@ from tests.live.classes import opened, settle, type_into
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import engine_for
 
-pytestmark = [pytest.mark.rotates, pytest.mark.beside]
+pytestmark = [pytest.mark.rotates(minutes=0.9), pytest.mark.beside]
 
 FONT = 14  # pixels, of a terminal
 SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -44,6 +46,7 @@ MINUTES = {
 }
 # The longest of the tests that are no walk has a run with few walks.
 LONGEST_TEST = 6.0
+_NOT_HERE = "FAULTLAB_TESTS_NOT_HERE"
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def plan() -> Plan:
     A turn depends on the list of labs alone. If it depended on the records, a lab could miss its
     turn whenever a record is added.
     """
-    why = _not_here()
+    why = not_here()
     out: dict[str, str] = {}
     if libvirt.state() != "running":
         out = {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in why}
@@ -114,7 +117,7 @@ def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
 
     `beside`: the labs that are walked beside others; else those that are walked alone.
     """
-    why = _not_here()
+    why = not_here()
     group = [i for i in labs.ids() if i not in why and bool(mark(i)) is beside]
     minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
     in_vm = [m for i, m in AFFORDED.items() if i in why and not beside]
@@ -166,12 +169,19 @@ def _commits(lab_id: str) -> int:
 
 
 @cache
-def _not_here() -> dict[str, str]:
-    """Return the labs that this machine's kernel cannot run, with the reason."""
+def not_here() -> dict[str, str]:
+    """Return the labs that this machine's kernel cannot run, with the reason.
+
+    It is found once, before pytest-xdist starts its workers.
+    """
+    if found := os.environ.get(_NOT_HERE):
+        return dict(json.loads(found))
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
     every = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
     wanted = sorted({name for lab in every.values() for name in lab.requires})
     lacking = trial.lacking(engine, "machine", wanted, naming.prefix() + "trial")
     why = {lab_id: placement.reason(lab, lacking) for lab_id, lab in every.items()}
-    return {lab_id: reason for lab_id, reason in why.items() if reason}
+    lacks = {lab_id: reason for lab_id, reason in why.items() if reason}
+    os.environ[_NOT_HERE] = json.dumps(lacks)
+    return lacks
