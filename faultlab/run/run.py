@@ -235,9 +235,9 @@ class Run(Looks):
         Its counters are not recorded: a report shows the phases before it.
         """
         name = self.stack.name
-        self.collect(on=False)
         was = self.stack.pace
         with lock.turn(alone=False):
+            self.collect(on=False)
             self.engine.down(name)
             self.stack, _ = _up(self.engine, self.lab, name, self.record, collects=False)
         self.stack.pace = was
@@ -246,8 +246,8 @@ class Run(Looks):
     def down(self) -> None:
         """Remove the stack and verify that nothing is left."""
         with uninterrupted():
-            self.collect(on=False)
             with lock.turn(alone=False, patience=_TIDIES_UP):
+                self.collect(on=False)
                 self.engine.down(self.stack.name)
             with suppress(CannotRun):
                 self.record.event("down")
