@@ -27,7 +27,6 @@ from xdist.workermanage import WorkerController
 from faultlab.core import lock
 from faultlab.core.naming import verify_namespace
 from faultlab.engine.local import LocalEngine
-from faultlab.lab import load as labs
 from faultlab.run import rotation
 from tests.live import turns
 from tests.live.classes import PATIENCE
@@ -127,13 +126,13 @@ def _rank(nodeid: str, walked: list[str]) -> int:
 def _lab(nodeid: str) -> str:
     """Return the lab that a test has as its parameter."""
     named = nodeid.partition("[")[2].rstrip("]")
-    return next((id for id in labs.ids() if named == id or named.startswith(f"{id}-")), "")
+    return next((id for id in turns.all_labs() if named == id or named.startswith(f"{id}-")), "")
 
 
 def _in_vm(nodeid: str) -> bool:
     """Return whether a test may need the VM."""
     lab_id = _lab(nodeid)
-    return "InTheVm" in nodeid or (lab_id != "" and needs_vm(labs.load(lab_id)))
+    return "InTheVm" in nodeid or (lab_id != "" and needs_vm(turns.all_labs()[lab_id]))
 
 
 def _scope(nodeid: str) -> str:

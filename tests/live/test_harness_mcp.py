@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,21 @@ from faultlab.lab import load as labs
 from tests.live.stacks import container
 from tests.waiting import until
 
-mcp = pytest.importorskip("mcp", reason="the extra is not installed: pip install -e '.[mcp]'")
-
 pytestmark = [
+    pytest.mark.skipif(
+        find_spec("mcp") is None, reason="the extra is not installed: pip install -e '.[mcp]'"
+    ),
     pytest.mark.rotates(minutes=0.5),
     pytest.mark.beside,
     pytest.mark.filterwarnings("default"),
 ]
 CASE = "case-41"
 TRUTH = {"component": "web", "resource": "network", "cause": "mtu"}
+
+
+def sdk() -> Any:
+    """Import the SDK, which takes a second, only where it is used: each worker reads this file."""
+    return import_module("mcp")
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +71,7 @@ class Agent:
 
 @asynccontextmanager
 async def serving(log: Path, *words: str) -> AsyncIterator[Agent]:
+    mcp = sdk()
     args = ["-m", "faultlab", "mcp", *words, "--number", "41"]
     server = mcp.StdioServerParameters(command=sys.executable, args=args, env={**os.environ})
     with log.open("w") as errors:
@@ -116,7 +125,7 @@ def test_a_container_that_ends_is_an_error_and_no_output(tmp_path: Path) -> None
             await agent.run("web", "true")
             stack = Stack(LocalEngine(), stack_name(CASE))
             container(stack["web"]).kill()
-            with pytest.raises(mcp.MCPError, match=r"This case cannot go on: .*web"):
+            with pytest.raises(sdk().MCPError, match=r"This case cannot go on: .*web"):
                 await agent.call("run", machine="web", command="true")
 
     anyio.run(work)

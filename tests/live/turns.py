@@ -17,6 +17,7 @@ from faultlab.engine import libvirt, trial
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import checks
 from faultlab.lab import load as labs
+from faultlab.lab.model import Lab
 from faultlab.run import placement, rotation
 from faultlab.verify import walks
 from tests.live.stacks import needs_vm
@@ -64,18 +65,24 @@ class Plan:
         return " ".join(["1", *(f"{lab_id}={turns}" for lab_id, turns in self.turns.items())])
 
 
+@cache
+def all_labs() -> dict[str, Lab]:
+    """Return the labs by their ids."""
+    return {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
+
+
 def proven() -> dict[str, float]:
     """Return the labs that passed as they are now, with the seconds of a recorded walk."""
     kept = walks.read(paths.root() / "docs" / "reliability.json")
     passed = {
-        lab_id: [w.seconds for w in kept.of(lab_id) if w.verdict == "pass"] for lab_id in labs.ids()
+        lab_id: [w.seconds for w in kept.of(lab_id) if w.verdict == "pass"] for lab_id in all_labs()
     }
     return {lab_id: median(seconds) for lab_id, seconds in passed.items() if seconds}
 
 
 def mark(lab_id: str) -> list[pytest.MarkDecorator]:
     """Return the mark of a lab that is walked beside others; none if its loads take turns."""
-    lab = labs.load(lab_id)
+    lab = all_labs()[lab_id]
     alone = needs_vm(lab) or (lab.load and checks.load(lab_id).relative)
     return [] if alone else [pytest.mark.beside]
 
@@ -93,7 +100,7 @@ def plan() -> Plan:
         out = {lab_id: f"{why[lab_id]}, and the lab VM is {libvirt.state()}" for lab_id in why}
     passed = proven()
     # The longest walks begin first, so that none of them is left over at the end.
-    long_first = sorted(labs.ids(), key=lambda lab_id: -passed.get(lab_id, math.inf))
+    long_first = sorted(all_labs(), key=lambda lab_id: -passed.get(lab_id, math.inf))
     if not rotation.quick():
         return Plan({lab_id: 1 for lab_id in long_first if lab_id not in out}, out)
     number = rotation.commit()
@@ -118,7 +125,7 @@ def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
     `beside`: the labs that are walked beside others; else those that are walked alone.
     """
     why = not_here()
-    group = [i for i in labs.ids() if i not in why and bool(mark(i)) is beside]
+    group = [i for i in all_labs() if i not in why and bool(mark(i)) is beside]
     minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
     in_vm = [m for i, m in AFFORDED.items() if i in why and not beside]
     busy = [in_vm[run % len(in_vm)] if in_vm else 0.0 for run in range(rotation.EVERY)]
@@ -178,7 +185,7 @@ def not_here() -> dict[str, str]:
         return dict(json.loads(found))
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
-    every = {lab_id: labs.load(lab_id) for lab_id in labs.ids()}
+    every = all_labs()
     wanted = sorted({name for lab in every.values() for name in lab.requires})
     lacking = trial.lacking(engine, "machine", wanted, naming.prefix() + "trial")
     why = {lab_id: placement.reason(lab, lacking) for lab_id, lab in every.items()}
