@@ -61,14 +61,14 @@ later vm .venv/bin/faultlab vm up
 # What only the tests use is installed while the VM boots.
 start setup setup/setup.sh
 ended setup
-later lint nice -n 5 make --no-print-directory lint
+later lint nice -n 10 make --no-print-directory lint
 # The tests compare the host with how it was before them, and the VM brings its network.
 # It runs for a while before it has an address.
 runs='is running|has no address'
 while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
     pause vm
 done
-start beside .venv/bin/pytest -v -rs -n 8 --dist loadscope \
+start beside nice -n 5 .venv/bin/pytest -v -rs -n 8 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
 for part in beside vm lint; do ended "$part"; done
 later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
