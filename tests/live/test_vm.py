@@ -134,44 +134,42 @@ def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     nothing_left(lab_id, before)
 
 
-@pytest.mark.beside
-class TestInTheVm:
-    """What one worker can try while others walk labs on this machine."""
+@pytest.mark.rotates(minutes=0.7)
+@pytest.mark.parametrize("how", ["hung", "cut off"])
+def test_a_vm_that_does_not_answer(how: str) -> None:
+    """Status and start say so, with the command that helps; and it helps."""
+    link = virsh("domiflist", libvirt.name()).split()[-1]  # its MAC address
+    if how == "hung":
+        os.kill(qemu(), signal.SIGSTOP)
+    else:
+        virsh("domif-setlink", libvirt.name(), link, "down")
+    code, said = finish(spawn("status"))
+    assert code == 3 and "does not answer" in said and "faultlab vm reset" in said, said
+    code, said = finish(spawn("vm", "reset"))
+    assert code == 0, said
+    assert of_the_vm().run("true").code == 0
 
-    @pytest.mark.rotates(minutes=0.7)
-    @pytest.mark.parametrize("how", ["hung", "cut off"])
-    def test_a_vm_that_does_not_answer(self, how: str) -> None:
-        """Status and start say so, with the command that helps; and it helps."""
-        link = virsh("domiflist", libvirt.name()).split()[-1]  # its MAC address
-        if how == "hung":
-            os.kill(qemu(), signal.SIGSTOP)
-        else:
-            virsh("domif-setlink", libvirt.name(), link, "down")
-        code, said = finish(spawn("status"))
-        assert code == 3 and "does not answer" in said and "faultlab vm reset" in said, said
-        code, said = finish(spawn("vm", "reset"))
-        assert code == 0, said
-        assert of_the_vm().run("true").code == 0
 
-    @pytest.mark.rotates(minutes=0.3)
-    def test_reset_is_the_boot_state(self) -> None:
-        """Settings, swap, files and containers are as they were after boot."""
-        shell = of_the_vm()
-        before = kernel.read(shell)
-        shell.must("sysctl -w vm.swappiness=7 net.core.somaxconn=77; touch /var/tmp/mine")
-        code, said = finish(spawn("vm", "reset"))
-        assert code == 0, said
-        shell = of_the_vm()
-        assert kernel.differences(before, kernel.read(shell)) == []
-        assert shell.run("ls /var/tmp/mine").code != 0
-        assert abs(float(shell.must("date +%s")) - time.time()) < 10
+@pytest.mark.rotates(minutes=0.3)
+def test_reset_is_the_boot_state() -> None:
+    """Settings, swap, files and containers are as they were after boot."""
+    shell = of_the_vm()
+    before = kernel.read(shell)
+    shell.must("sysctl -w vm.swappiness=7 net.core.somaxconn=77; touch /var/tmp/mine")
+    code, said = finish(spawn("vm", "reset"))
+    assert code == 0, said
+    shell = of_the_vm()
+    assert kernel.differences(before, kernel.read(shell)) == []
+    assert shell.run("ls /var/tmp/mine").code != 0
+    assert abs(float(shell.must("date +%s")) - time.time()) < 10
 
-    @pytest.mark.rotates(minutes=0.1)
-    def test_filters_and_timestamps_have_a_user_from_boot_on(self) -> None:
-        """Without KVM the first filter on a link hung the VM if a packet came just then."""
-        shell = of_the_vm()
-        assert "clsact" in shell.must("tc qdisc show dev lo")
-        assert shell.must("systemctl is-active always-on").strip() == "active"
+
+@pytest.mark.rotates(minutes=0.1)
+def test_filters_and_timestamps_have_a_user_from_boot_on() -> None:
+    """Without KVM the first filter on a link hung the VM if a packet came just then."""
+    shell = of_the_vm()
+    assert "clsact" in shell.must("tc qdisc show dev lo")
+    assert shell.must("systemctl is-active always-on").strip() == "active"
 
 
 @pytest.mark.rotates(minutes=0.7)
