@@ -68,7 +68,7 @@ runs='is running|has no address'
 while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
     pause vm
 done
-start beside nice -n 5 .venv/bin/pytest -v -rs -n 8 --dist loadscope \
+start beside nice -n 5 .venv/bin/pytest -v -rs -n 6 --dist loadscope \
     --no-loadscope-reorder -m beside tests/live
 for part in beside vm lint; do ended "$part"; done
 later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
