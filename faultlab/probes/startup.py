@@ -23,10 +23,8 @@ def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
     daemon.restart()
     # Often at first, to measure a quick start well; then seldom, because requests are a load.
     wait = "n=$((n + 1)); [ $n -lt 40 ] && sleep 0.1 || sleep 1"
-    knock = f"n=0; until curl -fsS -m 1 -o /dev/null {url}; do {wait}; done"
-    done = visitor.run(
-        f"timeout {most} sh -c '{knock}' 2>/dev/null; echo $?; date +%s.%N", most + 10
-    )
+    ask = f"n=0; until curl -fsS -m 1 -o /dev/null {url}; do {wait}; done"
+    done = visitor.run(f"timeout {most} sh -c '{ask}' 2>/dev/null; echo $?; date +%s.%N", most + 10)
     return parse(daemon.state.started, done.out)
 
 

@@ -38,7 +38,7 @@ stat -Lc '%d:%i %n' $(of root/) 2>/dev/null | sort -u -k 1,1 | while read -r _ r
     -o -name "*$id*" -print 2>/dev/null | say "$root"
 done
 net=$(hostname -I | awk '{ sub(/[0-9]+$/, "", $1); print $1 }')
-# Side by side, for where nobody answers each takes its whole time.
+# Side by side: an address that does not answer takes the whole time.
 for i in $(seq 1 9); do timeout 3 getent hosts "$net$i" & done |
   grep -F -- "$id" | say "reverse DNS"
 for name in $id $id-web faultlab-$id faultlab-$id-web @NAMESPACE@$id-web @NAMESPACE@$id-db; do

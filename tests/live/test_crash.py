@@ -1,4 +1,4 @@
-"""Crash safety: whatever ends us or the stack in the middle, nothing leaks and nobody is misled."""
+"""Crash safety: however we or the stack end, nothing leaks and no message misleads."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.rotates(minutes=0.1), pytest.mark.usefixtures("nothing
 KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
 SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
 LAB = "mtu"
-# How long each command runs when nobody kills it, in seconds, with room above.
+# How long each command runs if it is not killed, in seconds, with room above.
 LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}
 
 

@@ -134,7 +134,7 @@ def test_from_the_catalogue_to_the_lesson(
     check(page)
     expect(page.locator("#state")).to_have_text("open")
     expect(page.locator("#findings h2")).to_be_in_viewport()
-    found = page.locator("#findings tbody tr, #findings > p:not(:empty)")  # or why there is none
+    found = page.locator("#findings tbody tr, #findings > p:not(:empty)")  # or why it is empty
     expect(found.first).to_be_visible()
     assert page.locator("#findings .wide").evaluate(FITS)
     machine, command, daemon = REPAIRS[lab]

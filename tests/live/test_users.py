@@ -27,7 +27,7 @@ labs  = ["mtu"]
 """
 
 
-# The environment's own Python can be in a home that nobody else may read.
+# The environment's own Python can be in a home that no other user can read.
 PYTHON = [f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}", "-m", "faultlab"]
 PATHS = os.pathsep.join([str(paths.root()), *(path for path in sys.path if "-packages" in path)])
 

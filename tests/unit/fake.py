@@ -173,11 +173,11 @@ class FakeMachine(Machine):
         raise CannotRun("A fake machine has no terminal.")
 
     def log_in(self) -> NoReturn:
-        """Nobody can log in."""
+        """Raise CannotRun: a fake machine has no shell for people."""
         raise CannotRun("Nobody can log in to a fake machine.")
 
     def typed(self, action: str) -> str:
-        """Return a command line that nobody can type."""
+        """Return a command line for people, which would not work."""
         return f"fake {action} {self.name}"
 
 
@@ -238,7 +238,7 @@ class FakeEngine(Engine):
 
     @property
     def kernel(self) -> Shell:
-        """There is none. Raises CannotRun."""
+        """Raise CannotRun: its kernel must not be changed."""
         raise CannotRun("This engine's kernel must not be changed.", "add --engine vm")
 
     def facts(self) -> Facts:

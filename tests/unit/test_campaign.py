@@ -27,7 +27,7 @@ class Place:
 
 
 class Walks:
-    """Stands for pytest: counts the walks, and can be cut off at one of them."""
+    """Takes the place of pytest: counts the walks, and can be cut off at one of them."""
 
     def __init__(self) -> None:
         self.made: list[str] = []

@@ -154,7 +154,7 @@ def test_pytest_that_dies_is_unknown(project: Project) -> None:
 def test_a_check_that_cannot_be_imported_is_unknown_and_says_why(project: Project) -> None:
     case = run(project, "import nothing_like_it\n")
     assert case.verdict == "unknown"
-    assert case.reason, "an unknown without a reason helps nobody"
+    assert case.reason, "an unknown without a reason"
 
 
 def test_a_check_without_a_test_is_unknown(project: Project) -> None:
@@ -187,7 +187,7 @@ def test_a_case_that_ran_out_of_time_is_no_pass(
     monkeypatch.setattr(LocalEngine, "walk_seconds", 3)
     case = run(project, HALF)
     assert (case.verdict, case.reason) == ("unknown", "pytest: it did not end within 3 s")
-    assert not case.interrupted, "nobody did: the walk took too long, and counts"
+    assert not case.interrupted, "the walk took too long, which counts"
 
 
 def test_a_case_that_lost_the_signal_is_told_again(

@@ -41,7 +41,7 @@ def test_letters_beyond_ascii_come_through() -> None:
 
 
 def test_a_program_that_says_nothing_is_ended() -> None:
-    """It could wait for ever: for a question that nobody sees, say."""
+    """It could wait without end, for example for an answer to a question that is not shown."""
     began = time.monotonic()
     with pytest.raises(CannotRun, match="it had said nothing for 0 s; hello"):
         command.stream(["sh", "-c", "echo hello; exec sleep 60"], lambda _: None, patience=0.3)

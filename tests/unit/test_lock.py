@@ -138,7 +138,7 @@ def test_an_error_inside_frees_it() -> None:
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
-    """/tmp belongs to everybody: nobody may point our lock at a file that we would empty."""
+    """/tmp belongs to all users: no other user may point our lock at a file that we would empty."""
     precious = tmp_path / "precious"
     precious.write_text("keep")
     lock.folder().mkdir(mode=0o700)
@@ -231,7 +231,7 @@ class Turns:
 
 @pytest.fixture
 def turns(tmp_path: Path) -> Iterator[Turns]:
-    """Nobody has a turn yet; in the end nobody has one either."""
+    """No process has a turn yet, and in the end none has one."""
     wanted = Turns(tmp_path)
     yield wanted
     for process in wanted.live:

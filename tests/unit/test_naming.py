@@ -12,7 +12,7 @@ from faultlab.core import naming
 
 @pytest.fixture(autouse=True)
 def unasked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody asked for a namespace; there is a home with the usual checkout."""
+    """No namespace is set; there is a home with the usual checkout."""
     monkeypatch.delenv("FAULTLAB_NAMESPACE")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("FAULTLAB_ROOT", str(tmp_path / "faultlab"))

@@ -87,7 +87,7 @@ def test_the_smallest_distance_of_a_lab() -> None:
         limit("fixed", "well", "b", at_most(8)),  # 6
         limit("cheat 1", "cheat", "a", at_most(2)),  # 5
         limit("cheat 1", "cheat", "b", at_most(2)),  # not told by this one
-        limit("alternative 1", "well", "a", at_most(2)),  # nobody went there
+        limit("alternative 1", "well", "a", at_most(2)),  # no walk went there
     ]
     ((row,), _) = reliability.rows(kept)
     least = row.smallest

@@ -53,7 +53,7 @@ def nginx(us: float, **more: float) -> dict[str, float]:
 def test_counters_become_rates() -> None:
     found = chart([sample(t, nginx=nginx(0.8 * t)) for t in (1.0, 1.5, 2.0)], "Processor time")
     assert found is not None and found.unit == "%"
-    assert found.lines == {"nginx": [None, 80, 80]}  # nobody was throttled: no line for that
+    assert found.lines == {"nginx": [None, 80, 80]}  # no container was throttled: no line for that
 
 
 def test_a_rate_needs_two_samples_of_one_life() -> None:

@@ -139,7 +139,7 @@ def test_it_stays_undecided_after_three(record: Record) -> None:
 def test_the_pace_is_measured_once_before_the_first_load(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It needs the machine alone, so a stack that nobody measures must not wait for that."""
+    """It needs the machine alone, so a stack that is not measured must not wait for that."""
     measured: list[str] = []
 
     def measure(user: str) -> Pace:

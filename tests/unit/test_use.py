@@ -197,7 +197,7 @@ def container_rows(before: cgroup.Cgroup, after: cgroup.Cgroup) -> tuple[Row, Ro
 def test_cgroup_v2() -> None:
     cpu, memory = container_rows(v2(), v2(usage=5000000, wait=1000000))
     assert cpu.utilisation == Value(50.0, "%", "50% of 4 cpus")
-    assert cpu.saturation == Value(50.0, "%", "50% waiting")  # no quota: nobody's fault
+    assert cpu.saturation == Value(50.0, "%", "50% waiting")  # no quota, so no setting is to blame
     assert memory.utilisation.text == "100 MB, no limit"
     assert not limits.crossed(cpu) and not limits.crossed(memory)
     assert cpu.command == "cat /sys/fs/cgroup/cpu.{stat,pressure}"
@@ -343,7 +343,7 @@ def test_mysql() -> None:
     assert by_name["mysql sessions"].utilisation.text == "11 of 10"
     assert by_name["mysql sessions"].errors.text == "3 refused"
     assert by_name["mysql buffers"].saturation.text == "0 waits"
-    assert marked(by_name) == {"mysql sessions"}  # at the first look nobody waited for a lock
+    assert marked(by_name) == {"mysql sessions"}  # at the first look no statement waited for a lock
     found = Looks({"database": replace(sections_of[1], at=1.0)}, {"database": sections_of[1]})
     by_name = {row.resource: row for row in rows.database("mysql", found)}
     assert by_name["mysql row locks"].saturation.text == "2 waiting"

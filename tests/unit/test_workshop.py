@@ -1,7 +1,8 @@
 """Workshop: the plan, the journal, the roster, and a server that is attacked; no Docker.
 
-The server is the real one, on loopback, with real connections. In place of the command line stands
-stacks that say what a test wants, in place of a shell in a container a pair of sockets.
+The server is the real one, on loopback, with real connections. Stacks
+that say what a test wants take the place of the command line, and a pair of sockets that of a shell
+in a container.
 """
 
 from __future__ import annotations
@@ -616,7 +617,7 @@ def test_who_measures_when(waiting: list[tuple[str, bool]], order: list[set[int]
 
         tasks = [asyncio.create_task(one(i, *what)) for i, what in enumerate(waiting)]
         while not all(task.done() for task in tasks):
-            for _ in range(20):  # until nobody else can begin
+            for _ in range(20):  # until no other seat can begin
                 await asyncio.sleep(0)
             for first in sorted(now)[:1]:
                 ends[first].set()
@@ -679,7 +680,7 @@ class Mirror:
 
 
 class Served:
-    """A class on a port of loopback, and who asks."""
+    """A class on a port of loopback, and its clients."""
 
     def __init__(self, session: Fake, keys: Keys, port: int, site: Site) -> None:
         self.session = session
@@ -1047,7 +1048,7 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
 def test_guessing_tokens_ends_soon(here: Served) -> None:
     codes = [here.get(f"{'x' * 42}{i % 10}", "/seat/1").status_code for i in range(40)]
     assert codes[0] == 401 and codes[-1] == 429
-    assert here.get(1, "/seat/1").status_code == 200  # whoever has one is let in
+    assert here.get(1, "/seat/1").status_code == 200  # a client that has one is let in
 
 
 def test_a_link_that_was_replaced_holds_no_more(here: Served) -> None:
