@@ -76,11 +76,10 @@ class Looks(Measured):
                 wait *= 2
 
     def find_pace(self) -> None:
-        """Measure the pace of a stack once, before its first load."""
+        """Find the pace of a stack once, before its first load."""
         if not self.lab.load or PACE in self.record.facts:
             return
-        with lock.turn(alone=True):
-            self.stack.pace = pace.measure(self.stack.user())
+        self.stack.pace = pace.find(self.stack.user())
         with self.record.changing:
             self.record.facts[PACE] = self.stack.pace.share
 

@@ -136,23 +136,23 @@ def test_it_stays_undecided_after_three(record: Record) -> None:
     assert not judged["good"][0]["holds"] and not judged["bad"][0]["holds"]
 
 
-def test_the_pace_is_measured_once_before_the_first_load(
+def test_the_pace_is_found_once_before_the_first_load(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It needs the machine alone, so a stack that is not measured must not wait for that."""
-    measured: list[str] = []
+    """It can need the machine alone, so a stack that is not measured must not wait for that."""
+    found: list[str] = []
 
-    def measure(user: str) -> Pace:
-        measured.append(user)
+    def find(user: str) -> Pace:
+        found.append(user)
         return Pace(0.4)
 
-    monkeypatch.setattr(pace, "measure", measure)
+    monkeypatch.setattr(pace, "find", find)
     run = reading(record, [100, 100])
     run.lab = SYN_FLOOD
     run.stack = cast("Stack", Idle())
     for phase in ("healthy", "fixed"):
         run.measure(phase)
-    assert measured == ["user"]
+    assert found == ["user"]
     assert run.stack.pace == Pace(0.4) and record.facts["pace"] == 0.4
 
 
