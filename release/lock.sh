@@ -36,5 +36,6 @@ locked() {
 tools_ensure
 locked test pyproject.toml --extra test
 locked web pyproject.toml --extra web --constraint setup/lock/test.txt
+locked cluster pyproject.toml --extra web --extra kubernetes --constraint setup/lock/test.txt
 locked plain pyproject.toml --constraint setup/lock/test.txt
 locked release --group release

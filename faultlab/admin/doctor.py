@@ -106,10 +106,8 @@ def save(term: Terminal, file: str) -> Built:
     target = paths.in_a_folder(file)
     engine = placement.local()
     lacking = engine.images.missing()
-    names = [name for name in image_files.names() if name != image_files.BASE]
-    tags = {name: image_files.tag(name) for name in names}
     with term.step("images", f"writing them to {file}") as step, paths.whole(target) as part:
-        engine.images.ensure(step.note)
+        tags = registry.build(step.note)
         engine.images.save([*tags.values()], part, step.note)
         step.done("saved")
     term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")

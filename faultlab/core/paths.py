@@ -12,22 +12,22 @@ from pathlib import Path
 from faultlab.core.errors import BadInput, CannotRun
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SHARE = "share"  # in a wheel, the folder of the package that holds labs/, images/ and the rest
+SHARE = "share"  # in a wheel, the folder of the package that holds labs/, images/ and the rest
 
 
 def checkout() -> Path | None:
     """Return the checkout that this program is a part of; None if it is an installed package."""
-    return None if (_PACKAGE / _SHARE).is_dir() else _PACKAGE.parent
+    return None if (_PACKAGE / SHARE).is_dir() else _PACKAGE.parent
 
 
 def root() -> Path:
     """Return the folder that holds `labs/`, `checks/` and `images/`."""
-    return Path(os.environ.get("FAULTLAB_ROOT") or checkout() or _PACKAGE / _SHARE)
+    return Path(os.environ.get("FAULTLAB_ROOT") or checkout() or _PACKAGE / SHARE)
 
 
 def installed() -> bool:
     """Return whether the project's files are those of an installed package."""
-    return root() == _PACKAGE / _SHARE
+    return root() == _PACKAGE / SHARE
 
 
 def home() -> Path:
@@ -40,7 +40,7 @@ def home() -> Path:
 
 def program(of: Path) -> Path:
     """Return the `faultlab` of a folder that `root` returned, in its checkout or installed."""
-    if of.name == _SHARE:  # lib/python3.x/site-packages/faultlab/share
+    if of.name == SHARE:  # lib/python3.x/site-packages/faultlab/share
         return of.parents[4] / "bin/faultlab"
     return of / ".venv/bin/faultlab"
 

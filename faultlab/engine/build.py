@@ -159,22 +159,29 @@ def pack(folder: Path, into: IO[bytes]) -> None:
 
 
 def _build(on: Docker, name: str, say: Say, network: str) -> None:
-    """Build one image; `say` gets a line for each step. Raises CannotRun with the step's error.
+    """Build one image. Raises CannotRun.
 
     `network`: of its RUN lines; "none" for no network.
     """
     if name == BASE:
         _build_base(on, say)
     base = _BASE_SOURCE if name == BASE else tag(BASE)
+    build_folder(on, folder(name), short(name), tag(name), say, base=base, network=network)
+
+
+def build_folder(
+    on: Docker, source: Path, name: str, its_tag: str, say: Say, *, base: str, network: str
+) -> None:
+    """Build the image of a folder; `say` gets each step. Raises CannotRun with the step's error."""
     with tempfile.TemporaryFile() as context:
-        pack(folder(name), context)
+        pack(source, context)
         with on.errors():
             stream = on.client.api.build(
                 fileobj=context,
                 custom_context=True,
-                tag=tag(name),
+                tag=its_tag,
                 buildargs={"BASE": base},
-                labels={LABEL: short(name)},
+                labels={LABEL: name},
                 network_mode=network,
                 rm=True,
                 forcerm=True,

@@ -26,6 +26,7 @@ urllib3: Any = Later("urllib3.exceptions")
 ROLE_LABEL = "faultlab.role"
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
+_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _PATIENCE = (10, 60)  # seconds, to connect and between two parts of a response
 _CONTEXTS = "kubectl config get-contexts"
 
@@ -34,10 +35,17 @@ def absent() -> str:
     """Return why no cluster can be asked; empty if there is a library and a configuration."""
     if find_spec("kubernetes") is None:
         return "the Python package kubernetes is not installed"
+    if _in_a_pod():
+        return ""
     files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(file).is_file() for file in files.split(os.pathsep) if file):
         return f"there is no kubeconfig ({files})"
     return ""
+
+
+def _in_a_pod() -> bool:
+    """Return whether the cluster runs this program itself, and has given it an account."""
+    return not os.environ.get("KUBECONFIG") and _TOKEN.is_file()
 
 
 class Cluster:
@@ -51,13 +59,9 @@ class Cluster:
             raise CannotRun(f"No cluster can be reached: {why}.", _CONTEXTS)
         with self.errors():
             try:
-                # The library reads it at its import only, and takes an empty one for a file.
-                chosen = os.environ.get("KUBECONFIG") or None
-                self.client = config.new_client_from_config(config_file=chosen)
-                _, current = config.list_kube_config_contexts(config_file=chosen)
+                self.client, self.context = _client()
             except (config.ConfigException, yaml.YAMLError) as error:
                 raise CannotRun(f"The kubeconfig is broken: {error}", _CONTEXTS) from error
-        self.context = str(current.get("name", ""))
         rest = self.client.rest_client
         rest.request = partial(_patient, rest.request)
         self.core = client.CoreV1Api(self.client)
@@ -106,6 +110,18 @@ class Cluster:
         """Return the nodes."""
         with self.errors():
             return list(self.core.list_node().items)
+
+
+def _client() -> tuple[Any, str]:
+    """Return a client of the API, and the name of its context."""
+    if _in_a_pod():
+        settings = client.Configuration()
+        config.load_incluster_config(client_configuration=settings)
+        return client.ApiClient(settings), "this pod"
+    # The library reads the variable at its import only, and takes an empty one for a file.
+    chosen = os.environ.get("KUBECONFIG") or None
+    _, current = config.list_kube_config_contexts(config_file=chosen)
+    return config.new_client_from_config(config_file=chosen), str(current.get("name", ""))
 
 
 def _patient(request: Callable[..., Any], *words: Any, **options: Any) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
+from faultlab.engine.batch import Batch
 from faultlab.engine.contention import Observer
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.shell import Shell
@@ -220,6 +221,10 @@ class Engine(ABC):
     def trials(self) -> list[Fact]:
         """Return what it needs beside images and a stack, found by trying."""
         return []
+
+    def batch(self, name: str) -> Batch | None:
+        """Return a batch of tasks on the machines of the engine; None if it has none but this."""
+        return None
 
     @abstractmethod
     def stacks(self) -> list[str]:

@@ -5,6 +5,7 @@ A machine is a pod, a daemon is a container of it, and a stack is a namespace: d
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
 from faultlab.engine import cluster as clusters
-from faultlab.engine import manifest, node, podhelpers, podtrial, registry
+from faultlab.engine import manifest, node, podhelpers, podjobs, podtrial, registry, room
 from faultlab.engine.agent import WithPods
 from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of
 from faultlab.engine.contention import Observer
@@ -28,7 +29,6 @@ from faultlab.engine.contract import Machine
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.pods import container_id, status_of
 from faultlab.engine.quantity import amount
-from faultlab.engine.room import GONE_WITHIN, make_room
 from faultlab.engine.shell import Shell
 from faultlab.engine.wire import Place
 from faultlab.lab.model import Lab
@@ -109,6 +109,10 @@ class KubernetesEngine(WithPods):
         """Return the rights, admission, agent, network policies and resizing of the cluster."""
         return podtrial.tried(self)
 
+    def batch(self, name: str) -> podjobs.PodJobs | None:
+        """Return Jobs of the cluster for tasks; a task itself has none."""
+        return None if os.environ.get(room.BATCH) else podjobs.PodJobs(self.cluster, name)
+
     def cannot(self, lab: Lab) -> str:
         """Return why the services of a lab cannot be pods, or its fault has no effect on them."""
         if any("ip addr add" in (step.run or "") for step in lab.inject):
@@ -155,7 +159,7 @@ class KubernetesEngine(WithPods):
             body["metadata"]["annotations"] = owner_note()
         (folder / "compose.yaml").write_text(yaml.safe_dump_all(bodies, sort_keys=False))
         _mark(stack).touch()
-        make_room(self.cluster, stack, plan.labels)
+        room.make_room(self.cluster, stack, plan.labels)
         with ThreadPoolExecutor(max_workers=8) as pool:
             agent = pool.submit(self.start_agent, stack)
             list(pool.map(partial(podhelpers.create, self.cluster, stack), bodies))
@@ -241,7 +245,7 @@ class KubernetesEngine(WithPods):
             _mark(stack).unlink(missing_ok=True)
 
     def _remove(self, stack: str) -> None:
-        deadline = time.monotonic() + GONE_WITHIN
+        deadline = time.monotonic() + room.GONE_WITHIN
         asked = False
         while self._there(stack):
             if time.monotonic() > deadline:

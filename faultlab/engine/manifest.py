@@ -4,6 +4,7 @@ A machine is a pod. Its containers are the machine, its daemons and the user tha
 Files that they share are volumes of the pod, filled from the images as Docker fills its own.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from faultlab.lab import recipe
 from faultlab.lab.model import Lab
 from faultlab.lab.services import USER
 
+NODE = "FAULTLAB_NODE"  # the node of the task that starts a stack
 TOOLS = "tools"  # the ConfigMap with keep and restart
 NAMES = "names"  # the volume with the hosts files, and the container that waits for them
 HOSTS = "/faultlab/names"
@@ -32,6 +34,7 @@ OF_ALL_PODS: dict[str, Any] = {  # of machines and of helpers
     "dnsConfig": {"nameservers": ["192.0.2.1"]},
 }
 _DOCKERS_RESOLVER = "127.0.0.11"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _SHARE = {"cpu": "50m", "memory": "32Mi"}  # of the node, which a container is sure to get
 # Docker fills a volume from the first container whose image has the folder.
 _FILL = """
@@ -166,10 +169,17 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
 
 
 def near(stack: str) -> dict[str, Any]:
-    """Return that a pod is on the node of its stack, as machines are on one switch."""
+    """Return that a pod is on the node of its stack, as machines are on one switch.
+
+    The stack of a task is on the node of the task, which can have it alone.
+    """
     same: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: stack}}}
     same["topologyKey"] = "kubernetes.io/hostname"
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [same]}}
+    found: dict[str, Any] = {"podAffinity": {_REQUIRED: [same]}}
+    if node := os.environ.get(NODE):
+        its = {"key": "metadata.name", "operator": "In", "values": [node]}
+        found["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [its]}]}}
+    return found
 
 
 def _volumes(here: Sequence[Service]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.later import Later
+from faultlab.engine import program
 from faultlab.engine.build import DockerImages
 from faultlab.engine.cluster import Cluster
 from faultlab.engine.contract import Images, Say
@@ -40,8 +41,21 @@ def checked(address: str) -> str:
 
 def image_of(name: str) -> dict[str, str]:
     """Return the image of a container, as a part of its description."""
+    return tagged(tag(name))
+
+
+def tagged(its_tag: str) -> dict[str, str]:
+    """Return the image with a tag, as a part of the description of a container."""
     place = f"{chosen()}/" if chosen() else ""
-    return {"image": place + tag(name), "imagePullPolicy": "IfNotPresent"}
+    return {"image": place + its_tag, "imagePullPolicy": "IfNotPresent"}
+
+
+def build(say: Say) -> dict[str, str]:
+    """Build with Docker here what a cluster needs; return the tag of each image."""
+    docker = Docker()
+    DockerImages(docker).ensure(say)
+    program.ensure(docker, say)
+    return {name: tag(name) for name in names() if name != BASE} | {program.NAME: program.its_tag()}
 
 
 def push(registry: str, say: Say) -> dict[str, str]:
@@ -50,16 +64,12 @@ def push(registry: str, say: Say) -> dict[str, str]:
     Return the place of each image. Raises CannotRun.
     """
     docker = Docker()
-    built = DockerImages(docker)
-    built.ensure(say)
     pushed = {}
-    for name in names():
-        if name == BASE:
-            continue
-        target = f"{checked(registry)}/{tag(name)}"
+    for name, its_tag in build(say).items():
+        target = f"{checked(registry)}/{its_tag}"
         say(f"image {name}: pushing")
         with docker.errors():
-            docker.client.images.get(tag(name)).tag(*target.rsplit(":", 1))
+            docker.client.images.get(its_tag).tag(*target.rsplit(":", 1))
             for event in docker.client.images.push(target, stream=True, decode=True):
                 if "error" in event:
                     raise CannotRun(f"{registry} refused {name}: {event['error']}", "docker login")

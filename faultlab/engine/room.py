@@ -1,5 +1,6 @@
 """Room: the namespace of a stack, in which only its own pods reach each other."""
 
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -7,10 +8,12 @@ from importlib.resources import files
 from typing import Any
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster, gone, owner_note
 from faultlab.engine.manifest import TOOLS
 
 GONE_WITHIN = 90  # seconds in which Kubernetes removes a namespace; it waits for 5 by itself
+BATCH = "FAULTLAB_BATCH"
 _LONGEST = 63  # characters of the name of a namespace
 _TAKEN = 409
 # What a machine may do in its namespaces is more than the levels `baseline` and `restricted` allow.
@@ -44,7 +47,9 @@ def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
         raise CannotRun(
             f"Kubernetes takes no namespace of this name: {stack}.", "export FAULTLAB_NAMESPACE=lab"
         )
-    meta = {"name": stack, "labels": {**labels, **_LEVEL}}
+    batch = os.environ.get(BATCH)  # a task of this batch starts the stack
+    of_batch = {BATCH_LABEL: batch} if batch else {}
+    meta = {"name": stack, "labels": {**labels, **of_batch, **_LEVEL}}
     meta["annotations"] = owner_note()
     _create_namespace(cluster, stack, {"metadata": meta})
     with cluster.errors():

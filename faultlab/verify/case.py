@@ -81,6 +81,7 @@ class Runner:
 
     def __init__(self, engines: Mapping[str, str], quick: bool = False) -> None:
         self.engines = engines  # their names, by lab
+        self.quick = quick
         self._quick = {rotation.QUICK: os.environ.get(rotation.QUICK) or "1" if quick else ""}
         self._live: set[subprocess.Popen[bytes]] = set()
         self._stopped = False

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from faultlab.core import terminal
+from faultlab.engine.batch import Ended as TaskEnd
+from faultlab.engine.batch import Task
 from faultlab.lab.model import Lab
-from faultlab.verify import verify
-from faultlab.verify.case import Ended, Runner
+from faultlab.verify import task, verify
+from faultlab.verify.case import Case, Ended, Runner
 from tests.unit.conftest import Project, Result, Run, told
 
 TEST = {"test": "test_fix", "verdict": "pass", "text": ""}
@@ -21,9 +23,13 @@ LABS = ["gzip", "mtu"]  # mtu can share the machine, gzip loads it
 
 
 class Place:
-    """An engine of which only the name counts here."""
+    """An engine that runs no walks itself."""
 
     name = "local"
+
+    @staticmethod
+    def batch(_name: str) -> None:
+        return None
 
 
 class Walks:
@@ -278,3 +284,58 @@ def test_a_kill_while_it_writes_leaves_the_old_file(
     assert told(tmp_path) == before
     walks.cut_at = 99
     assert again("--repeat", "2").out.startswith("resuming: 2 of 4 walks are there")
+
+
+class Tasks:
+    """An engine that runs the walks itself; each second one has no result."""
+
+    name = "kubernetes"
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.asked: list[Task] = []
+
+    def batch(self, name: str) -> Tasks:
+        self.names.append(name)
+        return self
+
+    def run(
+        self, tasks: Sequence[Task], at_once: int, note: Callable[[str], None]
+    ) -> Iterator[TaskEnd]:
+        assert at_once == 50
+        note("2 on the cluster")
+        self.asked += tasks
+        for at, each in enumerate(tasks):
+            lab, number, engine, *_ = each.words.split()
+            case = Case(lab, int(number), "pass", 1.5, engine=engine)
+            if at % 2:
+                yield TaskEnd(each.words, problem="its pod failed: MemoryError")
+            else:
+                yield TaskEnd(each.words, task.pack(case))
+
+
+def test_a_cluster_runs_the_walks_itself(
+    walks: Walks, again: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command gets the same batch, so that it can continue; one more walk too."""
+    engine = Tasks()
+    monkeypatch.setattr(
+        verify,
+        "engines_of",
+        lambda _term, chosen, _wanted: ({lab.id: engine for lab in chosen}, {}),
+    )
+    how = "--engine", "kubernetes", "--jobs", "50"
+    assert again("--repeat", "2", *how).code == 3
+    assert [(c["number"], c["verdict"], c["reason"]) for c in told(tmp_path)["cases"]] == [
+        (1, "pass", ""),
+        (1, "unknown", "its pod failed: MemoryError"),
+        (2, "pass", ""),
+        (2, "unknown", "its pod failed: MemoryError"),
+    ]
+    assert [(each.words, each.alone) for each in engine.asked[:2]] == [
+        ("mtu 1 kubernetes", False),
+        ("gzip 1 kubernetes", True),
+    ]
+    assert not walks.made
+    again("--repeat", "3", *how)
+    assert len(engine.asked) == 6 and len({*engine.names}) == 1

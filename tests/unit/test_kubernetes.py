@@ -270,9 +270,9 @@ def test_a_container_without_an_id_is_no_container(tmp_path: Path) -> None:
     assert found("ended") == (1, "")
 
 
-def test_the_rights_are_those_of_the_page() -> None:
-    page = (paths.root() / "docs/kubernetes.md").read_text()
-    role = yaml.safe_load(page.split("```yaml")[1].split("```")[0])
+def test_the_rights_are_those_of_the_cluster_role() -> None:
+    file = paths.root() / "deploy/kubernetes/rights.yaml"
+    role = next(its for its in yaml.safe_load_all(file.read_text()) if its["kind"] == "ClusterRole")
     named = [
         (verb, *f"{resource}/".split("/")[:2], group)
         for rule in role["rules"]

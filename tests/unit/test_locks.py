@@ -25,8 +25,10 @@ def wanted(lock: str) -> list[Requirement]:
         texts += PROJECT["dependency-groups"]["release"]
     else:
         texts += PROJECT["project"]["dependencies"]
-    if lock in ("web", "test"):
+    if lock in ("web", "cluster", "test"):
         texts += EXTRAS["web"]
+    if lock == "cluster":
+        texts += EXTRAS["kubernetes"]
     if lock == "test":
         texts += [*EXTRAS["docs"], *EXTRAS["test"]]
     return [each for each in map(Requirement, texts) if each.name != "faultlab"]
@@ -41,7 +43,7 @@ def pins(lock: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("lock", ["plain", "web", "test", "release"])
+@pytest.mark.parametrize("lock", ["plain", "web", "cluster", "test", "release"])
 def test_each_range_has_a_pin_that_fits(lock: str) -> None:
     found = pins(lock)
     for requirement in wanted(lock):
@@ -51,7 +53,7 @@ def test_each_range_has_a_pin_that_fits(lock: str) -> None:
             assert requirement.specifier.contains(version), f"{requirement}: {version} is locked"
 
 
-@pytest.mark.parametrize("lock", ["plain", "web", "test", "release"])
+@pytest.mark.parametrize("lock", ["plain", "web", "cluster", "test", "release"])
 def test_each_line_is_a_pin_with_hashes(lock: str) -> None:
     text = (LOCKS / f"{lock}.txt").read_text()
     blocks = re.split(r"\n(?=\S)", "\n".join(line for line in text.splitlines() if line[:1] != "#"))
@@ -64,11 +66,11 @@ def test_each_line_is_a_pin_with_hashes(lock: str) -> None:
 
 def test_the_locks_agree() -> None:
     whole = pins("test")
-    for lock in ("plain", "web"):
+    for lock in ("plain", "web", "cluster"):
         assert {name: whole.get(name) for name in pins(lock)} == pins(lock)
 
 
 def test_no_other_lock_is_there() -> None:
     assert {file.name for file in Path(LOCKS).iterdir()} == {
-        *("plain.txt", "web.txt", "test.txt", "release.txt")
+        *("plain.txt", "web.txt", "cluster.txt", "test.txt", "release.txt")
     }

@@ -13,6 +13,7 @@ DIR=${FAULTLAB_CLUSTER:-$HOME/.cache/faultlab/cluster}
 GROUP=faultlab-cluster
 PORTS="16443 16500"
 NODE_IP=198.19.0.1
+API_IP=198.19.32.1 # of the service `kubernetes`, the first one of the range
 
 say() { echo "cluster: $1" >&2; }
 
@@ -53,7 +54,7 @@ configure() {
     (
         cd "$DIR/pki"
         key ca /CN=faultlab-cluster
-        key api /CN=api "subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes.default.svc"
+        key api /CN=api "subjectAltName=IP:127.0.0.1,IP:$API_IP,DNS:localhost,DNS:kubernetes.default.svc"
         key admin /O=system:masters/CN=admin
         key node /O=system:nodes/CN=system:node:node
         key kubelet /CN=node "subjectAltName=IP:$NODE_IP,DNS:node"
@@ -95,7 +96,7 @@ up() {
         make_trees
         # shellcheck disable=SC2086
         setsid python3 "$HERE/forward.py" listen $PORTS -- \
-            unshare --net --mount --pid --fork --kill-child --mount-proc "$HERE/node.sh" "$DIR" "$NODE_IP" $PORTS \
+            unshare --net --mount --pid --fork --kill-child --mount-proc "$HERE/node.sh" "$DIR" "$NODE_IP" "$API_IP" $PORTS \
             >"$DIR/log/node.log" 2>&1 &
         echo $! >"$DIR/run/pid"
     fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Purpose: the first process of the namespaces of a cluster: it starts all parts of it.
-# Usage:   cluster.sh calls it: node.sh DIR NODE_IP API_PORT REGISTRY_PORT
+# Usage:   cluster.sh calls it: node.sh DIR NODE_IP API_IP API_PORT REGISTRY_PORT
 set -euo pipefail
-DIR=$1 NODE_IP=$2 API=$3 REGISTRY=$4
+DIR=$1 NODE_IP=$2 API_IP=$3 API=$4 REGISTRY=$5
 cd "$DIR"
 HERE=$(dirname "${BASH_SOURCE[0]}")
 export PATH=$DIR/bin:$DIR/packages/usr/bin:$DIR/packages/usr/sbin:$DIR/packages/sbin:$PATH:/usr/sbin:/sbin
@@ -26,6 +26,8 @@ ip addr add "$NODE_IP/32" dev node0
 ip link set node0 up
 sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
 sysctl -qw net.bridge.bridge-nf-call-iptables=1
+# Instead of kube-proxy: the only service here is the API.
+iptables -t nat -A PREROUTING -d "$API_IP" -p tcp --dport 443 -j DNAT --to-destination "$NODE_IP:$API"
 
 # part NAME COMMAND...: start a part of the cluster, with its log.
 part() {
@@ -51,7 +53,7 @@ part etcd etcd --data-dir data/etcd --unsafe-no-fsync \
     --initial-cluster default=http://127.0.0.1:2380
 part registry docker-registry serve conf/registry.yaml
 part containerd containerd --config conf/containerd.toml
-part apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-address=127.0.0.1 \
+part apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-address=0.0.0.0 \
     --advertise-address="$NODE_IP" --secure-port="$API" --endpoint-reconciler-type=none \
     --tls-cert-file=pki/api.crt --tls-private-key-file=pki/api.key --client-ca-file=pki/ca.crt \
     --kubelet-client-certificate=pki/admin.crt --kubelet-client-key=pki/admin.key \

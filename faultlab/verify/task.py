@@ -1,0 +1,98 @@
+"""Task: one walk in a pod of its own: `python -m faultlab.verify.task LAB NUMBER ENGINE [quick]`.
+
+It prints the case and the record of its run, packed, for the command that wants the walk.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import sys
+import tarfile
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from faultlab.core import archive, document, paths
+from faultlab.core.errors import BadInput
+from faultlab.engine import jobspec
+from faultlab.lab import load as labs
+from faultlab.verify.case import Case, Runner
+
+_CASE = "case.json"
+_QUICK = "quick"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The walk that a task makes."""
+
+    lab: str
+    number: int
+    engine: str
+    quick: bool = False
+
+    @property
+    def words(self) -> str:
+        """Return the walk as the words of a command."""
+        return f"{self.lab} {self.number} {self.engine}" + (f" {_QUICK}" if self.quick else "")
+
+
+def read(words: list[str]) -> Walk:
+    """Return the walk that these words stand for."""
+    lab_id, number, engine, *rest = words
+    return Walk(lab_id, int(number), engine, rest == [_QUICK])
+
+
+def pack(case: Case) -> bytes:
+    """Return a case and the folder of its run as an archive."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        archive.put(tar, _CASE, json.dumps(asdict(case)).encode())
+        folder = paths.runs() / case.run
+        if case.run and folder.is_dir():
+            tar.add(folder, case.run)
+    return made.getvalue()
+
+
+def unpack(packed: bytes) -> Case:
+    """Put the run of an archive beside the runs of this machine, and return its case.
+
+    Raises BadInput for what `pack` did not make.
+    """
+    runs = paths.runs()
+    runs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=runs, prefix=".task-") as name:
+        folder = Path(name)
+        try:
+            with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
+                tar.extractall(folder, filter="data")
+            said = json.loads((folder / _CASE).read_text())
+        except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+            raise BadInput(
+                f"The result of a task is damaged: {error}.", "faultlab verify"
+            ) from error
+        case = document.shaped(Case, said, folder / _CASE)
+        if case.run and (folder / case.run).is_dir() and not (runs / case.run).exists():
+            (folder / case.run).rename(runs / case.run)
+    return case
+
+
+def main() -> None:
+    """Make the walk and print its result. A pod that is told to stop removes the stack first."""
+    walk = read(sys.argv[1:])
+    runner = Runner({walk.lab: walk.engine}, walk.quick)
+
+    def stop(*_: object) -> NoReturn:
+        runner.stop()
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    for line in jobspec.lines(pack(runner.run(labs.load(walk.lab), walk.number))):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
