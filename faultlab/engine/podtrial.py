@@ -47,7 +47,7 @@ def rights(engine: WithPods) -> Fact:
         if not said.status.allowed:
             lacking.append(f"{verb} {resource}{'/' if part else ''}{part}")
     text = f"not allowed: {', '.join(lacking)}" if lacking else "allowed to do what a stack needs"
-    return Fact("rights", not lacking, text, f"the ClusterRole of {_PAGE}")
+    return Fact("rights", not lacking, text, "kubectl apply -k deploy/kubernetes")
 
 
 def tried(engine: WithPods) -> list[Fact]:

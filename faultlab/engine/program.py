@@ -1,6 +1,6 @@
 """Program: the image of faultlab itself, which a cluster runs as Jobs.
 
-Docker builds it from the files of this installation, and from the wheels of the lock file.
+Docker builds it from the files of this installation, and from the packages of the lock file.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from faultlab.core.command import stream
 from faultlab.engine.build import build_folder
 from faultlab.engine.contract import Say
 from faultlab.engine.docker import Docker
-from faultlab.lab.images import BASE, belongs, tag
+from faultlab.lab.images import BASE, tag
 
 NAME = "program"
 _PACKAGE = Path(__file__).parents[1]
@@ -47,7 +47,8 @@ def _sources() -> Iterator[tuple[str, Path]]:
     for name, tree in trees.items():
         for file in tree.rglob("*"):
             inside = file.relative_to(tree)
-            if file.is_file() and belongs(inside) and not inside.is_relative_to(paths.SHARE):
+            ours = "__pycache__" not in inside.parts and not inside.is_relative_to(paths.SHARE)
+            if ours and file.is_file():
                 yield f"project/{name}/{inside}", file
 
 
@@ -62,19 +63,20 @@ def ensure(on: Docker, say: Say) -> None:
             target = folder / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
-        _download(folder, say)
+        _install(folder, say)
         build_folder(on, folder, NAME, its_tag(), say, base=tag(BASE), network="default")
 
 
-def _download(folder: Path, say: Say) -> None:
-    """Download the wheels for the image's Python, which need not be the one that runs this."""
+def _install(folder: Path, say: Say) -> None:
+    """Put the packages for the image's Python in a folder; this Python can be another one."""
     machine = platform.machine()
     words = [word for each in _PLATFORMS for word in ("--platform", f"{each}_{machine}")]
     stream(
         [
-            *(sys.executable, "-m", "pip", "download", "--progress-bar", "off", "--no-deps"),
+            *(sys.executable, "-m", "pip", "install", "--progress-bar", "off", "--no-deps"),
             *("--only-binary", ":all:", "--require-hashes", "--python-version", _PYTHON, *words),
-            *("--dest", str(folder / "wheels"), "--requirement", str(folder / "lock.txt")),
+            *("--no-compile", "--target", str(folder / "packages")),
+            *("--requirement", str(folder / "lock.txt")),
         ],
         say,
     )

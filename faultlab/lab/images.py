@@ -36,8 +36,8 @@ def short(name: str) -> str:
 
 
 def belongs(file: Path) -> bool:
-    """Return whether a file of a folder is a part of its image. pip compiles what it installs."""
-    return file.name not in FACTS and "__pycache__" not in file.parts
+    """Return whether a file is a part of the image, by its path in the folder."""
+    return str(file) not in FACTS and "__pycache__" not in file.parts
 
 
 @cache

@@ -21,7 +21,7 @@ say() { echo "cluster: $1" >&2; }
 first() {
     local pid
     pid=$(cat "$DIR/run/pid" 2>/dev/null) || return 0
-    if tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$HERE/node.sh $DIR"; then echo "$pid"; fi
+    if tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF "$HERE/node.sh $DIR"; then echo "$pid"; fi
 }
 
 # key NAME SUBJECT [EXTENSION]: a key and a certificate of the cluster's own authority.
