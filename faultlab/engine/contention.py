@@ -1,8 +1,9 @@
 """Contention: the CPU time that other programs took while a lab was measured.
 
 A look at a busy machine measures its neighbours. Two kinds of neighbours count: other programs on
-this machine, and other guests of its hypervisor (stolen time, which Linux charges to a container's
-quota as well). Everything is read from /proc of this machine, which runs the containers or the VM.
+that machine, and other guests of its hypervisor (stolen time, which Linux charges to a container's
+quota as well). Everything is read from /proc of the machine that runs the containers or the VM.
+That is this one, or a node of a cluster (noderead.py).
 
 Other programs are all processes except the containers of the stack, Docker's own processes, this
 command and kernel threads. For a lab in the VM, QEMU is the stack. Pressure and the run-queue delay
@@ -12,10 +13,13 @@ of the stack are recorded too, but the stack itself causes most of them, so no l
 import os
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from faultlab.core.errors import CannotRun
+from faultlab.engine.procfs import Folder
 
 MOST_STOLEN = 0.03  # of the time of all CPUs
 MOST_OTHERS = 0.2  # a look that is slowed down by this much crosses no gap between two limits
@@ -23,7 +27,7 @@ _STEP = 1.0  # seconds
 _TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD in include/linux/sched.h
 # Docker's processes work for the stack; how much of it is for others is unknown.
-_DOCKER = ("dockerd", "containerd", "containerd-shim", "runc", "docker-proxy", "docker-compose")
+DOCKER = ("dockerd", "containerd", "containerd-shim", "runc", "docker-proxy", "docker-compose")
 _QEMU = "qemu-system-x86"
 
 
@@ -36,12 +40,17 @@ class Process:
     cgroup: str
     seconds: float
 
+    def is_in(self, cgroups: Collection[str]) -> bool:
+        """Return whether its cgroup has one of these ids in its name."""
+        return any(each in self.cgroup for each in cgroups)
+
 
 @dataclass(frozen=True)
 class Moment:
     """The kernel's counters at one time. `delay` and `pressure` are in seconds; None if unknown.
 
-    `processes`: all of them by number. `ours`: the numbers of our own, which do not count.
+    `processes`: all of them by number. `ours`: the numbers of our own, which do not count. `cpus`:
+    the number of CPUs.
     """
 
     ticks: int
@@ -50,6 +59,7 @@ class Moment:
     ours: frozenset[int] = frozenset()
     delay: float | None = None
     pressure: float | None = None
+    cpus: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,33 +97,38 @@ class Contention:
 
 @dataclass(frozen=True)
 class Observer:
-    """Reads the counters of this machine, and knows which processes belong to the stack.
+    """Reads the counters of a machine, and knows which processes belong to the stack.
 
-    `containers`: ids of the stack's containers. `guest`: the name of the VM, if they run there.
+    `containers`: ids that are in the names of the stack's cgroups. `guest`: the name of the VM, if
+    they run there. `runtime`: the programs that run containers. `node`: reads /proc of another
+    machine. `own`: ids of other cgroups of ours there.
     """
 
     containers: Collection[str] = ()
     guest: str = ""
     proc: Path = Path("/proc")
+    runtime: tuple[str, ...] = DOCKER
+    node: Callable[[], Folder] | None = None
+    own: Collection[str] = ()
 
     def read(self) -> Moment:
-        """Read the counters now. On a machine without /proc they are unknown and do not count."""
+        """Read the counters now. If they cannot be read they are unknown and do not count."""
         try:
-            busy, idle, stolen = parse_stat((self.proc / "stat").read_text())
-        except (OSError, ValueError, IndexError):
+            proc: Folder = self.node() if self.node else self.proc
+            stat = (proc / "stat").read_text()
+            busy, idle, stolen = parse_stat(stat)
+        except (CannotRun, OSError, ValueError, IndexError):
             return Moment(0, 0, {})
-        everything = dict(self._processes())
-        family = _family(os.getpid(), everything)
+        everything = dict(_processes(proc))
         stack = {pid for pid, process in everything.items() if self._in_stack(pid, process)}
         if not stack and (self.containers or self.guest):
             return Moment(0, 0, {})  # it runs on another machine
-        named = {pid for pid, process in everything.items() if process.name.startswith(_DOCKER)}
-        docker = {pid for pid in named if not self._in_a_container(pid)}
-        ours = frozenset(family | stack | docker)
+        ours = frozenset(stack | self._beside(proc, everything))
         pressure = None
         with suppress(OSError):  # kernels can be built without it
-            pressure = waited((self.proc / "pressure" / "cpu").read_text())
-        return Moment(busy + idle, stolen, everything, ours, self._delay(stack), pressure)
+            pressure = waited((proc / "pressure" / "cpu").read_text())
+        cpus = count_cpus(stat)
+        return Moment(busy + idle, stolen, everything, ours, _delay(proc, stack), pressure, cpus)
 
     def since(self, before: Moment) -> Contention:
         """Return what others took between an earlier moment and now."""
@@ -131,28 +146,19 @@ class Observer:
             if time.monotonic() - began >= least and not self.since(before).words:
                 return
 
-    def _processes(self) -> Iterator[tuple[int, Process]]:
-        for folder in self.proc.iterdir():
-            if folder.name.isdigit():
-                with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
-                    stat = (folder / "stat").read_text()
-                    process = parse_process(stat, (folder / "cgroup").read_text())
-                    if process is not None:
-                        yield int(folder.name), process
-
     def _in_stack(self, pid: int, process: Process) -> bool:
         if self.guest:
             return process.name == _QEMU and self._runs_guest(pid)
-        return any(container in process.cgroup for container in self.containers)
+        return process.is_in(self.containers)
 
-    def _in_a_container(self, pid: int) -> bool:
-        """Return whether a process has a PID namespace below ours; there it can have any name."""
-        with suppress(OSError):
-            status = (self.proc / str(pid) / "status").read_text()
-            return any(
-                line.startswith("NSpid:") and len(line.split()) > 2 for line in status.splitlines()
-            )
-        return False
+    def _beside(self, proc: Folder, everything: dict[int, Process]) -> set[int]:
+        """Return the processes that run containers, and those of this command."""
+        named = {pid for pid, its in everything.items() if its.name.startswith(self.runtime)}
+        found = {pid for pid in named if not _in_a_container(proc, pid)}
+        if self.node is None:
+            return found | _family(os.getpid(), everything)
+        # There, another process has our number.
+        return found | {pid for pid, process in everything.items() if process.is_in(self.own)}
 
     def _runs_guest(self, pid: int) -> bool:
         with suppress(OSError):
@@ -160,15 +166,36 @@ class Observer:
             return f"guest={self.guest}".encode() in line.replace(b",", b"\0").split(b"\0")
         return False
 
-    def _delay(self, stack: Collection[int]) -> float | None:
-        """Return how long the stack's threads have waited for a CPU: proc_pid_schedstat(5)."""
-        total, known = 0.0, False
-        for pid in stack:
-            with suppress(OSError, ValueError, IndexError):
-                for task in (self.proc / str(pid) / "task").iterdir():
-                    total += int((task / "schedstat").read_text().split()[1]) / 1e9
-                    known = True
-        return total if known else None
+
+def _processes(proc: Folder) -> Iterator[tuple[int, Process]]:
+    for folder in proc.iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
+                stat = (folder / "stat").read_text()
+                process = parse_process(stat, (folder / "cgroup").read_text())
+                if process is not None:
+                    yield int(folder.name), process
+
+
+def _in_a_container(proc: Folder, pid: int) -> bool:
+    """Return whether a process has a PID namespace below; there it can have any name."""
+    with suppress(OSError):
+        status = (proc / str(pid) / "status").read_text()
+        return any(
+            line.startswith("NSpid:") and len(line.split()) > 2 for line in status.splitlines()
+        )
+    return False
+
+
+def _delay(proc: Folder, stack: Collection[int]) -> float | None:
+    """Return how long the stack's threads have waited for a CPU: proc_pid_schedstat(5)."""
+    total, known = 0.0, False
+    for pid in stack:
+        with suppress(OSError, ValueError, IndexError):
+            for task in (proc / str(pid) / "task").iterdir():
+                total += int((task / "schedstat").read_text().split()[1]) / 1e9
+                known = True
+    return total if known else None
 
 
 def between(before: Moment, now: Moment) -> Contention:
@@ -177,7 +204,7 @@ def between(before: Moment, now: Moment) -> Contention:
     if before.ticks == 0 or ticks <= 0:
         return Contention(0.0, 0.0)
     seconds = ticks * _TICK
-    elapsed = seconds / (os.cpu_count() or 1)
+    elapsed = seconds / now.cpus
     used = _used(before.processes, now)
     most = sorted(used.items(), key=lambda item: -item[1])[:3]
     names = [f"{name} {spent / elapsed:.1f} CPUs" for name, spent in most if spent > 0.05 * elapsed]
@@ -236,6 +263,11 @@ def parse_stat(stat: str) -> tuple[int, int, int]:
     fields = [int(field) for field in stat.split("\n", 1)[0].split()[1:9]]
     idle = fields[3] + fields[4]
     return sum(fields) - idle, idle, fields[7]
+
+
+def count_cpus(stat: str) -> int:
+    """Return the number of CPUs, from the lines `cpu0 …` of proc_stat(5)."""
+    return len(re.findall(r"^cpu\d", stat, re.MULTILINE))
 
 
 def waited(pressure: str) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine import program
 from faultlab.engine.manifest import NODE
+from faultlab.engine.noderead import OUR_POD
 from faultlab.engine.registry import VARIABLE, chosen, tagged
 from faultlab.engine.room import BATCH
 
@@ -73,7 +74,7 @@ def _container(batch: str, name: str) -> dict[str, Any]:
     fields = {
         "INDEX": f"metadata.annotations['{INDEX}']",
         NODE: "spec.nodeName",
-        "FAULTLAB_POD_UID": "metadata.uid",
+        OUR_POD: "metadata.uid",
     }
     env: list[dict[str, Any]] = [
         {"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -21,7 +21,16 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
 from faultlab.engine import cluster as clusters
-from faultlab.engine import manifest, node, podhelpers, podjobs, podtrial, registry, room
+from faultlab.engine import (
+    manifest,
+    node,
+    noderead,
+    podhelpers,
+    podjobs,
+    podtrial,
+    registry,
+    room,
+)
 from faultlab.engine.agent import WithPods
 from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of
 from faultlab.engine.contention import Observer
@@ -274,10 +283,8 @@ class KubernetesEngine(WithPods):
         """Note nothing, because no lab changes this kernel."""
 
     def observer(self, stack: str) -> Observer:
-        """Return an observer that does not count the stack's pods as others."""
-        pods = self.cluster.pods(stack)
-        every = [s for pod in pods for s in pod.status.container_statuses or []]
-        return Observer([container_id(status) for status in every])
+        """Return an observer that does not count the stack's pods, with the agent, as others."""
+        return noderead.observer(self.cluster.pods(stack), partial(self.on_node, stack))
 
 
 def _mark(stack: str) -> Path:

@@ -1,8 +1,8 @@
 """Node: scripts for the agent, which sees all processes of the node of a stack.
 
 The agent is a pod with the process ids of the node, and with the rights to enter namespaces and to
-change cgroups and networks. It has no network, and no process of a stack sees it. No script enters
-namespaces of the node itself.
+change cgroups and networks. It has no network, and no process of a stack sees it. Of the node's own
+namespaces, scripts enter only that of its cgroups, which decides how these are named.
 """
 
 import shlex
@@ -67,6 +67,22 @@ limit() {
   return 1
 }
 """
+# Prints files of /proc, each as its path and its text with a NUL byte behind both.
+_COUNTERS = r"""
+chdir "/proc";
+sub text { open my $file, "<", $_[0] or return ""; local $/; my $text = <$file>; $text // "" }
+sub show { my $path = shift; my $text = join "", @_; print "$path\0$text\0" if length $text }
+show("stat", text("stat") =~ /^cpu.*\n/mg);
+show("pressure/cpu", text("pressure/cpu"));
+opendir my $all, ".";
+for my $pid (grep /^\d+$/, readdir $all) {
+  my $cgroup = text("$pid/cgroup");
+  show("$pid/stat", text("$pid/stat"));
+  show("$pid/cgroup", $cgroup);
+  show("$pid/status", text("$pid/status") =~ /^NSpid:.*\n/mg);
+  show($_, text($_)) for $cgroup =~ /$ARGV[0]/ ? glob "$pid/task/*/schedstat" : ();
+}
+"""
 
 
 def pid(container: str) -> str:
@@ -103,3 +119,13 @@ def bounding(bounds: Sequence[tuple[str, str, str]]) -> str:
     """Return a script that writes limits: containers, files of their cgroups and values."""
     calls = [" ".join(["limit", *map(shlex.quote, bound)]) for bound in bounds]
     return f"{_PID_OF}{_LIMIT}\n" + "\n".join(calls)
+
+
+def counters(stack: Sequence[str]) -> str:
+    """Return a script that prints the counters of the node, and the delays of a stack.
+
+    `stack`: ids that are in the names of its cgroups. Without the node's namespace the agent would
+    see its own cgroup as `/`.
+    """
+    words = ["perl", "-e", _COUNTERS, "|".join(stack)]
+    return f"exec nsenter -t 1 -C {shlex.join(words)}"

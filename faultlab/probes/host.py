@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine.contention import parse_stat, waited
+from faultlab.engine.contention import count_cpus, parse_stat, waited
 from faultlab.engine.shell import Shell
 
 CPU = "cat /proc/stat && cat /proc/pressure/cpu 2>/dev/null; true"
@@ -52,7 +52,7 @@ def parse_processors(out: str) -> Processors:
     """Parse /proc/stat, then the pressure if the kernel has it."""
     busy, idle, _ = parse_stat(out)
     running = out.split("\nprocs_running ")[1].split(maxsplit=1)[0]
-    return Processors(busy, idle, len(re.findall(r"^cpu\d", out, re.M)), int(running), waited(out))
+    return Processors(busy, idle, count_cpus(out), int(running), waited(out))
 
 
 @dataclass(frozen=True)

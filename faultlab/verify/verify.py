@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from faultlab.core import lock, naming, paths
@@ -63,30 +64,29 @@ def verify(
     for lab_id, reason in cannot.items():
         result.add(Case(lab_id, 1, "skip", 0.0, reason=reason))
     here = [lab for lab in chosen if lab.id in places]
+    batch = _batch(places, result)
     try:
-        if batch := _batch(places, asked, json_file):
-            _run_as_tasks(here, jobs, runner, result, batch)
-        else:
-            _run_all(term, here, jobs, runner, result)
+        (partial(_run_as_tasks, batch) if batch else _run_all)(here, jobs, runner, result)
     except BaseException:
         _take_down(places)
         raise
     return result.conclude()
 
 
-def _batch(places: Mapping[str, Engine], asked: Campaign, file: str | None) -> Batch | None:
+def _batch(places: Mapping[str, Engine], result: Result) -> Batch | None:
     """Return where the engine runs the walks itself; None if this machine runs them.
 
     The same command gets the same batch again, also with more walks.
     """
-    words = [naming.owner(), str(file and Path(file).absolute()), *asked.labs, str(asked.quick)]
+    asked, file = result.campaign, result.json_file
+    words = [naming.owner(), str(file and file.absolute()), *asked.labs, str(asked.quick)]
     name = hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
     engine = next(iter(places.values()), None)
     return engine.batch(name) if engine else None
 
 
 def _run_as_tasks(
-    chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result, batch: Batch
+    batch: Batch, chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result
 ) -> None:
     """Let the engine run the walks, and add each case when it ends."""
     todo = _missing(chosen, runner, result.campaign)
@@ -194,9 +194,7 @@ class _Walks:
             self._step.note(" and ".join(self._now))
 
 
-def _run_all(
-    term: Terminal, chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result
-) -> None:
+def _run_all(chosen: Sequence[Lab], jobs: int, runner: Runner, result: Result) -> None:
     """Run `jobs` walks at a time, beside them one that waits, and if `jobs` > 1 one in the VM.
 
     Looks that make load take turns (`lock.turn`), so only the rest runs in parallel: stacks that
@@ -205,7 +203,7 @@ def _run_all(
     todo = _missing(chosen, runner, result.campaign)
     pool, waiting = ThreadPoolExecutor(jobs), ThreadPoolExecutor(1)
     vm = ThreadPoolExecutor(1) if jobs > 1 else pool
-    with term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
+    with result.term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
         walks = _Walks(chosen, runner, result, step)
         try:
             begun = []

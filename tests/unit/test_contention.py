@@ -9,12 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from faultlab.engine import contention
+from faultlab.core.errors import CannotRun
+from faultlab.engine import contention, node, noderead, procfs
 from faultlab.engine.contention import Contention, Moment, Observer, Process
+from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 
@@ -47,7 +53,8 @@ def test_kernel_threads_do_not_count() -> None:
 
 def moment(seconds: float, others: dict[int, Process], stolen: float = 0) -> Moment:
     """So many seconds after the boot of this machine."""
-    return Moment(100 + round(seconds * CPUS / TICK), round(stolen / TICK), others)
+    ticks = 100 + round(seconds * CPUS / TICK)
+    return Moment(ticks, round(stolen / TICK), others, cpus=CPUS)
 
 
 def program(name: str, seconds: float, parent: int = 1) -> Process:
@@ -110,8 +117,9 @@ class Proc:
         self.clock(1000)
         self.process(os.getpid(), "python", parent=1, ticks=0)
 
-    def clock(self, ticks: int) -> None:
-        (self.folder / "stat").write_text(f"cpu  {ticks} 0 0 0 0 0 0 0 0 0\n")
+    def clock(self, ticks: int, cpus: int = CPUS) -> None:
+        lines = [f"cpu  {ticks} 0 0 0 0 0 0 0 0 0", *(f"cpu{n} 1 0 0" for n in range(cpus))]
+        (self.folder / "stat").write_text("\n".join([*lines, "ctxt 1002003", ""]))
 
     def process(
         self,
@@ -184,6 +192,133 @@ def test_of_a_stack_on_another_machine_nothing_is_known(observer: Observer) -> N
 def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
     observer = Observer(proc=tmp_path / "none")
     assert observer.since(observer.read()) == Contention(0.0, 0.0)
+
+
+UID = "0badcafe-9f4c-4d3e-8a44-0123456789ab"
+AGENT = "a9e27000-5d1b-4c2a-9f00-ba9876543210"
+POD = f"kubepods/besteffort/pod{UID}"
+SLICE = f"kubepods.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice"
+
+
+def script_on(folder: Path, script: str) -> str:
+    """Run a script of the node on another /proc; entering the node's namespace needs root."""
+    script = script.replace('"/proc"', f'"{folder}"').replace("nsenter -t 1 -C ", "")
+    command = ["sh", "-ec", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def cluster(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> KubernetesEngine:
+    """A cluster with a machine and the agent, on a node with this /proc."""
+    engine = KubernetesEngine.__new__(KubernetesEngine)
+    pods = [SimpleNamespace(metadata=SimpleNamespace(uid=uid)) for uid in (UID, AGENT)]
+    engine.cluster = SimpleNamespace(pods=lambda _stack: pods)  # type: ignore[assignment]
+    monkeypatch.setattr(engine, "on_node", lambda _stack, script: script_on(proc.folder, script))
+    return engine
+
+
+def others(moment: Moment) -> set[str]:
+    return {p.name for pid, p in moment.processes.items() if pid not in moment.ours}
+
+
+def test_another_program_on_the_node_is_seen(proc: Proc, cluster: KubernetesEngine) -> None:
+    """Its share is that of the node's CPUs, however many this machine has."""
+    proc.clock(1000, cpus=4)
+    proc.process(10, "nginx", ticks=0, cgroup=f"{SLICE}/cri-containerd-c0ffee.scope")
+    proc.process(11, "stress", ticks=0, cgroup="user.slice")
+    observer = cluster.observer("faultlab-mtu")
+    before = observer.read()
+    proc.clock(1400, cpus=4)
+    proc.process(10, "nginx", ticks=50, cgroup=f"{SLICE}/cri-containerd-c0ffee.scope")
+    proc.process(11, "stress", ticks=200, cgroup="user.slice")
+    seen = observer.since(before)
+    assert seen.words == "other programs used 50% of the CPU time (stress 2.0 CPUs)"
+    assert seen.delay == pytest.approx(0.5)
+
+
+def test_on_a_node_our_own_are_known_by_their_cgroups(
+    proc: Proc, cluster: KubernetesEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our number is another program's there, and a program in a pod can have any name."""
+    monkeypatch.setenv("FAULTLAB_POD_UID", "7777aaaa-1111-4222-8333-444455556666")
+    proc.process(os.getpid(), "etcd", ticks=0)
+    proc.process(10, "nginx", ticks=0, cgroup=f"{POD}/c0ffee", pids="10\t7")
+    proc.process(11, "perl", ticks=0, cgroup=f"kubepods/besteffort/pod{AGENT}/beef")
+    for pid, name in enumerate(("kubelet", "containerd-shim", "crio", "conmon"), 20):
+        proc.process(pid, name, ticks=0, cgroup="system.slice/kubelet.service")
+    proc.process(30, "faultlab", ticks=0, cgroup="kubepods/pod7777aaaa-1111-4222-8333-444455556666")
+    proc.process(31, "python3", ticks=0, cgroup="x-pod7777aaaa_1111_4222_8333_444455556666.slice")
+    proc.process(40, "kubelet", ticks=0, cgroup="kubepods/podffff/123", pids="40\t1")
+    now = cluster.observer("faultlab-mtu").read()
+    assert list(now.processes.keys() - now.ours - {40}) == [os.getpid()]
+    assert others(now) == {"etcd", "kubelet"}
+    monkeypatch.delenv("FAULTLAB_POD_UID")
+    assert others(cluster.observer("faultlab-mtu").read()) > {"faultlab", "python3"}
+
+
+def test_a_node_is_read_like_this_machine(proc: Proc) -> None:
+    proc.process(10, "nginx", ticks=7, cgroup=POD, pids="10\t7")
+    proc.process(11, "a) \n(b c", ticks=30, cgroup="user.slice")
+    proc.process(12, "containerd", ticks=0)
+    proc.process(13, "dockerd", ticks=0, cgroup="another", pids="13\t7")
+    (proc.folder / "14").mkdir()  # it has ended
+    (proc.folder / "pressure").mkdir()
+    (proc.folder / "pressure" / "cpu").write_text("some avg10=0.00 total=1500000\n")
+    here = Observer([UID], proc=proc.folder).read()
+    assert here.pressure == 1.5 and here.delay == pytest.approx(0.07) and here.cpus == CPUS
+    printed = script_on(proc.folder, node.counters([UID]))
+    there = Observer([UID], node=lambda: procfs.unpack(printed)).read()
+    assert there == replace(here, ours=here.ours - {os.getpid()})
+
+
+def test_the_script_of_the_node_reads_a_real_machine() -> None:
+    now = Observer(node=lambda: procfs.unpack(script_on(Path("/proc"), node.counters([])))).read()
+    assert now.ticks > 0 and now.cpus == CPUS and now.processes[os.getpid()].seconds > 0
+
+
+def test_a_node_that_is_this_machine_is_read_here(
+    proc: Proc, cluster: KubernetesEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noderead, "Observer", partial(Observer, proc=proc.folder))
+    monkeypatch.setattr(cluster, "on_node", lambda *_: pytest.fail("the agent was asked"))
+    proc.process(10, "nginx", ticks=0, cgroup=POD)
+    proc.process(11, "kubelet", ticks=0)
+    proc.process(12, "stress", ticks=0)
+    now = cluster.observer("faultlab-mtu").read()
+    assert others(now) == {"stress"} and os.getpid() in now.ours
+
+
+def test_of_a_node_that_cannot_be_read_nothing_is_known(
+    proc: Proc, cluster: KubernetesEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.process(10, "nginx", ticks=0, cgroup=POD)
+    observer = cluster.observer("faultlab-mtu")
+    before = observer.read()
+
+    def gone(*_: Any) -> str:
+        raise CannotRun("agent is not running any more.", "faultlab status")
+
+    monkeypatch.setattr(cluster, "on_node", gone)
+    assert before.ticks and observer.since(before) == Contention(0.0, 0.0)
+    assert cluster.observer("faultlab-mtu").read() == Moment(0, 0, {})
+
+
+def test_it_waits_until_the_node_is_calm(
+    proc: Proc, cluster: KubernetesEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        proc.clock(1000 + 100 * len(slept))
+        proc.process(11, "stress", ticks=min(100 * len(slept), 300))
+
+    monkeypatch.setattr("faultlab.engine.contention.time.sleep", sleep)
+    monkeypatch.setattr("faultlab.engine.contention.time.monotonic", lambda: sum(slept))
+    proc.process(10, "nginx", ticks=0, cgroup=POD)
+    proc.process(11, "stress", ticks=0)
+    cluster.observer("faultlab-mtu").wait_for_calm(9)
+    assert sum(slept) == 4
 
 
 def test_a_program_that_burns_is_found() -> None:

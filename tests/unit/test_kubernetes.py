@@ -162,6 +162,7 @@ def test_scripts_of_the_node_are_shell() -> None:
         node.closing({"abc": {"net.ipv4.ip_local_port_range": "1024 65535"}}, ["198.18.0.2"]),
         node.sizing("abc", "/faultlab/volumes/x", {"size": "16m", "nr_inodes": "512"}),
         node.bounding([("abc", "pids.max", "120")]),
+        node.counters(["abc", "def"]),
     ]
     for script in scripts:
         done = subprocess.run(
