@@ -7,7 +7,7 @@ from faultlab.core import paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import libvirt, registry
+from faultlab.engine import libvirt, program, registry
 from faultlab.engine.fact import Fact
 from faultlab.lab import checks
 from faultlab.lab import images as image_files
@@ -95,6 +95,7 @@ def push(term: Terminal, address: str) -> Built:
     with term.step("images", f"pushing them to {address}") as step:
         pushed = registry.push(registry.checked(address), step.note)
         step.done("pushed")
+    term.say(f"faultlab itself: {pushed[program.NAME]}")
     term.say(f"Next: export {registry.VARIABLE}={address}")
     return Built(lacking, pushed)
 

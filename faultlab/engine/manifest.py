@@ -16,7 +16,8 @@ from faultlab.engine.quantity import limits, quantity
 from faultlab.engine.registry import image_of
 from faultlab.lab import recipe
 from faultlab.lab.model import Lab
-from faultlab.lab.services import USER
+from faultlab.lab.services import LIMITS, USER
+from faultlab.lab.services import limits as of_each
 
 NODE = "FAULTLAB_NODE"  # the node of the task that starts a stack
 TOOLS = "tools"  # the ConfigMap with keep and restart
@@ -80,6 +81,7 @@ class Service:
 def services(lab: Lab) -> dict[str, Service]:
     """Return the services that a lab needs, merged as Compose merges its files."""
     needed = lab.services.needed(lab.daemons)
+    most = of_each(os.environ.get(LIMITS, ""))
     made: dict[str, Service] = {}
     for name in [*needed, *(name + USER for name in needed)]:
         home = lab.services.daemons.get(name, name.removesuffix(USER))
@@ -87,6 +89,7 @@ def services(lab: Lab) -> dict[str, Service]:
         for part in lab.services.parts:
             _merge(service.keys, (part.get("services") or {}).get(name) or {})
         if service.keys:
+            service.keys = most | service.keys
             made[name] = service
     return made
 

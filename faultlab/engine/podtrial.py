@@ -25,6 +25,7 @@ RIGHTS = (
     ("get", "pods", "log", ""),
     ("create", "configmaps", "", ""),
     ("create", "serviceaccounts", "", ""),
+    ("create", "resourcequotas", "", ""),
     ("list", "nodes", "", ""),
     ("get", "nodes", "proxy", ""),
     ("create", "networkpolicies", "", "networking.k8s.io"),

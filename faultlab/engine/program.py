@@ -65,6 +65,10 @@ def ensure(on: Docker, say: Say) -> None:
             shutil.copy(file, target)
         _install(folder, say)
         build_folder(on, folder, NAME, its_tag(), say, base=tag(BASE), network="default")
+    with on.errors():  # each change of a file makes another image
+        for image in on.client.images.list(f"faultlab/{NAME}"):
+            for old in {*image.tags} - {its_tag()}:
+                on.client.images.remove(old)
 
 
 def _install(folder: Path, say: Say) -> None:

@@ -11,10 +11,13 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster, gone, owner_note
 from faultlab.engine.manifest import TOOLS
+from faultlab.engine.quantity import quantity
+from faultlab.lab.services import LIMITS_IN_ALL, limits
 
 GONE_WITHIN = 90  # seconds in which Kubernetes removes a namespace; it waits for 5 by itself
 BATCH = "FAULTLAB_BATCH"
 _LONGEST = 63  # characters of the name of a namespace
+_MOST_PODS = "16"  # of a stack, with its agent and some helpers
 _TAKEN = 409
 # What a machine may do in its namespaces is more than the levels `baseline` and `restricted` allow.
 _LEVEL = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -31,6 +34,16 @@ def policies() -> list[dict[str, Any]]:
     }
     frame = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
     return [{**frame, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
+
+
+def quota() -> dict[str, str]:
+    """Return the most that all pods of a stack can have, for the stack of a seat."""
+    most = limits(os.environ.get(LIMITS_IN_ALL, ""))
+    if not most:
+        return {}
+    asked = {"requests.cpu": str(most["cpus"])} if "cpus" in most else {}
+    asked |= {"requests.memory": quantity(most["mem_limit"])} if "mem_limit" in most else {}
+    return {"pods": _MOST_PODS, "services": "0", "persistentvolumeclaims": "0", **asked}
 
 
 def tools() -> dict[str, Any]:
@@ -57,6 +70,9 @@ def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
             stack, {"metadata": {"name": MACHINE}, "automountServiceAccountToken": False}
         )
         cluster.core.create_namespaced_config_map(stack, tools())
+        if hard := quota():
+            body = {"metadata": {"name": MACHINE}, "spec": {"hard": hard}}
+            cluster.core.create_namespaced_resource_quota(stack, body)
         for body in policies():
             cluster.network.create_namespaced_network_policy(stack, body)
 

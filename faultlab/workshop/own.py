@@ -54,7 +54,10 @@ class Here:
 class OwnStacks(Stacks):
     """The learner's own stacks: those of the command line, under the same names."""
 
-    engine = AUTO
+    @property
+    def engine(self) -> str:
+        """Return that each lab has the engine that can run it."""
+        return AUTO
 
     def name(self, seat: Seat) -> str:
         """Return the name of the stack of a lab."""

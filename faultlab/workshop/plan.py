@@ -9,7 +9,7 @@ import math
 import os
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -48,10 +48,10 @@ class Draw(Strict):
 class Plan(Strict):
     """The facts about one class.
 
-    `blind`: labs are not named, and a diagnosis is asked for. `minutes`: for each lab; without it
-    there is no limit. `hints`: the most for a lab; `hint_cost`: points for each, instead of the
-    labs' own. `hours`: how long the links are valid. `limits`: of each container; `seat_limits`: of
-    a whole seat; `seat_disk`: of all its containers and volumes.
+    `engine`: where its stacks run. `blind`: labs are not named, and a diagnosis is asked for.
+    `minutes`: for each lab; without it there is no limit. `hints`: the most for a lab; `hint_cost`:
+    points for each, instead of the labs' own. `hours`: how long the links are valid. `limits`: of
+    each container; `seat_limits`: of a whole seat; `seat_disk`: of all its containers and volumes.
     """
 
     id: str
@@ -59,6 +59,7 @@ class Plan(Strict):
     seats: Annotated[list[str], Field(min_length=1, max_length=MOST_SEATS)]
     labs: list[str] = []
     draw: Draw | None = None
+    engine: Literal["local", "kubernetes"] = "local"  # the lab VM has no limits for a seat
     blind: bool = True
     minutes: Time | None = None
     hints: Annotated[int, Field(ge=0)] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
-from faultlab.engine.contract import Machine, Shelled
+from faultlab.engine.contract import Engine, Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import services
@@ -34,11 +34,14 @@ class Stacks:
     as elsewhere, and a command that is stuck delays no other seat.
     """
 
-    engine = "local"  # the lab VM has no limits for a seat
-
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.processes = Processes()
+
+    @property
+    def engine(self) -> str:
+        """Return the name of the engine."""
+        return self.plan.engine
 
     def name(self, seat: Seat) -> str:
         """Return the name of the stack of a seat."""
@@ -89,13 +92,13 @@ class Stacks:
 
     async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
         """Return the seats whose stacks use more disk space than a seat can have."""
-        sizes = await asyncio.to_thread(lambda: placement.local().on_disk())
+        sizes = await asyncio.to_thread(lambda: self._engine().on_disk())
         most = bytes_of(self.plan.seat_disk)
         return [seat for seat in seats if sizes.get(self.name(seat), 0) > most]
 
     async def cut_off(self, seat: Seat) -> None:
         """Remove the stack of a seat at once, even if a command is working on it."""
-        await asyncio.to_thread(lambda: placement.local().down(self.name(seat)))
+        await asyncio.to_thread(lambda: self._engine().down(self.name(seat)))
 
     def terminal(self, seat: Seat, machine: str) -> Shelled:
         """Return a terminal on a machine or daemon of a seat's stack. It waits for the engine.
@@ -114,7 +117,10 @@ class Stacks:
         return self._stack(seat)[name]
 
     def _stack(self, seat: Seat) -> Stack:
-        return Stack(placement.local(), self.name(seat))
+        return Stack(self._engine(), self.name(seat))
+
+    def _engine(self) -> Engine:
+        return placement.allowed(self.engine)[0].reach()
 
     async def run(
         self,

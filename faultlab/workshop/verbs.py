@@ -141,7 +141,8 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
     folder.make()
     journal = folder.journal(mend=True)
     if journal.events:
-        if journal.events[0].get("plan") != plan.model_dump():
+        began = {"engine": "local", **journal.events[0].get("plan", {})}  # a key that is new
+        if began != plan.model_dump():
             raise BadInput(
                 f"{file} has been changed since this class began.",
                 f"undo the change, or: cp {file} next.toml; faultlab class start next.toml",
@@ -149,7 +150,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
         return journal
     wanted = plan.wanted()
     with term.alive("labs", "checking which labs run here"):
-        places, cannot = engines_of(term, wanted, "local")
+        places, cannot = engines_of(term, wanted, plan.engine)
     for lab_id, why in cannot.items():
         if plan.labs:
             raise CannotRun(f"{lab_id} cannot run in a class here: {why}.", f"edit {file}")

@@ -80,8 +80,9 @@ class Class:
         return [turn["state"] for turn in said["turns"]]
 
     def cookie(self, who: str) -> dict[str, str]:
-        """Return the header that somebody's link leads to."""
-        return {"cookie": f"faultlab-{self.name}={self.told['seats'][who].split('token=')[1]}"}
+        """Return the header that the link of a seat, or of the trainer, leads to."""
+        link = {**self.told["seats"], "trainer": self.told["trainer"]}[who]
+        return {"cookie": f"faultlab-{self.name}={link.split('token=')[1]}"}
 
     def press(self, who: str, path: str) -> httpx.Response:
         """Press a button with somebody's link."""

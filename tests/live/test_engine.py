@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import libvirt, registry, vm
+from faultlab.engine import libvirt, vm
 from faultlab.engine.contract import Engine
-from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
+from tests.live import clusters
 
 pytestmark = pytest.mark.beside
-_CLUSTER = Path(__file__).parent / "cluster" / "cluster.sh"
 
 
 class _Launched(EngineContract):
@@ -59,24 +55,15 @@ class TestInTheVm(_Launched):
         return vm.VmEngine.reach()
 
 
-@pytest.mark.skipif(not os.environ.get("LONG"), reason="building a cluster takes long: LONG=1")
+@clusters.needs_time
 class TestOnKubernetes(_Launched):
-    """A real cluster of one node, in namespaces of its own. Building it takes ten minutes once."""
+    """A real cluster of one node, in namespaces of its own."""
 
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls) -> Iterator[Engine]:
-        pytest.importorskip("kubernetes", reason="pip install 'faultlab[kubernetes]'")
-        was_up = "it is not up" not in _cluster("status").stderr
-        for line in _cluster("up").stdout.removeprefix("export ").split():
-            name, _, value = line.partition("=")
-            os.environ[name] = value
-        try:
-            registry.push(registry.chosen(), print)
-            yield KubernetesEngine()
-        finally:
-            if not was_up:
-                _cluster("down")
+        with clusters.up() as found:
+            yield found
 
     def test_pods_reach_their_own_stack_only(self, engine: Engine, stack: Stack) -> None:
         web, client = stack["web"], stack["client"]
@@ -106,9 +93,3 @@ class TestOnKubernetes(_Launched):
         assert (nginx.state.running, nginx.state.exit_code) == (False, 137)
         nginx.restart()
         stack.wait_ready()
-
-
-def _cluster(verb: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([_CLUSTER, verb], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done

@@ -137,6 +137,23 @@ def test_recipes_of_images() -> None:
     )
 
 
+def test_a_seat_has_limits_and_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a lab gives a container itself stay."""
+    assert room.quota() == {}
+    monkeypatch.setenv("FAULTLAB_LIMITS", "cpus=1.5 memory=1g pids=512")
+    monkeypatch.setenv("FAULTLAB_LIMITS_IN_ALL", "cpus=1.5 memory=4g")
+    pods = pods_of("stampede")
+    found = [c["resources"]["limits"] for pod in pods.values() for c in pod["containers"]]
+    most = str(1 << 30)
+    own = [its for its in found if its != {"cpu": "1500m", "memory": most}]
+    assert own == [{"cpu": "500m", "memory": most}] and len(found) > 4
+    made = manifest.services(labs.load("mtu"))
+    assert {service.keys["pids_limit"] for service in made.values()} == {512}
+    quota = room.quota()
+    assert quota["requests.cpu"] == "1.5" and quota["requests.memory"] == "4Gi"
+    assert quota["services"] == "0" and int(quota["pods"]) > len(pods_of("stampede"))
+
+
 def test_only_machines_reach_machines() -> None:
     nothing, only = (policy["spec"] for policy in room.policies())
     machines = {"podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}}}

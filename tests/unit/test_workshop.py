@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -223,6 +223,18 @@ def roster(*events: Happened, **facts: Any) -> Roster:
     for t, what, more in events:
         found.apply({"t": t, "event": what, **more})
     return found
+
+
+def test_a_class_that_began_before_classes_had_an_engine(project: Project) -> None:
+    folder = Folder("class")
+    folder.path.mkdir(parents=True)
+    old = planned().model_dump(exclude={"engine"})
+    Journal(folder.path / "events.jsonl").add(Event.PLANNED, plan=old, labs=[["mtu"]] * 3)
+    nothing = cast("Terminal", None)
+    assert verbs._opened(nothing, planned(), "class.toml", folder).events
+    with pytest.raises(BadInput, match="has been changed since"):
+        verbs._opened(nothing, planned(engine="kubernetes"), "class.toml", folder)
+    assert project.root
 
 
 def test_what_follows_from_the_events() -> None:
@@ -906,11 +918,14 @@ def test_a_seat_that_fills_the_disk(here: Served) -> None:
     here.wait(1, "red")
 
 
-def test_a_seat_over_its_disk_loses_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One byte more than it may have, and only what is its own."""
+@pytest.mark.parametrize("where", ["local", "kubernetes"])
+def test_a_seat_over_its_disk_loses_its_stack(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte more than it may have, and only what is its own; on the engine of the class."""
     engine = FakeEngine()
-    monkeypatch.setattr(placement, "local", lambda: engine)
-    stacks, seats = Stacks(planned(seat_disk="1m")), roster(seat_disk="1m").seats
+    reached = type("Reached", (FakeEngine,), {"reach": staticmethod(lambda: engine)})
+    monkeypatch.setattr(placement, "ENGINES", {where: reached})
+    its = {"seat_disk": "1m", "engine": where}
+    stacks, seats = Stacks(planned(**its)), roster(**its).seats
     names = [stacks.name(seat) for seat in seats]
     engine.stacks_up = {name: FakeStack() for name in names}
     engine.sizes = {names[0]: 2**20, names[1]: 2**20 + 1}
