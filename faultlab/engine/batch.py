@@ -1,6 +1,6 @@
 """Batch: tasks of faultlab that run on the machines of an engine and not on this one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,9 +27,9 @@ class Batch(Protocol):
 
     def run(
         self, tasks: Sequence[Task], at_once: int, note: Callable[[str], None]
-    ) -> Iterator[Ended]:
+    ) -> Generator[Ended]:
         """Yield each task as it ends; `note` gets how many run. Raises CannotRun.
 
-        Tasks that an earlier command of this name has started are continued. When this ends early,
-        all that it started is removed.
+        Tasks that an earlier command of this name has started are continued. If this is closed
+        early, all that it started is removed.
         """

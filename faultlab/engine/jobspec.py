@@ -119,6 +119,9 @@ def lines(result: bytes) -> Iterator[str]:
 
 
 def result_of(log: str) -> bytes:
-    """Return the result in a log; empty if there is none."""
+    """Return the result in a log; empty if there is none, or only a part of it."""
     found = (line for line in log.splitlines() if line.startswith(_RESULT))
-    return base64.b64decode("".join(line.removeprefix(_RESULT) for line in found))
+    try:
+        return base64.b64decode("".join(line.removeprefix(_RESULT) for line in found))
+    except ValueError:
+        return b""

@@ -6,7 +6,8 @@ created it is killed, and the next command of the same name collects its results
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,7 +34,7 @@ class PodJobs:
         self._label = {"label_selector": f"{BATCH_LABEL}={name}"}
         self._name = name
 
-    def run(self, tasks: Sequence[Task], at_once: int, note: Say) -> Iterator[Ended]:
+    def run(self, tasks: Sequence[Task], at_once: int, note: Say) -> Generator[Ended]:
         """Yield each task as it ends, also one that an earlier command has started."""
         self._refuse_without_account()
         left = {task.words: task for task in tasks}
@@ -102,10 +103,15 @@ class PodJobs:
         finds only results that no command has taken.
         """
         tasks = self._tasks()
+        patience = time.monotonic() + podhelpers.STARTED_WITHIN
         while True:
             over = all(map(_over, self._found()))
             pods = self._pods()
             self._tell(pods, len(left), note)
+            if not pods and not over and time.monotonic() > patience:
+                raise CannotRun(
+                    "The cluster makes no pods for the tasks.", f"kubectl describe jobs -n {HOME}"
+                )
             for pod in pods:
                 words = tasks[pod.metadata.labels[jobspec.JOB]][
                     int(pod.metadata.labels[jobspec.INDEX])
@@ -123,8 +129,9 @@ class PodJobs:
         for pod in pods:
             for status in pod.status.container_statuses or []:
                 podhelpers.refuse_to_wait("a task", status.state.waiting if status.state else None)
-        running = sum(pod.status.phase == "Running" for pod in pods)
-        note(f"{running} on the cluster, {left} to go")
+        now = Counter(pod.status.phase for pod in pods)
+        waiting = f", {now['Pending']} wait for a node" if now["Pending"] else ""
+        note(f"{now['Running']} on the cluster{waiting}, {left} to go")
 
     def _ended(self, words: str, pod: str) -> Ended:
         """Return the end of a task, from the log of its pod."""

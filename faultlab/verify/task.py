@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from faultlab.core import archive, document, paths
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import CannotRun
 from faultlab.engine import jobspec
+from faultlab.engine.batch import Ended
 from faultlab.lab import load as labs
 from faultlab.verify.case import Case, Runner
 
@@ -57,23 +58,24 @@ def pack(case: Case) -> bytes:
     return made.getvalue()
 
 
-def unpack(packed: bytes) -> Case:
-    """Put the run of an archive beside the runs of this machine, and return its case.
+def case_of(ended: Ended) -> Case:
+    """Return the case of a task, and put its run beside the runs of this machine.
 
-    Raises BadInput for what `pack` did not make.
+    Raises CannotRun for a task without a result, or with one that `pack` did not make.
     """
+    if ended.problem:
+        raise CannotRun(f"{ended.problem}.", "kubectl get events -n faultlab")
     runs = paths.runs()
     runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=runs, prefix=".task-") as name:
         folder = Path(name)
         try:
-            with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
+            with tarfile.open(fileobj=io.BytesIO(ended.result), mode="r:gz") as tar:
                 tar.extractall(folder, filter="data")
             said = json.loads((folder / _CASE).read_text())
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-            raise BadInput(
-                f"The result of a task is damaged: {error}.", "faultlab verify"
-            ) from error
+            why = f"The result of its task is damaged: {error}."
+            raise CannotRun(why, "faultlab verify") from error
         case = document.shaped(Case, said, folder / _CASE)
         if case.run and (folder / case.run).is_dir() and not (runs / case.run).exists():
             (folder / case.run).rename(runs / case.run)

@@ -7,7 +7,7 @@ import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 from faultlab.core import lock, naming, paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import AUTO
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.batch import Batch, Task
@@ -95,16 +95,19 @@ def _run_as_tasks(
         for walk in todo
     }
     wanted = [Task(words, walk.alone) for words, walk in tasks.items()]
-    with result.term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step:
-        for ended in batch.run(wanted, jobs, step.note):
+    with (
+        result.term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step,
+        closing(batch.run(wanted, jobs, step.note)) as each,
+    ):
+        for ended in each:
             lab, number = tasks[ended.words].lab, tasks[ended.words].number
-            if ended.problem:
-                engine = runner.engines[lab.id]
-                case = Case(lab.id, number, "unknown", reason=ended.problem, engine=engine)
-            else:
-                case = task.unpack(ended.result)
+            try:
+                case = task.case_of(ended)
+            except CannotRun as problem:
+                case = Case(lab.id, number, "unknown", reason=problem.message)
             # The image is of this program, but another Python can give other digests.
-            result.add(replace(case, **digests(lab.id)))
+            engine = runner.engines[lab.id]
+            result.add(replace(case, engine=engine, **digests(lab.id)))
 
 
 def _take_down(places: Mapping[str, Engine]) -> None:

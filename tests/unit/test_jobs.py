@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from faultlab.core import paths
-from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine import cluster, jobspec, podjobs, program
 from faultlab.engine.batch import Ended, Task
@@ -167,12 +167,25 @@ def test_a_task_without_a_result(api: Api) -> None:
     ]
 
 
+def test_jobs_that_get_no_pods(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota, or an admission webhook, can refuse them all."""
+    monkeypatch.setattr(podjobs.podhelpers, "STARTED_WITHIN", 0.0)
+    batch = jobs(api).run(TASKS, 2, lambda _: None)
+    monkeypatch.setattr(podjobs, "_over", lambda _: False)
+    api.list_namespaced_pod = lambda *_, **__: namespace(items=[])  # type: ignore[method-assign]
+    with pytest.raises(CannotRun, match="makes no pods") as raised:
+        next(batch)
+    assert raised.value.hint == "kubectl describe jobs -n faultlab"
+
+
 def test_a_pod_that_cannot_start_ends_the_batch(api: Api) -> None:
     waiting = namespace(reason="ErrImagePull", message="not found")
     status = namespace(state=namespace(waiting=waiting))
     batch = jobs(api).run(TASKS, 2, lambda _: None)
     api.list_namespaced_pod = lambda *_, **__: namespace(  # type: ignore[method-assign]
-        items=[namespace(status=namespace(container_statuses=[status]))] if api.jobs else []
+        items=[namespace(status=namespace(phase="Pending", container_statuses=[status]))]
+        if api.jobs
+        else []
     )
     with pytest.raises(CannotRun, match="no image for a task: not found"):
         next(batch)
@@ -183,7 +196,7 @@ def test_a_batch_that_is_stopped_leaves_no_stack(api: Api) -> None:
     batch = jobs(api).run(TASKS, 2, lambda _: None)
     next(batch)
     api.spaces = ["faultlab-abcd1234-ef00-1-verify-mtu"]
-    batch.close()  # type: ignore[attr-defined]
+    batch.close()
     assert not (api.jobs or api.pods or api.tasks or api.spaces)
 
 
@@ -233,6 +246,7 @@ def test_a_result_among_other_lines() -> None:
     assert jobspec.result_of(log) == result
     assert max(map(len, log.splitlines())) < 16384
     assert jobspec.result_of("nothing\n") == b""
+    assert jobspec.result_of("faultlab-result abc\n") == b""
 
 
 def test_words_of_a_walk() -> None:
@@ -248,10 +262,10 @@ def test_a_case_arrives_with_its_record(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "run.json").write_text("{}")
     packed = task.pack(case)
     monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path / "here"))
-    assert task.unpack(packed) == case
+    assert task.case_of(Ended("x", packed)) == case
     assert (paths.runs() / case.run / "run.json").read_text() == "{}"
     assert [file.name for file in paths.runs().iterdir()] == [case.run]
-    assert task.unpack(packed) == case
+    assert task.case_of(Ended("x", packed)) == case
 
 
 def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +274,6 @@ def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.M
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
         tar.addfile(tarfile.TarInfo("../../out"), io.BytesIO())
     for packed in (made.getvalue(), b"no archive"):
-        with pytest.raises(BadInput, match="result of a task is damaged"):
-            task.unpack(packed)
+        with pytest.raises(CannotRun, match="result of its task is damaged"):
+            task.case_of(Ended("x", packed))
     assert not (tmp_path.parent / "out").exists()

@@ -20,7 +20,7 @@ from faultlab.lab import images
 from faultlab.run import rotation
 from tests.unit.conftest import REPO, Run
 
-SHARED = ("labs", "images", "checks", "tools", "setup")
+SHARED = ("labs", "images", "checks", "tools", "setup", "deploy")
 
 
 @pytest.fixture
