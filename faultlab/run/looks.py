@@ -59,7 +59,7 @@ class Looks(Measured):
         while True:
             idle = self.check.idle is not None and self.check.idle(self.stack)
             # If speed is not judged, other stacks can start meanwhile, at least for the first look.
-            alone = (self.lab.load and self.check.relative) or bool(unclear)
+            alone = self.check.relative or bool(unclear)
             with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
                 took, seen = self._look(phase)
                 facts = {"phase": phase, "took": round(took, 3), **seen.facts()}

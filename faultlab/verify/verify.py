@@ -161,7 +161,7 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
         check = checks.load(lab.id)
         in_vm = placement.ENGINES[runner.engines[lab.id]].owns_kernel
         waits = check.idle is not None and not in_vm
-        alone = lab.load and check.relative
+        alone = check.relative
         walks += [
             _Walk(lab, n, in_vm, waits, alone)
             for n in range(1, asked.repeat + 1)

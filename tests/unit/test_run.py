@@ -331,15 +331,23 @@ def test_no_healthy_stack_of_a_walk_shows_the_symptom(record: Record) -> None:
         Contract().test_opposite(walked)
 
 
-@pytest.mark.parametrize(("idle", "turns"), [(False, [False, False]), (True, [])])
-def test_a_look_that_makes_no_load_waits_for_nobody(
+@pytest.mark.parametrize(
+    ("idle", "first", "turns"),
+    [(False, 1, [False, False]), (False, 0, [True, True]), (True, 0, [])],
+)
+def test_a_look_has_the_machine_alone_if_speed_is_judged(
     record: Record,
     shares: list[float],
-    idle: bool,
-    turns: list[bool],
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    idle: bool,
+    first: int,
+    turns: list[bool],
 ) -> None:
-    """Nor do others spoil it: its quota sets the pace, not this machine."""
+    """Others would spoil it, also if the lab makes no load. They do not spoil an idle one.
+
+    `first`: the first measure of the check; the second one alone judges no speed.
+    """
     shares += [0.5] * (2 if idle else 0)
     had: list[bool] = []
 
@@ -350,7 +358,8 @@ def test_a_look_that_makes_no_load_waits_for_nobody(
 
     monkeypatch.setattr("faultlab.run.run.lock.turn", turn)
     run = reading(record, [100.0, 99.0])
-    run.check = replace(run.check, idle=lambda _stack: idle)
+    symptom = run.check.symptom[first:]
+    run.check = replace(run.check, idle=lambda _stack: idle, symptom=symptom)
     run.measure("healthy")
     run.measure("fixed")
     assert had == turns and events(record) == ["measured", "measured"]
