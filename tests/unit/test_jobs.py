@@ -277,3 +277,26 @@ def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(CannotRun, match="result of its task is damaged"):
             task.case_of(Ended("x", packed))
     assert not (tmp_path.parent / "out").exists()
+
+
+def test_the_image_has_all_that_a_walk_reads() -> None:
+    """The Dockerfiles of the images are read, too: they tell a pod the command of a daemon."""
+    files = {name for name, _ in program._sources()}
+    assert {
+        *("Dockerfile", "lock.txt", "project/faultlab/verify/task.py", "project/labs/stack.yaml"),
+        *("project/labs/mtu/lab.toml", "project/checks/conftest.py", "project/tools/use/tool.toml"),
+        *("project/images/nginx/Dockerfile", "project/images/nginx/daemon.toml"),
+    } <= files
+    assert not [name for name in files if "__pycache__" in name]
+
+
+def test_each_change_makes_another_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a"
+    monkeypatch.setattr(program, "_sources", lambda: iter([("a", file)]))
+    tags = set()
+    for text in ("one", "two", "one"):
+        file.write_text(text)
+        program._digest.cache_clear()
+        tags.add(program.its_tag())
+    program._digest.cache_clear()
+    assert len(tags) == 2 and all(tag.startswith("faultlab/program:") for tag in tags)
