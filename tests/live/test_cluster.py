@@ -230,7 +230,7 @@ def test_the_server_of_a_class_is_deleted(served: Path, browser: Browser) -> Non
 def forwarded() -> Iterator[int]:
     """Yield a port of this machine at which the server is reached."""
     folder = Path(os.environ["KUBECONFIG"]).parents[1]
-    words = "port-forward", "-n", "faultlab", "deployment/class", ":8420"
+    words = "port-forward", "-n", "faultlab", "deployment/class", ":443"
     with subprocess.Popen([folder / "bin/kubectl", *words], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
