@@ -35,7 +35,7 @@ def absent() -> str:
     """Return why no cluster can be asked; empty if there is a library and a configuration."""
     if find_spec("kubernetes") is None:
         return "the Python package kubernetes is not installed"
-    if _in_a_pod():
+    if in_a_pod():
         return ""
     files = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     if not any(Path(file).is_file() for file in files.split(os.pathsep) if file):
@@ -43,7 +43,7 @@ def absent() -> str:
     return ""
 
 
-def _in_a_pod() -> bool:
+def in_a_pod() -> bool:
     """Return whether the cluster runs this program itself, and has given it an account."""
     return not os.environ.get("KUBECONFIG") and _TOKEN.is_file()
 
@@ -114,7 +114,7 @@ class Cluster:
 
 def _client() -> tuple[Any, str]:
     """Return a client of the API, and the name of its context."""
-    if _in_a_pod():
+    if in_a_pod():
         settings = client.Configuration()
         config.load_incluster_config(client_configuration=settings)
         return client.ApiClient(settings), "this pod"

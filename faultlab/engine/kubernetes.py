@@ -63,7 +63,8 @@ class KubernetesEngine(WithPods):
         """Return why no cluster is asked. Unless one has a stack that was started here, none is."""
         if why := clusters.absent():
             return why
-        return "" if any(_marks().glob("*")) else "no stack was started on a cluster from here"
+        here = clusters.in_a_pod() or any(_marks().glob("*"))
+        return "" if here else "no stack was started on a cluster from here"
 
     @classmethod
     def may_have(cls, stack: str) -> bool:

@@ -13,6 +13,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine import compose, launch
 from faultlab.engine.bounds import Bounded
 from faultlab.engine.build import DockerImages
+from faultlab.engine.cluster import in_a_pod
 from faultlab.engine.container import ROLE, DockerMachine
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine
@@ -39,8 +40,8 @@ class LocalEngine(Bounded, Removable):
 
     @classmethod
     def absent(cls) -> str:
-        """Return nothing: only `reach` finds out whether Docker responds."""
-        return ""
+        """Return that a pod has no Docker; elsewhere only `reach` finds out if it responds."""
+        return "a pod has no Docker" if in_a_pod() else ""
 
     @classmethod
     def may_have(cls, stack: str) -> bool:

@@ -10,7 +10,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.later import Later
 from faultlab.engine import program
 from faultlab.engine.build import DockerImages
-from faultlab.engine.cluster import Cluster
+from faultlab.engine.cluster import Cluster, in_a_pod
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker import Docker
 from faultlab.lab.images import BASE, names, tag
@@ -88,6 +88,8 @@ class ClusterImages(Images):
         """Return the wanted images (default: all) that are missing. `base` is not needed here."""
         every = [name for name in (names() if wanted is None else wanted) if name != BASE]
         registry = chosen()
+        if in_a_pod():  # its network is not that of the nodes; a pod says if it gets no image
+            return []
         if registry:
             return [name for name in every if not _in_registry(registry, tag(name))]
         nodes = self._cluster.nodes()

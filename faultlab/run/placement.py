@@ -112,7 +112,7 @@ def named(lab_id: str) -> Lab:
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:
     """Return the engines that are up, and the error of one that cannot be reached."""
-    found: list[Engine] = [local()]
+    found: list[Engine] = [] if _first().absent() else [local()]
     lost = None
     for kind in [*ENGINES.values()][1:]:
         try:

@@ -188,19 +188,19 @@ def served(cluster: KubernetesEngine, tmp_path: Path) -> Iterator[Path]:
     kubectl("apply", "-k", str(folder))
     try:
         yield folder
+        assert "its stacks are removed" in in_the_server("end")
     finally:
-        said = in_the_server("end")
         kubectl("delete", "-k", str(folder), "--wait")
         kubectl("delete", "secret", "class-tls", "-n", "faultlab")
         kubectl("delete", "persistentvolume", "class")
         shutil.rmtree(volume)
-        assert "its stacks are removed" in said
 
 
 def in_the_server(*words: str) -> str:
     """Run `faultlab class` in the pod of the server."""
     its = ["python3", "-m", "faultlab", "class", words[0], "/class/class.toml", *words[1:]]
-    kubectl("wait", "--for=condition=Available", "deployment/class", "-n", "faultlab")
+    available = "--for=condition=Available", "--timeout=100s"
+    kubectl("wait", *available, "deployment/class", "-n", "faultlab")
     return kubectl("exec", "-n", "faultlab", "deployment/class", "--", *its)
 
 

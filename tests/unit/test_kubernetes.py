@@ -34,6 +34,7 @@ from faultlab.engine import (
 from faultlab.engine.cluster import MACHINE, ROLE_LABEL
 from faultlab.engine.contract import Program
 from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine.local import LocalEngine
 from faultlab.engine.pods import PodMachine
 from faultlab.engine.quantity import amount
 from faultlab.lab import load as labs
@@ -307,6 +308,25 @@ def test_a_registry_that_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("urllib3.request", lambda *_, **__: busy)
     with pytest.raises(CannotRun, match=r"example\.org responds with 503"):
         registry._in_registry("example.org", "faultlab/nginx:1")
+
+
+def test_a_pod_has_a_cluster_and_no_docker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The server of a class finds its stacks there, and can be the first command there."""
+    pytest.importorskip("kubernetes")
+    (tmp_path / "token").write_text("secret")
+    monkeypatch.setattr(cluster, "_TOKEN", tmp_path / "token")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert LocalEngine.absent() == "a pod has no Docker" and not KubernetesEngine.absent()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert not LocalEngine.absent() and KubernetesEngine.absent()
+
+
+def test_a_pod_asks_no_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the nodes have to reach it."""
+    monkeypatch.setenv("FAULTLAB_REGISTRY", "127.0.0.1:1")
+    monkeypatch.setattr(registry, "in_a_pod", lambda: True)
+    nothing: Any = None
+    assert registry.ClusterImages(nothing).missing() == []
 
 
 def test_one_engine_that_is_lost_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
