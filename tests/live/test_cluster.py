@@ -88,77 +88,6 @@ def test_walks_that_are_stopped_leave_nothing(cluster: KubernetesEngine, tmp_pat
     assert clusters.things() == before
 
 
-@pytest.fixture(scope="module")
-def six(cluster: KubernetesEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
-    """A class of six that has begun; ended in the end."""
-    found = Class(tmp_path_factory.mktemp("project"), "six", CLASS)
-    found.start()
-    try:
-        found.wait(*["red"] * len(SEATS))
-        yield found
-    finally:
-        found.ended()
-        assert not [name for name in cluster.stacks() if "-six-" in name]
-
-
-def stack(cluster: KubernetesEngine, seat: int) -> Stack:
-    return Stack(cluster, f"{naming.prefix()}six-{seat}-mystery")
-
-
-def test_a_class_of_six(six: Class, browser: Browser, tmp_path: Path) -> None:
-    """One repairs the fault in a terminal of the page, and the trainer sees it."""
-    said: list[str] = []
-    ada = opened(browser, six.told["seats"]["Ada"], said)
-    trainer = opened(browser, six.told["trainer"], said)
-    ada.locator("#acts").wait_for()
-    type_into(ada, "web", "ip link show eth0", r"mtu 100\b")
-    type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
-    ada.click("[data-act=check]")
-    ada.locator("#state", has_text="repaired").wait_for()
-    trainer.locator("#seat-1").get_by_text("green").wait_for()
-    trainer.locator("#seat-6").get_by_text("red").wait_for()
-    shots = Path(os.environ.get("FAULTLAB_SHOTS", tmp_path))
-    ada.screenshot(path=shots / "cluster-ada.png", full_page=True)
-    trainer.screenshot(path=shots / "cluster-trainer.png", full_page=True)
-    assert said == []
-    assert six.states() == ["green", *["red"] * 5]
-
-
-def test_a_seat_reaches_no_other_and_not_the_cluster(six: Class, cluster: KubernetesEngine) -> None:
-    """With root in its machines, and with the routes that a learner can set."""
-    hers = [machine.must("hostname -I").split()[0] for machine in stack(cluster, 2).machines]
-    targets = [*((each, 80) for each in hers), (NODE, 10250), (NODE, 16443), (API, 443)]
-    mine = stack(cluster, 1)
-    own = mine["web"].must("hostname -I").split()[0]
-    assert mine["client"].run(f"nc -z -w 2 {own} 80").code == 0
-    for name in ("client", "web"):
-        mine[name].run("ip route add default via 198.19.16.1")
-        for host, port in targets:
-            assert mine[name].run(f"nc -z -w 2 {host} {port}").code != 0, (name, host, port)
-    assert six.states()[1] == "red"
-
-
-def test_a_seat_has_a_quota_and_limits(six: Class, cluster: KubernetesEngine) -> None:
-    its = stack(cluster, 3)
-    quota = json.loads(kubectl("get", "resourcequota", "-n", its.name, "-o", "json"))["items"]
-    assert quota[0]["spec"]["hard"]["services"] == "0"
-    bombed = its["web"].run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60)
-    assert "fork" in bombed.err
-    assert six.states()[2] == "red"
-
-
-def test_a_machine_that_is_gone_is_not_judged(six: Class, cluster: KubernetesEngine) -> None:
-    """A pod is deleted, as an eviction does. Its seat is told, and Restore gives a new one."""
-    its = stack(cluster, 4)
-    kubectl("delete", "pod", "web", "-n", its.name, "--grace-period=0", "--force")
-    answer = six.press("Barbara", "/seat/4/check")
-    assert answer.status_code in {200, 503}, answer.text
-    assert six.states()[3] in {"red", "unknown"}
-    assert six.press("trainer", "/trainer/seat/4/restore").status_code == 200
-    six.wait("green", *["red"] * 5)
-    assert stack(cluster, 4)["web"].state.running
-
-
 @pytest.fixture
 def served(cluster: KubernetesEngine, tmp_path: Path) -> Iterator[Path]:
     """A class of two whose server is a Deployment, made as deploy/kubernetes/class says."""
@@ -238,3 +167,74 @@ def forwarded() -> Iterator[int]:
             yield int(line.split("127.0.0.1:")[1].split()[0])
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="module")
+def six(cluster: KubernetesEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
+    """A class of six that has begun; ended in the end."""
+    found = Class(tmp_path_factory.mktemp("project"), "six", CLASS)
+    found.start()
+    try:
+        found.wait(*["red"] * len(SEATS))
+        yield found
+    finally:
+        found.ended()
+        assert not [name for name in cluster.stacks() if "-six-" in name]
+
+
+def stack(cluster: KubernetesEngine, seat: int) -> Stack:
+    return Stack(cluster, f"{naming.prefix()}six-{seat}-mystery")
+
+
+def test_a_class_of_six(six: Class, browser: Browser, tmp_path: Path) -> None:
+    """One repairs the fault in a terminal of the page, and the trainer sees it."""
+    said: list[str] = []
+    ada = opened(browser, six.told["seats"]["Ada"], said)
+    trainer = opened(browser, six.told["trainer"], said)
+    ada.locator("#acts").wait_for()
+    type_into(ada, "web", "ip link show eth0", r"mtu 100\b")
+    type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
+    ada.click("[data-act=check]")
+    ada.locator("#state", has_text="repaired").wait_for()
+    trainer.locator("#seat-1").get_by_text("green").wait_for()
+    trainer.locator("#seat-6").get_by_text("red").wait_for()
+    shots = Path(os.environ.get("FAULTLAB_SHOTS", tmp_path))
+    ada.screenshot(path=shots / "cluster-ada.png", full_page=True)
+    trainer.screenshot(path=shots / "cluster-trainer.png", full_page=True)
+    assert said == []
+    assert six.states() == ["green", *["red"] * 5]
+
+
+def test_a_seat_reaches_no_other_and_not_the_cluster(six: Class, cluster: KubernetesEngine) -> None:
+    """With root in its machines, and with the routes that a learner can set."""
+    hers = [machine.must("hostname -I").split()[0] for machine in stack(cluster, 2).machines]
+    targets = [*((each, 80) for each in hers), (NODE, 10250), (NODE, 16443), (API, 443)]
+    mine = stack(cluster, 1)
+    own = mine["web"].must("hostname -I").split()[0]
+    assert mine["client"].run(f"nc -z -w 2 {own} 80").code == 0
+    for name in ("client", "web"):
+        mine[name].run("ip route add default via 198.19.16.1")
+        for host, port in targets:
+            assert mine[name].run(f"nc -z -w 2 {host} {port}").code != 0, (name, host, port)
+    assert six.states()[1] == "red"
+
+
+def test_a_seat_has_a_quota_and_limits(six: Class, cluster: KubernetesEngine) -> None:
+    its = stack(cluster, 3)
+    quota = json.loads(kubectl("get", "resourcequota", "-n", its.name, "-o", "json"))["items"]
+    assert quota[0]["spec"]["hard"]["services"] == "0"
+    bombed = its["web"].run("for i in $(seq 400); do sleep 5 & done; wait", timeout=60)
+    assert "fork" in bombed.err
+    assert six.states()[2] == "red"
+
+
+def test_a_machine_that_is_gone_is_not_judged(six: Class, cluster: KubernetesEngine) -> None:
+    """A pod is deleted, as an eviction does. Its seat is told, and Restore gives a new one."""
+    its = stack(cluster, 4)
+    kubectl("delete", "pod", "web", "-n", its.name, "--grace-period=0", "--force")
+    answer = six.press("Barbara", "/seat/4/check")
+    assert answer.status_code in {200, 503}, answer.text
+    assert six.states()[3] in {"red", "unknown"}
+    assert six.press("trainer", "/trainer/seat/4/restore").status_code == 200
+    six.wait("green", *["red"] * 5)
+    assert stack(cluster, 4)["web"].state.running
