@@ -119,7 +119,7 @@ def lines(result: bytes) -> Iterator[str]:
 
 
 def result_of(log: str) -> bytes:
-    """Return the result in a log; empty if there is none, or only a part of it."""
+    """Return the result in a log; empty if the log has no whole result."""
     found = (line for line in log.splitlines() if line.startswith(_RESULT))
     try:
         return base64.b64decode("".join(line.removeprefix(_RESULT) for line in found))

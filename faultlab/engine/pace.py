@@ -57,7 +57,7 @@ def _known(file: Path) -> float | None:
     try:
         valid = file.stat().st_mtime + _VALID > time.time()
         return float(file.read_text()) if valid else None
-    except (OSError, ValueError):  # there is none, or another command is writing it
+    except (OSError, ValueError):  # no file, or another command is writing it
         return None
 
 

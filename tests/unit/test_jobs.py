@@ -16,7 +16,7 @@ import yaml
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
-from faultlab.engine import cluster, jobspec, podjobs, program
+from faultlab.engine import cluster, jobspec, podhelpers, podjobs, program
 from faultlab.engine.batch import Ended, Task
 from faultlab.engine.podjobs import PodJobs
 from faultlab.verify import task
@@ -169,7 +169,7 @@ def test_a_task_without_a_result(api: Api) -> None:
 
 def test_jobs_that_get_no_pods(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quota, or an admission webhook, can refuse them all."""
-    monkeypatch.setattr(podjobs.podhelpers, "STARTED_WITHIN", 0.0)
+    monkeypatch.setattr(podhelpers, "STARTED_WITHIN", 0.0)
     batch = jobs(api).run(TASKS, 2, lambda _: None)
     monkeypatch.setattr(podjobs, "_over", lambda _: False)
     api.list_namespaced_pod = lambda *_, **__: namespace(items=[])  # type: ignore[method-assign]
