@@ -26,6 +26,7 @@ urllib3: Any = Later("urllib3.exceptions")
 ROLE_LABEL = "faultlab.role"
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
+_SOCKET = Path("/var/run/docker.sock")
 _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _PATIENCE = (10, 60)  # seconds, to connect and between two parts of a response
 _CONTEXTS = "kubectl config get-contexts"
@@ -44,8 +45,12 @@ def absent() -> str:
 
 
 def in_a_pod() -> bool:
-    """Return whether the cluster runs this program itself, and has given it an account."""
-    return not os.environ.get("KUBECONFIG") and _TOKEN.is_file()
+    """Return whether the cluster runs this program itself, with an account and without a Docker.
+
+    A pod that has a Docker is a person's machine, or that of a CI.
+    """
+    docker = os.environ.get("DOCKER_HOST") or _SOCKET.exists()
+    return not docker and not os.environ.get("KUBECONFIG") and _TOKEN.is_file()
 
 
 class Cluster:

@@ -6,6 +6,7 @@ and the sentences of a check for learners do not count. Nor does the reason give
 
 import ast
 import hashlib
+import threading
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,8 @@ _WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "ch
 _REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
 _TEXTS = ("lab.toml", "README.md", "ticket.md")  # in a lab's folder; lab.toml counts by its keys
 _PROGRAM = Path(__file__).parents[1]
+# Python 3.11 counts the recursion of all threads together, and raises SystemError if two parse.
+_one_at_a_time = threading.Lock()
 
 
 def fault(lab: Lab) -> str:
@@ -119,7 +122,8 @@ class _Muted(ast.NodeTransformer):
 
 def _parsed(text: str) -> ast.Module:
     """Parse a file. A file with a syntax error is left to pytest to report."""
-    try:
-        return ast.parse(text)
-    except SyntaxError:
-        return ast.parse(repr(text))
+    with _one_at_a_time:
+        try:
+            return ast.parse(text)
+        except SyntaxError:
+            return ast.parse(repr(text))

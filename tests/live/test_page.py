@@ -67,7 +67,8 @@ def start(page: Page, lab: str) -> None:
         catalogue.locator("summary").click()
     catalogue.get_by_role("button", name=f"Start {lab}", exact=True).click()
     expect(page.locator("h1").first).to_contain_text(labs.load(lab).title)
-    expect(page.locator("#acts")).to_be_visible(timeout=120_000)
+    # Beside other tests a lab in the VM waits for its start, and then for the machine alone.
+    expect(page.locator("#acts")).to_be_visible(timeout=300_000)
     assert page.locator("#ticket").inner_text().strip()
 
 

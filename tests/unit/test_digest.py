@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from faultlab.core import paths
 from faultlab.lab import load as labs
 from faultlab.run import digest
 from tests.unit.conftest import Project
@@ -87,3 +92,21 @@ def test_the_fault_that_tools_are_examined_on(project: Project) -> None:
     assert digest.fault(labs.load("mtu")) == before
     project.write("checks/test_mtu.py", "")
     assert digest.fault(labs.load("mtu")) != before
+
+
+def test_walks_side_by_side_can_read_their_files() -> None:
+    """Python 3.11 raises SystemError if another thread has its turn in the middle of a parse."""
+    files = [file.read_text() for file in sorted(paths.checks().glob("test_*.py"))[:16]]
+    before = gc.get_threshold()
+
+    def let_others(*_: object) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(let_others)
+    gc.set_threshold(5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert len([*pool.map(digest._parsed, files)]) == len(files) == 16
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(let_others)

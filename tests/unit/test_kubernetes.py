@@ -315,10 +315,16 @@ def test_a_pod_has_a_cluster_and_no_docker(monkeypatch: pytest.MonkeyPatch, tmp_
     pytest.importorskip("kubernetes")
     (tmp_path / "token").write_text("secret")
     monkeypatch.setattr(cluster, "_TOKEN", tmp_path / "token")
-    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(cluster, "_SOCKET", tmp_path / "docker.sock")
+    for name in ("KUBECONFIG", "DOCKER_HOST"):
+        monkeypatch.delenv(name, raising=False)
     assert LocalEngine.absent() == "a pod has no Docker" and not KubernetesEngine.absent()
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    assert not LocalEngine.absent() and KubernetesEngine.absent()
+    for name in ("KUBECONFIG", "DOCKER_HOST"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, str(tmp_path / "none"))
+            assert not cluster.in_a_pod() and not LocalEngine.absent()
+    (tmp_path / "docker.sock").touch()  # a pod of a CI, with a Docker beside it
+    assert not LocalEngine.absent() and not cluster.in_a_pod()
 
 
 def test_a_pod_asks_no_registry(monkeypatch: pytest.MonkeyPatch) -> None:
