@@ -69,7 +69,7 @@ while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
     pause vm
 done
 start beside nice -n 5 .venv/bin/pytest -v -rs -n 6 --dist loadscope \
-    --no-loadscope-reorder -m beside tests/live
+    --no-loadscope-reorder --durations=40 -m beside tests/live
 for part in beside vm lint; do ended "$part"; done
 later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
 start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live

@@ -105,11 +105,9 @@ def save(term: Terminal, file: str) -> Built:
     if not file:
         raise BadInput("images save: the file is missing.", "faultlab images --help")
     target = paths.in_a_folder(file)
-    engine = placement.local()
-    lacking = engine.images.missing()
+    lacking = placement.local().images.missing()
     with term.step("images", f"writing them to {file}") as step, paths.whole(target) as part:
-        tags = registry.build(step.note)
-        engine.images.save([*tags.values()], part, step.note)
+        tags = registry.save(part, step.note)
         step.done("saved")
     term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")
     return Built(lacking, tags)

@@ -69,8 +69,8 @@ def shaped(
         return TypeAdapter(kind).validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
-        raise BadInput(f"{name or file} {wrong}: {why}", f"less {paths.show(file)}") from error
+        why = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        raise BadInput(f"{name or file} {wrong}: {why}.", f"less {paths.show(file)}") from error
 
 
 def strict(kind: type[M], file: Path, where: str, manual: str, **own: Any) -> M:

@@ -50,9 +50,8 @@ def tagged(its_tag: str) -> dict[str, str]:
     return {"image": place + its_tag, "imagePullPolicy": "IfNotPresent"}
 
 
-def build(say: Say) -> dict[str, str]:
+def _build(docker: Docker, say: Say) -> dict[str, str]:
     """Build with Docker here what a cluster needs; return the tag of each image."""
-    docker = Docker()
     DockerImages(docker).ensure(say)
     program.ensure(docker, say)
     return {name: tag(name) for name in names() if name != BASE} | {program.NAME: program.its_tag()}
@@ -65,7 +64,7 @@ def push(registry: str, say: Say) -> dict[str, str]:
     """
     docker = Docker()
     pushed = {}
-    for name, its_tag in build(say).items():
+    for name, its_tag in _build(docker, say).items():
         target = f"{checked(registry)}/{its_tag}"
         say(f"image {name}: pushing")
         with docker.errors():
@@ -76,6 +75,17 @@ def push(registry: str, say: Say) -> dict[str, str]:
             docker.client.images.remove(target)
         pushed[name] = target
     return pushed
+
+
+def save(file: Path, say: Say) -> dict[str, str]:
+    """Build the missing images with Docker here, and write all of them to a file.
+
+    Return the tag of each image. Raises CannotRun.
+    """
+    docker = Docker()
+    tags = _build(docker, say)
+    DockerImages(docker).save([*tags.values()], file, say)
+    return tags
 
 
 class ClusterImages(Images):

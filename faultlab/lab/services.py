@@ -140,7 +140,11 @@ def limits(text: str) -> dict[str, Any]:
 
 def read(overlay: Path | None) -> Plan:
     """Read stack.yaml and an overlay. Raises BadInput for anything that breaks the rules."""
-    files = [paths.labs() / "stack.yaml", *([overlay] if overlay else [])]
+    return _plan(paths.labs() / "stack.yaml", *([overlay] if overlay else []))
+
+
+@cache  # most labs have no overlay, so they share a plan
+def _plan(*files: Path) -> Plan:
     plan = Plan(tuple(_read(file) for file in files))
     machines = {name for name in plan.services.keys() - plan.daemons if not name.endswith(USER)}
     for name, machine in plan.daemons.items():

@@ -17,7 +17,6 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import path
 from faultlab.lab.model import Lab
 from faultlab.learn import learner
-from faultlab.report.page import render
 from faultlab.run.record import READY, Record
 
 # Solved by the learner, solved by the documented fix, tried, or not started.
@@ -86,6 +85,8 @@ def show(term: Terminal, page: str | None) -> Progress:
         term.table(headings, [one.cells for one in its])
         term.say()
     if page is not None:
+        from faultlab.report.page import render  # `list` needs this module, but no page
+
         file = paths.in_a_folder(page)
         paths.write_whole(file, render("progress.html", tracks=by_track(found.labs), found=found))
         term.say(f"Written: {file}")

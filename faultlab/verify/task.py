@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from faultlab.core import archive, document, paths
-from faultlab.core.errors import CannotRun
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import jobspec
 from faultlab.engine.batch import Ended
 from faultlab.lab import load as labs
@@ -72,13 +72,13 @@ def case_of(ended: Ended) -> Case:
         try:
             with tarfile.open(fileobj=io.BytesIO(ended.result), mode="r:gz") as tar:
                 tar.extractall(folder, filter="data")
-            said = json.loads((folder / _CASE).read_text())
-        except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-            why = f"The result of its task is damaged: {error}."
+            case = document.shaped(Case, json.loads((folder / _CASE).read_text()), Path(_CASE))
+        except (tarfile.TarError, OSError, EOFError, ValueError, BadInput) as error:
+            why = f"The result of its task cannot be read: {str(error).rstrip('.')}."
             raise CannotRun(why, "faultlab verify") from error
-        case = document.shaped(Case, said, folder / _CASE)
-        if case.run and (folder / case.run).is_dir() and not (runs / case.run).exists():
-            (folder / case.run).rename(runs / case.run)
+        run = Path(case.run).name  # only a folder of the archive, whatever its case says
+        if run and (folder / run).is_dir() and not (runs / run).exists():
+            (folder / run).rename(runs / run)
     return case
 
 

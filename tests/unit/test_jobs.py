@@ -274,7 +274,7 @@ def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.M
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
         tar.addfile(tarfile.TarInfo("../../out"), io.BytesIO())
     for packed in (made.getvalue(), b"no archive"):
-        with pytest.raises(CannotRun, match="result of its task is damaged"):
+        with pytest.raises(CannotRun, match="result of its task cannot be read"):
             task.case_of(Ended("x", packed))
     assert not (tmp_path.parent / "out").exists()
 
