@@ -1,6 +1,6 @@
 """Doctor: what runs on this machine. It brings a stack up and tries, it does not guess."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from faultlab.core import paths
@@ -87,27 +87,33 @@ def images(term: Terminal) -> Built:
     return Built(lacking, {name: image_files.tag(name) for name in image_files.names()})
 
 
-def push(term: Terminal, address: str) -> Built:
-    """Build what is missing here, and push all images. Raises BadInput without a registry."""
+def push(term: Terminal, address: str, more: Collection[str]) -> Built:
+    """Build what is missing here, and push all images. Raises BadInput without a registry.
+
+    `more`: the images of tools.
+    """
     if not address:
         raise BadInput("images push: the registry is missing.", "faultlab images --help")
     lacking = placement.local().images.missing()
     with term.step("images", f"pushing them to {address}") as step:
-        pushed = registry.push(registry.checked(address), step.note)
+        pushed = registry.push(registry.checked(address), more, step.note)
         step.done("pushed")
     term.say(f"faultlab itself: {pushed[program.NAME]}")
     term.say(f"Next: export {registry.VARIABLE}={address}")
     return Built(lacking, pushed)
 
 
-def save(term: Terminal, file: str) -> Built:
-    """Build what is missing here, and write all images to a file. Raises BadInput without one."""
+def save(term: Terminal, file: str, more: Collection[str]) -> Built:
+    """Build what is missing here, and write all images to a file. Raises BadInput without one.
+
+    `more`: the images of tools.
+    """
     if not file:
         raise BadInput("images save: the file is missing.", "faultlab images --help")
     target = paths.in_a_folder(file)
     lacking = placement.local().images.missing()
     with term.step("images", f"writing them to {file}") as step, paths.whole(target) as part:
-        tags = registry.save(part, step.note)
+        tags = registry.save(part, more, step.note)
         step.done("saved")
     term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")
     return Built(lacking, tags)

@@ -54,18 +54,22 @@ def setup(term: Terminal) -> object:
     return setup.setup(term)
 
 
-@verb("", "push registry.example.org/labs", "save images.tar.gz")
+@verb("", "push registry.example.org/labs", "push 127.0.0.1:5000 mtr", "save images.tar.gz")
 @argument("action", type=Choice(("build", "push", "save")), default="build", help="(build)")
 @argument("to", default="", help="with push: a registry; with save: a file")
-def images(term: Terminal, action: str, to: str) -> object:
+@many("tools", "with push or save: also the images of these tools (all: of all)")
+def images(term: Terminal, action: str, to: str, tools: tuple[str, ...]) -> object:
     """Build the images that are missing, and push or save all for a cluster."""
     from faultlab.admin import doctor
+    from faultlab.score import tool
 
+    names = tool.ids() if tools == ("all",) else tools
+    more = {tool.load(name).image for name in names} - {"machine"}
     match action:
         case "push":
-            return doctor.push(term, to)
+            return doctor.push(term, to, more)
         case "save":
-            return doctor.save(term, to)
+            return doctor.save(term, to, more)
     return doctor.images(term)
 
 

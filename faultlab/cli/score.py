@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from click import option
+from click import Choice, option
 
 from faultlab.cli.verb import ENGINE, LAB, many, verb
 from faultlab.core.errors import BadInput
@@ -14,6 +14,7 @@ from faultlab.core.terminal import Terminal
     "--all --repeat 3 --json result.json",
     "--all --hours 2",
     "./my-tool --labs mtu,iptables-drop",
+    "--all --engine kubernetes --jobs 50",
     "tshark --from mtu.bundle.tar.gz",
 )
 @many("tools", "a folder in tools/, or any other (./NAME)")
@@ -23,6 +24,14 @@ from faultlab.core.terminal import Terminal
 @option("--seed", default=0, metavar="S", help="seed of the random order (0)")
 @option("--crowd", is_flag=True, help="let all tools look at the same time")
 @option("--hours", type=float, metavar="H", help="stop in time; the widest intervals come first")
+@option(
+    "--engine",
+    "wanted",
+    type=Choice(("local", "kubernetes")),
+    default="local",
+    help="where the looks are made (local)",
+)
+@option("--jobs", default=1, metavar="N", help="on a cluster: how many looks at a time (1)")
 @option("--network", is_flag=True, help="let the builds of other people's tools use a network")
 @option("--from", "bundle", metavar="BUNDLE", help="use a recorded lab instead of live ones")
 @option(

@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Task:
-    """A task: its words for faultlab.verify.task, and whether it needs its machine alone."""
+    """A task: a module of faultlab with its words, and whether it needs its machine alone."""
 
     words: str
     alone: bool

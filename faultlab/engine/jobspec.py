@@ -18,7 +18,7 @@ TASKS = "tasks"  # the file of a ConfigMap with a line for each task
 _RESULT = "faultlab-result "  # begins a line of the log that is a part of the result
 _LINE = 8000  # characters; container runtimes split lines of 16 KiB
 _END_WITHIN = 120  # seconds for a task that is told to stop
-_RUN = f'exec python3 -m faultlab.verify.task $(sed -n "$((INDEX + 1))p" /{TASKS}/{TASKS})'
+_RUN = f'exec python3 -m faultlab.$(sed -n "$((INDEX + 1))p" /{TASKS}/{TASKS})'
 _USER = 10001  # none of the image
 # No other task is on the node of such a pod, and it waits for such a node.
 _ALONE = {

@@ -13,7 +13,7 @@ from faultlab.engine.build import DockerImages
 from faultlab.engine.cluster import Cluster, in_a_pod
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker import Docker
-from faultlab.lab.images import BASE, names, tag
+from faultlab.lab.images import BASE, names, short, tag
 
 urllib3: Any = Later("urllib3")
 
@@ -50,21 +50,23 @@ def tagged(its_tag: str) -> dict[str, str]:
     return {"image": place + its_tag, "imagePullPolicy": "IfNotPresent"}
 
 
-def _build(docker: Docker, say: Say) -> dict[str, str]:
+def _build(docker: Docker, more: Collection[str], say: Say) -> dict[str, str]:
     """Build with Docker here what a cluster needs; return the tag of each image."""
-    DockerImages(docker).ensure(say)
+    every = [*names(), *sorted(more)]
+    DockerImages(docker).ensure(say, every)
     program.ensure(docker, say)
-    return {name: tag(name) for name in names() if name != BASE} | {program.NAME: program.its_tag()}
+    tags = {short(name): tag(name) for name in every if name != BASE}
+    return tags | {program.NAME: program.its_tag()}
 
 
-def push(registry: str, say: Say) -> dict[str, str]:
-    """Build the missing images with Docker here, and push all of them.
+def push(registry: str, more: Collection[str], say: Say) -> dict[str, str]:
+    """Build the missing images with Docker here, and push all of them, also `more` of tools.
 
     Return the place of each image. Raises CannotRun.
     """
     docker = Docker()
     pushed = {}
-    for name, its_tag in _build(docker, say).items():
+    for name, its_tag in _build(docker, more, say).items():
         target = f"{checked(registry)}/{its_tag}"
         say(f"image {name}: pushing")
         with docker.errors():
@@ -77,13 +79,13 @@ def push(registry: str, say: Say) -> dict[str, str]:
     return pushed
 
 
-def save(file: Path, say: Say) -> dict[str, str]:
-    """Build the missing images with Docker here, and write all of them to a file.
+def save(file: Path, more: Collection[str], say: Say) -> dict[str, str]:
+    """Build the missing images with Docker here, and write all to a file, also `more` of tools.
 
     Return the tag of each image. Raises CannotRun.
     """
     docker = Docker()
-    tags = _build(docker, say)
+    tags = _build(docker, more, say)
     DockerImages(docker).save([*tags.values()], file, say)
     return tags
 
@@ -116,8 +118,10 @@ class ClusterImages(Images):
         if lacking := self.missing(wanted):
             where = chosen() or "REGISTRY"
             what = f"{chosen()} has" if chosen() else "The nodes have"
+            tools = [Path(name).name for name in lacking if Path(name).is_absolute()]
             raise CannotRun(
-                f"{what} no current image of {', '.join(lacking)}.", f"faultlab images push {where}"
+                f"{what} no current image of {', '.join(map(short, lacking))}.",
+                " ".join(["faultlab images push", where, *tools]),
             )
 
     def save(self, tags: Sequence[str], to: Path, note: Say) -> None:

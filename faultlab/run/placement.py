@@ -206,12 +206,12 @@ def _elsewhere(engine: Engine, lab: Lab, why: str) -> str:
     return f"needs the lab VM ({why}): faultlab verify {lab.id} --engine {_another()}"
 
 
-def places_of(term: Terminal, chosen: Sequence[Lab]) -> dict[str, Engine]:
-    """Return the local engine for each lab that it can run, and name the others.
+def places_of(term: Terminal, chosen: Sequence[Lab], wanted: str = "local") -> dict[str, Engine]:
+    """Return the wanted engine for each lab that it can run, and name the others.
 
     Raises CannotRun if it can run none of them.
     """
-    places, cannot = engines_of(term, chosen, "local")
+    places, cannot = engines_of(term, chosen, wanted)
     for lab_id, why in cannot.items():
         term.say(f"{'skip':<9} {lab_id}: {why.partition(':')[0]}")
     if not places:

@@ -1,26 +1,31 @@
 """Exam: every tool on every lab, healthy, faulty and fixed, in a random order.
 
 Each look is a fresh stack in one phase, proven by the lab's own check. Then its load continues and
-the tools look: one after the other, or in a crowd. We tell them nothing about the lab.
+the tools look: one after the other, or in a crowd. We tell them nothing about the lab. On a
+cluster each look is a task in a pod.
 """
 
+import hashlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from faultlab.core import naming, paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
+from faultlab.engine.batch import Batch, Task
 from faultlab.engine.contract import Engine, Say
+from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.run import digest, placement
-from faultlab.run.background_load import traffic
+from faultlab.run import digest, parcel, placement
 from faultlab.run.readings import PHASES
-from faultlab.score import figures, recording, results, scorecard, trial
+from faultlab.score import crowd as crowds
+from faultlab.score import figures, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
 from faultlab.score.alone import Alone, processors
-from faultlab.score.looks import STACK, Look, made_in, on_show, order
+from faultlab.score.looks import STACK, Look, made_in, order
 from faultlab.score.plan import Plan, deadline
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
 from faultlab.score.tool import Tool
@@ -39,24 +44,25 @@ def score(
     network: bool,
     crowd: bool = False,
     hours: float | None = None,
+    wanted: str = "local",
+    jobs: int = 1,
 ) -> None:
     """Examine the tools and print their card. Raises SaidNo if one is not as expected."""
-    if repeat < 1:
-        raise BadInput("--repeat takes a number from 1 up.", "faultlab score --help")
     until = deadline(hours)
     examined = _examined(names)
+    _refuse(examined, repeat, wanted, jobs, hours)
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     way = CROWD if crowd else ALONE
     with results.opened(json_file, _FILE, "score") as kept:
-        places = placement.places_of(term, chosen)
+        places = placement.places_of(term, chosen, wanted)
         here = [lab for lab in chosen if lab.id in places]
         engine = places[here[0].id]
         _prepare(term, engine, examined, kept, network)
-        kept.facts |= {"seed": seed, "machine": _machine(engine)}
+        kept.facts["seed"] = seed
         looks = order(here, repeat, seed, floors=way == ALONE)
         plan = Plan(looks, examined, kept, way, seed, until)
         plan.forget_the_silent()
-        troubles = _all(term, engine, plan)
+        troubles = _make(term, engine, plan, jobs)
         if troubles:
             scorecard.show(term, kept)
             raise CannotRun(
@@ -78,7 +84,6 @@ def replay(
         lab = labs.load(recorded.manifest["lab"])
         engine = placement.local()
         _prepare(term, engine, examined, kept, network)
-        kept.facts |= {"machine": _machine(engine)}
         for phase in PHASES:
             archive = recorded.phase(phase)
             with term.step("replay", f"{lab.id} {phase}") as step:
@@ -98,6 +103,24 @@ def _examined(names: Sequence[str]) -> list[Tool]:
     return [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
 
 
+def _refuse(
+    examined: Sequence[Tool], repeat: int, wanted: str, jobs: int, hours: float | None
+) -> None:
+    """Raise BadInput for what is not possible where the looks are to be made."""
+    if min(repeat, jobs) < 1:
+        raise BadInput("--jobs and --repeat take a number from 1 up.", "faultlab score --help")
+    if wanted == "local":
+        if jobs > 1:
+            raise BadInput("On this machine one look is made at a time.", "leave out --jobs")
+        return
+    if hours is not None:
+        raise BadInput("--hours is for this machine; --jobs makes it faster.", "leave out --hours")
+    for tool in examined:
+        if tool.folder.parent != paths.tools():
+            what = f"{tool.id} is not in tools/, and pods have only what is there."
+            raise BadInput(what, f"cp -r {tool.folder} {paths.show(paths.tools())}")
+
+
 def _conclude(term: Terminal, kept: Results, way: Way, examined: Sequence[Tool]) -> None:
     scorecard.show(term, kept)
     of_today = kept.only(lambda trial: trial.lab_digest == digest.fault(labs.loaded(trial.lab)))
@@ -115,9 +138,12 @@ def _prepare(
     term: Terminal, engine: Engine, examined: Sequence[Tool], kept: Results, network: bool
 ) -> None:
     """Build the images of the tools, and ask each for its version."""
+    kept.facts["machine"] = _machine(engine)
     with term.step("tools", "building their images") as step:
         engine.images.ensure(step.note, {tool.image for tool in examined}, network=network)
         for tool in examined:
+            if kept.tools.get(tool.id, {}).get("digest") == tool.digest:
+                continue
             step.note(f"asking {tool.id} for its version")
             kept.tools[tool.id] = {
                 "title": tool.title,
@@ -134,9 +160,17 @@ def _machine(engine: Engine) -> dict[str, object]:
     }
 
 
+def _make(term: Terminal, engine: Engine, plan: Plan, jobs: int) -> list[str]:
+    """Make the missing looks, here or in pods; return why some could not be made."""
+    batch = engine.batch(_batch_name(plan))
+    if batch is None:
+        return _all(term, engine, plan)
+    return _as_tasks(term, batch, engine.name, plan, jobs)
+
+
 def _all(term: Terminal, engine: Engine, plan: Plan) -> list[str]:
     """Make the missing looks. One that fails is reported and left for the next time."""
-    make = _together(engine) if plan.way == CROWD else _alone(term, engine, plan)
+    make = _in_crowds(engine) if plan.way == CROWD else _alone(term, engine, plan)
     troubles: list[str] = []
     tried: set[int] = set()
     while (index := plan.next(tried)) is not None:
@@ -171,13 +205,46 @@ def _alone(term: Terminal, engine: Engine, plan: Plan) -> Make:
     return lambda look, wanted, note: Alone(engine, cpus, plan.allows, note).trials(look, wanted)
 
 
-def _together(engine: Engine) -> Make:
+def _in_crowds(engine: Engine) -> Make:
     """Return how a look is made with all tools at the same time."""
+    return lambda look, wanted, _note: crowds.trials(engine, look, wanted)
 
-    def make(look: Look, wanted: Sequence[Tool], _note: Say) -> Generator[Trial, None, None]:
-        with on_show(engine, look.lab, look.phase) as run:
-            with traffic(lambda: run.check.look(run.stack)):
-                outcomes = trial.examine(run.stack, look.lab, wanted)
-            yield from (made_in(look, t, outcomes[t.id], run=run.record.id) for t in wanted)
 
-    return make
+def _batch_name(plan: Plan) -> str:
+    """Return the name of the batch of a score; the same command gets the same one again."""
+    words = [naming.owner(), str(plan.kept.file.absolute()), plan.way, str(plan.seed)]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
+
+
+def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Plan, jobs: int) -> list[str]:
+    """Let an engine make the missing looks, each in a pod."""
+    missing = [(look, wanted) for look in plan.looks if (wanted := plan.missing(look))]
+    looks = {task.words(engine, plan.way, look, wanted): look for look, wanted in missing}
+    tasks = [
+        Task(words, alone=plan.way == ALONE or checks.load(look.lab.id).relative)
+        for words, look in looks.items()
+    ]
+    tool_digests = {tool.id: tool.digest for tool in plan.tools}
+    troubles = []
+    with (
+        term.alive("looks", f"{len(tasks)} looks, {jobs} at a time") as step,
+        closing(batch.run(tasks, jobs, step.note)) as each,
+    ):
+        for ended in each:
+            look = looks[ended.words]
+            try:
+                made = parcel.opened(task.Made, ended)
+            except CannotRun as problem:
+                made = task.Made(problem=problem.message)
+            # The image is of this program, but another Python can give other digests.
+            lab_digest = digest.fault(look.lab)
+            plan.kept.facts["machine"] |= made.processors
+            plan.kept.add(
+                replace(one, tool_digest=tool_digests[one.tool], lab_digest=lab_digest)
+                for one in made.trials
+            )
+            term.say(f"{plan.complete()} of {len(plan.looks)}: {look.text}: {_loud(made.trials)}")
+            if made.problem:
+                term.say(f"{'':<9} {made.problem}")
+                troubles.append(f"{look.text}: {made.problem}")
+    return troubles

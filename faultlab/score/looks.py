@@ -54,10 +54,15 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -
     found: list[Look] = []
     for number in range(1, repeat + 1):
         turn = [Look(lab, phase, number) for lab in chosen for phase in PHASES]
-        turn += [Look(_whole(), floor, number) for floor in FLOORS] if floors else []
+        turn += [named("healthy", floor, number) for floor in FLOORS] if floors else []
         chance.shuffle(turn)
         found += turn
     return found
+
+
+def named(lab_id: str, phase: str, number: int) -> Look:
+    """Return the look with this lab, phase and number."""
+    return Look(_whole() if phase in FLOORS else labs.load(lab_id), phase, number)
 
 
 def made_in(look: Look, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:

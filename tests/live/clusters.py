@@ -31,7 +31,7 @@ def up() -> Iterator[KubernetesEngine]:
         name, _, value = line.partition("=")
         os.environ[name] = value
     try:
-        registry.push(registry.chosen(), print)
+        registry.push(registry.chosen(), (), print)
         yield KubernetesEngine()
     finally:
         if not was_up:
@@ -57,6 +57,11 @@ def kubectl(*words: str, given: str | None = None) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def kill_kubelet() -> None:
+    """Kill the kubelet of the node. It starts again by itself."""
+    _cluster("kill-kubelet")
 
 
 def prepare() -> None:

@@ -18,7 +18,9 @@ import yaml
 from playwright.sync_api import Browser
 
 from faultlab.core import naming, paths
+from faultlab.core.errors import CannotRun
 from faultlab.engine import program, registry
+from faultlab.engine.contract import Machine
 from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.stack import Stack
 from tests.live import clusters
@@ -228,10 +230,39 @@ def test_a_seat_has_a_quota_and_limits(six: Class, cluster: KubernetesEngine) ->
     assert six.states()[2] == "red"
 
 
+def answers(machine: Machine) -> bool:
+    try:
+        return machine.run("true").code == 0
+    except CannotRun:
+        return False
+
+
+def test_a_kubelet_starts_again(six: Class, cluster: KubernetesEngine) -> None:
+    """The pods stay, with all that was changed in them, and the seats are judged as before."""
+    before = six.states()
+    its = stack(cluster, 5)
+    began = {machine.name: machine.state.started for machine in its.machines}
+    clusters.kill_kubelet()
+    answer = six.press("Ken", "/seat/5/check")
+    assert answer.status_code in {200, 503}, answer.text
+    assert six.states()[4] in {"red", "unknown"}
+    until(lambda: answers(its["web"]), 60, "the kubelet answers again")
+    assert six.press("Ken", "/seat/5/check").status_code == 200
+    six.wait(*before)
+    assert {machine.name: machine.state.started for machine in stack(cluster, 5).machines} == began
+
+
 def test_a_machine_that_is_gone_is_not_judged(six: Class, cluster: KubernetesEngine) -> None:
-    """A pod is deleted, as an eviction does. Its seat is told, and Restore gives a new one."""
+    """A pod is evicted, as when its node is drained. Restore gives its seat a new stack."""
     its = stack(cluster, 4)
-    kubectl("delete", "pod", "web", "-n", its.name, "--grace-period=0", "--force")
+    evicted = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "web", "namespace": its.name},
+        "deleteOptions": {"gracePeriodSeconds": 0},
+    }
+    to = f"/api/v1/namespaces/{its.name}/pods/web/eviction"
+    kubectl("create", "--raw", to, "-f", "-", given=json.dumps(evicted))
     answer = six.press("Barbara", "/seat/4/check")
     assert answer.status_code in {200, 503}, answer.text
     assert six.states()[3] in {"red", "unknown"}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import tarfile
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faultlab.core import archive, paths, terminal
-from faultlab.core.errors import CannotRun
+from faultlab.core import terminal
 from faultlab.engine.batch import Ended as TaskEnd
 from faultlab.engine.batch import Task
 from faultlab.lab.model import Lab
@@ -310,7 +306,7 @@ class Tasks:
         note("2 on the cluster")
         self.asked += tasks
         for at, each in enumerate(tasks):
-            lab, number, engine, *_ = each.words.split()
+            _, lab, number, engine, *_ = each.words.split()
             case = Case(lab, int(number), "pass", 1.5, engine=engine)
             if at % 4 == 3:
                 yield TaskEnd(each.words, b"half")
@@ -339,45 +335,9 @@ def test_a_cluster_runs_the_walks_itself(
         (2, "unknown", "The result of its task cannot be read: not a gzip file."),
     ]
     assert [(each.words, each.alone) for each in engine.asked[:2]] == [
-        ("mtu 1 kubernetes", False),
-        ("gzip 1 kubernetes", True),
+        ("verify.task mtu 1 kubernetes", False),
+        ("verify.task gzip 1 kubernetes", True),
     ]
     assert not walks.made
     again("--repeat", "3", *how)
     assert len(engine.asked) == 6 and len({*engine.names}) == 1
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ("[1]", "case.json is damaged: Input should be a dictionary"),
-        ('{"lab": "mtu"}', "case.json is damaged: number: Field required."),
-        ("{", "Expecting property name enclosed in double quotes"),
-        (None, "No such file or directory"),
-    ],
-)
-def test_a_task_whose_result_has_another_shape(said: str | None, why: str) -> None:
-    """It is that walk's problem; the campaign goes on, because `verify` records it as unknown."""
-    result = io.BytesIO()
-    with tarfile.open(fileobj=result, mode="w:gz") as tar:
-        if said is not None:
-            archive.put(tar, "case.json", said.encode())
-    with pytest.raises(CannotRun, match=f"cannot be read: .*{why}"):
-        task.case_of(TaskEnd("mtu 1 kubernetes", result.getvalue()))
-
-
-def test_a_task_names_a_folder_that_is_not_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing outside the archive moves, whatever the case of a task says."""
-    runs, ours = tmp_path / "runs", tmp_path / "ours"
-    ours.mkdir()
-    monkeypatch.setattr(paths, "runs", lambda: runs)
-    for name in ("../ours", str(ours)):
-        case = Case("mtu", 1, "pass", 1.5, run=name)
-        result = io.BytesIO()
-        with tarfile.open(fileobj=result, mode="w:gz") as tar:
-            archive.put(tar, "case.json", json.dumps(asdict(case)).encode())
-        task.case_of(TaskEnd("mtu 1 kubernetes", result.getvalue()))
-    assert ours.is_dir()
-    assert not list(runs.iterdir())

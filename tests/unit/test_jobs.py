@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,16 +14,20 @@ from typing import Any
 import pytest
 import yaml
 
-from faultlab.core import paths
+from faultlab.core import archive, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine import cluster, jobspec, podhelpers, podjobs, program
 from faultlab.engine.batch import Ended, Task
 from faultlab.engine.podjobs import PodJobs
+from faultlab.run import parcel
 from faultlab.verify import task
 from faultlab.verify.case import Case
 
-TASKS = [Task("mtu 1 kubernetes", alone=False), Task("gzip 1 kubernetes", alone=True)]
+TASKS = [
+    Task("verify.task mtu 1 kubernetes", alone=False),
+    Task("verify.task gzip 1 kubernetes", alone=True),
+]
 
 
 def namespace(**its: Any) -> SimpleNamespace:
@@ -135,10 +140,9 @@ def run(api: Api, tasks: list[Task] = TASKS) -> list[Ended]:
 
 def test_each_task_ends_once_and_nothing_is_left(api: Api) -> None:
     assert sorted(run(api), key=lambda its: its.words) == [
-        Ended("gzip 1 kubernetes", b"gzip 1 kubernetes"),
-        Ended("mtu 1 kubernetes", b"mtu 1 kubernetes"),
+        Ended(each.words, each.words.encode()) for each in reversed(TASKS)
     ]
-    assert api.started == ["mtu 1 kubernetes", "gzip 1 kubernetes"]
+    assert api.started == [each.words for each in TASKS]
     assert not (api.jobs or api.pods or api.tasks)
 
 
@@ -147,7 +151,7 @@ def test_a_command_that_was_killed_is_continued(api: Api) -> None:
     killed = jobs(api).run(TASKS, 2, lambda _: None)  # from here on it does nothing more
     taken = next(killed)
     left = [each for each in TASKS if each.words != taken.words]
-    more = Task("mtu 2 kubernetes", alone=False)
+    more = Task("verify.task mtu 2 kubernetes", alone=False)
     assert {ended.words for ended in run(api, [*left, more])} == {left[0].words, more.words}
     assert sorted(api.started) == sorted([*(each.words for each in TASKS), more.words])
 
@@ -251,7 +255,9 @@ def test_a_result_among_other_lines() -> None:
 
 def test_words_of_a_walk() -> None:
     for walk in (task.Walk("mtu", 3, "kubernetes"), task.Walk("mtu", 3, "kubernetes", quick=True)):
-        assert task.read(walk.words.split()) == walk
+        module, *words = walk.words.split()
+        assert module == "verify.task"
+        assert task.read(words) == walk
 
 
 def test_a_case_arrives_with_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,10 +268,10 @@ def test_a_case_arrives_with_its_record(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "run.json").write_text("{}")
     packed = task.pack(case)
     monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path / "here"))
-    assert task.case_of(Ended("x", packed)) == case
+    assert parcel.opened(Case, Ended("x", packed)) == case
     assert (paths.runs() / case.run / "run.json").read_text() == "{}"
     assert [file.name for file in paths.runs().iterdir()] == [case.run]
-    assert task.case_of(Ended("x", packed)) == case
+    assert parcel.opened(Case, Ended("x", packed)) == case
 
 
 def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +281,7 @@ def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.M
         tar.addfile(tarfile.TarInfo("../../out"), io.BytesIO())
     for packed in (made.getvalue(), b"no archive"):
         with pytest.raises(CannotRun, match="result of its task cannot be read"):
-            task.case_of(Ended("x", packed))
+            parcel.opened(Case, Ended("x", packed))
     assert not (tmp_path.parent / "out").exists()
 
 
@@ -300,3 +306,39 @@ def test_each_change_makes_another_image(tmp_path: Path, monkeypatch: pytest.Mon
         tags.add(program.its_tag())
     program._digest.cache_clear()
     assert len(tags) == 2 and all(tag.startswith("faultlab/program:") for tag in tags)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("[1]", "result.json is damaged: Input should be a dictionary"),
+        ('{"lab": "mtu"}', "result.json is damaged: number: Field required."),
+        ("{", "Expecting property name enclosed in double quotes"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_task_whose_result_has_another_shape(said: str | None, why: str) -> None:
+    """It is that walk's problem; the campaign goes on, because `verify` records it as unknown."""
+    result = io.BytesIO()
+    with tarfile.open(fileobj=result, mode="w:gz") as tar:
+        if said is not None:
+            archive.put(tar, "result.json", said.encode())
+    with pytest.raises(CannotRun, match=f"cannot be read: .*{why}"):
+        parcel.opened(Case, Ended("x", result.getvalue()))
+
+
+def test_a_task_names_a_folder_that_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing outside the archive moves, whatever the case of a task says."""
+    runs, ours = tmp_path / "runs", tmp_path / "ours"
+    ours.mkdir()
+    monkeypatch.setattr(paths, "runs", lambda: runs)
+    for name in ("../ours", str(ours)):
+        case = Case("mtu", 1, "pass", 1.5, run=name)
+        result = io.BytesIO()
+        with tarfile.open(fileobj=result, mode="w:gz") as tar:
+            archive.put(tar, "result.json", json.dumps(asdict(case)).encode())
+        parcel.opened(Case, Ended("x", result.getvalue()))
+    assert ours.is_dir()
+    assert not list(runs.iterdir())

@@ -90,7 +90,7 @@ def test_a_mistake_in_a_tool(name: str, folder: Path, faultlab: Run) -> None:
         (["score"], "Name some tools, or say --all."),
         (["score", "none-such"], "There is no tool called 'none-such'; there are mine."),
         (["score", "./none-such"], "./none-such: there is no tool.toml"),
-        (["score", "mine", "--repeat", "0"], "--repeat takes a number from 1 up."),
+        (["score", "mine", "--repeat", "0"], "--jobs and --repeat take a number from 1 up."),
         (["score", "mine", "--hours", "0"], "--hours takes a number above 0, such as 0.5."),
         (["score", "mine", "--labs", "mut"], "There is no lab called 'mut'; did you mean mtu?"),
         (["score", "mine", "--from", "none.tar.gz"], "There is no file none.tar.gz."),

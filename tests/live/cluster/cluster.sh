@@ -3,7 +3,7 @@
 #          network, mount and process namespaces of its own, which end with its first process. So
 #          packet filter, interfaces, mounts and sysctls of this host stay as they are. From here it
 #          is reached at 127.0.0.1 only: the API at port 16443, a registry at port 16500.
-# Usage:   tests/live/cluster/cluster.sh up | down | status
+# Usage:   tests/live/cluster/cluster.sh up | down | status | kill-kubelet
 #          up builds what is missing (build.sh) and prints where its kubeconfig is
 # Reads:   FAULTLAB_CLUSTER   its folder (~/.cache/faultlab/cluster)
 # Exit:    0 done, 2 wrong usage, 3 cannot run here
@@ -127,9 +127,17 @@ down() {
     rm -rf "$DIR/run" "$DIR/data"
 }
 
+# The kubelet starts again by itself (node.sh). Its number is one of the namespace of processes.
+kill_kubelet() {
+    local node
+    node=$(pgrep -P "$(pgrep -P "$(first)")")
+    nsenter --target "$node" --pid --mount kill -KILL "$(cat "$DIR/run/kubelet.pid")"
+}
+
 case ${1-} in
     up) up ;;
     down) down ;;
+    kill-kubelet) kill_kubelet ;;
     status) if [[ $(first) ]]; then kubectl get nodes,pods -A; else say "it is not up"; fi ;;
     *) sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2 ;;
 esac

@@ -35,6 +35,17 @@ part() {
     shift
     "$@" >"log/$name.log" 2>&1 &
 }
+# kept NAME COMMAND...: start a part again each time it ends, as the init of a node does.
+kept() {
+    local name=$1
+    shift
+    while true; do
+        "$@" &
+        echo $! >"run/$name.pid"
+        wait $! || true
+        sleep 0.5
+    done >"log/$name.log" 2>&1 &
+}
 # until_ready FILE: wait for a socket or file of a part.
 until_ready() {
     local _
@@ -64,12 +75,14 @@ part apiserver kube-apiserver --etcd-servers=http://127.0.0.1:2379 --bind-addres
 admin=conf/admin.kubeconfig
 part controller-manager kube-controller-manager --kubeconfig=$admin --authentication-kubeconfig=$admin \
     --authorization-kubeconfig=$admin --bind-address=127.0.0.1 --leader-elect=false \
-    --service-account-private-key-file=pki/sa.key --root-ca-file=pki/ca.crt
+    --service-account-private-key-file=pki/sa.key --root-ca-file=pki/ca.crt \
+    --kube-api-qps=200 --kube-api-burst=400 --concurrent-namespace-syncs=50
 part scheduler kube-scheduler --kubeconfig=$admin --authentication-kubeconfig=$admin \
-    --authorization-kubeconfig=$admin --bind-address=127.0.0.1 --leader-elect=false
+    --authorization-kubeconfig=$admin --bind-address=127.0.0.1 --leader-elect=false \
+    --kube-api-qps=200 --kube-api-burst=400
 until_ready run/containerd.sock
 ctr --address run/containerd.sock --namespace k8s.io images import pause.tar
-part kubelet kubelet --config=conf/kubelet.yaml --kubeconfig=conf/node.kubeconfig \
+kept kubelet kubelet --config=conf/kubelet.yaml --kubeconfig=conf/node.kubeconfig \
     --hostname-override=node --node-ip="$NODE_IP" --root-dir="$DIR/data/kubelet" \
     --cert-dir="$DIR/data/kubelet/pki" --v=2
 part kube-router bash -c "export LD_LIBRARY_PATH=\$(echo $DIR/packages/usr/lib/*-linux-gnu)
