@@ -50,18 +50,19 @@ close() {
   ' close "$@"
 }
 """
-# limit CONTAINER FILE VALUE: in its cgroup. Version 1 has a tree of them for each controller.
+# limit CONTAINER FILE VALUE: in its cgroup and no other, so the path must have the container's id.
+# Version 1 has a tree of cgroups for each controller.
 _LIMIT = r"""
 limit() {
   pid=$(pid_of "$1")
   if [ "$2" = memory.max ] && [ -d /proc/1/root/sys/fs/cgroup/memory ]; then
     set -- "$1" memory.limit_in_bytes "$3"
   fi
-  nsenter -t 1 -C cat "/proc/$pid/cgroup" >/tmp/cgroup
-  way=$(sed -n "s/^[0-9]*:\(.*,\)*${2%%.*}\(,.*\)*://p" /tmp/cgroup)
-  for place in "${2%%.*}$way" "$(sed -n 's/^0:://p' /tmp/cgroup)" "unified$way"; do
+  groups=$(nsenter -t 1 -C cat "/proc/$pid/cgroup")
+  way=$(echo "$groups" | sed -n "s/^[0-9]*:\(.*,\)*${2%%.*}\(,.*\)*://p")
+  for place in "${2%%.*}$way" "$(echo "$groups" | sed -n 's/^0:://p')" "unified$way"; do
     file=/proc/1/root/sys/fs/cgroup/$place/$2
-    if [ -e "$file" ]; then echo "$3" >"$file"; return; fi
+    case $place in *"$1"*) if [ -e "$file" ]; then echo "$3" >"$file"; return; fi ;; esac
   done
   echo "the cgroup of $1 has no $2" >&2
   return 1

@@ -155,7 +155,7 @@ def _prepare(
 
 def _machine(engine: Engine) -> dict[str, object]:
     facts = asdict(engine.facts())
-    return {"docker": facts["version"]} | {
+    return {"engine": engine.name, "docker": facts["version"]} | {
         key: facts[key] for key in ("kernel", "system", "cgroup", "cpus")
     }
 

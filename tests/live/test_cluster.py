@@ -1,4 +1,4 @@
-"""A cluster: walks as Jobs, and a class whose seats, and whose server, are pods."""
+"""A cluster: walks and looks as Jobs, and a class whose seats, and whose server, are pods."""
 
 from __future__ import annotations
 
@@ -88,6 +88,28 @@ def test_walks_that_are_stopped_leave_nothing(cluster: KubernetesEngine, tmp_pat
     stopped.send_signal(signal.SIGINT)
     assert finish(stopped)[0] == 3
     assert clusters.things() == before
+
+
+def test_looks_of_a_score_go_on_when_its_command_is_killed(
+    cluster: KubernetesEngine, tmp_path: Path
+) -> None:
+    """The same command collects them. Alone the two floors are looked at as well."""
+    file = tmp_path / "score.json"
+    words = ("score", "always-alarm", "--labs", "mtu", "--engine", cluster.name, "--json")
+    killed = spawn(*words, str(file))
+    until(file.exists, 300, "the first look has ended")
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    first = {(t["tool"], t["phase"]): t["run"] for t in json.loads(file.read_text())["trials"]}
+    code, said = finish(spawn(*words, str(file)))
+    assert code == 0, said
+    trials = json.loads(file.read_text())["trials"]
+    now = {(t["tool"], t["phase"]): t["run"] for t in trials}
+    assert len(now) == len(trials) == 10 and 0 < len(first) < 10
+    assert {key: now[key] for key in first} == first
+    for trial in trials:
+        assert trial["diagnosis"]["alarm"] == (trial["tool"] == "always-alarm")
+        assert (paths.runs() / trial["run"] / "run.json").exists()
 
 
 @pytest.fixture

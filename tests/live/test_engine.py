@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from faultlab.core.naming import stack_name
 from faultlab.engine import libvirt, vm
-from faultlab.engine.contract import Engine
+from faultlab.engine.contract import Engine, Program
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
@@ -32,6 +34,21 @@ class _Launched(EngineContract):
             yield made
         finally:
             engine.down(name)
+
+    def test_programs_at_once_have_limits_of_their_own(self, engine: Engine, stack: Stack) -> None:
+        tree = "/sys/fs/cgroup"
+        command = ["sh", "-c", f"cat {tree}/pids.max {tree}/pids/pids.max 2>/dev/null; true"]
+
+        def limit(processes: int) -> int:
+            facts: dict[str, Any] = {"memory": "64m", "processes": processes, "inside": stack["web"]}
+            with engine.process(Program("machine", command, stack.name, **facts)) as process:
+                said = b"".join(out or b"" for out, _ in process.output)
+                assert process.wait(30) == 0
+            return int(said)
+
+        wanted = range(100, 108)
+        with ThreadPoolExecutor(len(wanted)) as pool:
+            assert [*pool.map(limit, wanted)] == [*wanted]
 
 
 class TestLocal(_Launched):
