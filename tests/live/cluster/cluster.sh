@@ -130,7 +130,7 @@ down() {
 # The kubelet starts again by itself (node.sh). Its number is one of the namespace of processes.
 kill_kubelet() {
     local node
-    node=$(pgrep -P "$(pgrep -P "$(first)")")
+    node=$(pgrep -P "$(first)")
     nsenter --target "$node" --pid --mount kill -KILL "$(cat "$DIR/run/kubelet.pid")"
 }
 
