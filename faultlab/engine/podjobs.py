@@ -6,7 +6,6 @@ created it is killed, and the next command of the same name collects its results
 
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -92,23 +91,25 @@ class PodJobs:
             maps = self._cluster.core.list_namespaced_config_map(HOME, **self._label).items
         return {its.metadata.name: its.data[jobspec.TASKS].split("\n") for its in maps}
 
-    def _pods(self) -> list[Any]:
+    def _pods(self, **which: str) -> list[Any]:
         with self._cluster.errors():
-            return list(self._cluster.core.list_namespaced_pod(HOME, **self._label).items)
+            return list(self._cluster.core.list_namespaced_pod(HOME, **self._label, **which).items)
 
     def _until_all_ended(self, left: Mapping[str, Task], note: Say) -> Iterator[Ended]:
         """Yield the tasks as they end, until all Jobs have ended.
 
         A pod is removed when its result was taken. So a look stays short, and a later command
-        finds only results that no command has taken.
+        finds only results that no command has taken. Those that run are only counted: hundreds of
+        them, read each second, would take most of our CPU time.
         """
         tasks = self._tasks()
         patience = time.monotonic() + podhelpers.STARTED_WITHIN
         while True:
-            over = all(map(_over, self._found()))
-            pods = self._pods()
-            self._tell(pods, len(left), note)
-            if not pods and not over and time.monotonic() > patience:
+            jobs = self._found()
+            over, active = all(map(_over, jobs)), sum(job.status.active or 0 for job in jobs)
+            pods = self._pods(field_selector="status.phase!=Running")
+            self._tell(pods, active, len(left), note)
+            if not (pods or active or over) and time.monotonic() > patience:
                 raise CannotRun(
                     "The cluster makes no pods for the tasks.", f"kubectl describe jobs -n {HOME}"
                 )
@@ -124,14 +125,17 @@ class PodJobs:
                 return
             time.sleep(_PAUSE)
 
-    def _tell(self, pods: Sequence[Any], left: int, note: Say) -> None:
-        """Say how many tasks run. Raises CannotRun for a pod that can never start."""
+    def _tell(self, pods: Sequence[Any], active: int, left: int, note: Say) -> None:
+        """Say how many tasks run. Raises CannotRun for a pod that can never start.
+
+        `active`: the pods that wait or run.
+        """
         for pod in pods:
             for status in pod.status.container_statuses or []:
                 podhelpers.refuse_to_wait("a task", status.state.waiting if status.state else None)
-        now = Counter(pod.status.phase for pod in pods)
-        waiting = f", {now['Pending']} wait for a node" if now["Pending"] else ""
-        note(f"{now['Running']} on the cluster{waiting}, {left} to go")
+        pending = sum(pod.status.phase == "Pending" for pod in pods)
+        waiting = f", {pending} wait for a node" if pending else ""
+        note(f"{max(0, active - pending)} on the cluster{waiting}, {left} to go")
 
     def _ended(self, words: str, pod: str) -> Ended:
         """Return the end of a task, from the log of its pod."""

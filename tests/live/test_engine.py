@@ -40,7 +40,11 @@ class _Launched(EngineContract):
         command = ["sh", "-c", f"cat {tree}/pids.max {tree}/pids/pids.max 2>/dev/null; true"]
 
         def limit(processes: int) -> int:
-            facts: dict[str, Any] = {"memory": "64m", "processes": processes, "inside": stack["web"]}
+            facts: dict[str, Any] = {
+                "memory": "64m",
+                "processes": processes,
+                "inside": stack["web"],
+            }
             with engine.process(Program("machine", command, stack.name, **facts)) as process:
                 said = b"".join(out or b"" for out, _ in process.output)
                 assert process.wait(30) == 0

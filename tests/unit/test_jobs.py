@@ -39,6 +39,7 @@ class Api:
     """A cluster in memory. At each look the pods of all Jobs make progress."""
 
     account: bool = True
+    refused: bool = False  # it makes no pods
     image: str = "faultlab/program:1"
     jobs: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, list[str]] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Api:
         return namespace(
             metadata=namespace(name=name),
             spec=namespace(template=template),
-            status=namespace(conditions=ended),
+            status=namespace(conditions=ended, active=0 if over or self.refused else 1),
         )
 
     def list_namespaced_config_map(self, *_: Any, **__: Any) -> Any:
@@ -177,6 +178,7 @@ def test_jobs_that_get_no_pods(api: Api, monkeypatch: pytest.MonkeyPatch) -> Non
     batch = jobs(api).run(TASKS, 2, lambda _: None)
     monkeypatch.setattr(podjobs, "_over", lambda _: False)
     api.list_namespaced_pod = lambda *_, **__: namespace(items=[])  # type: ignore[method-assign]
+    api.refused = True
     with pytest.raises(CannotRun, match="makes no pods") as raised:
         next(batch)
     assert raised.value.hint == "kubectl describe jobs -n faultlab"
