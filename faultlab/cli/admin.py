@@ -4,6 +4,7 @@ from click import Choice, argument, option
 
 from faultlab.cli.verb import ENGINE, many, verb
 from faultlab.core import defaults, paths
+from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
 
@@ -63,6 +64,8 @@ def images(term: Terminal, action: str, to: str, tools: tuple[str, ...]) -> obje
     from faultlab.admin import doctor
     from faultlab.score import tool
 
+    if to and action == "build":
+        raise BadInput("images build takes no more words.", f"faultlab images push {to}")
     names = tool.ids() if tools == ("all",) else tools
     more = {tool.load(name).image for name in names} - {"machine"}
     match action:

@@ -54,6 +54,8 @@ def score(
     names = [*tools, *(tool.ids() if everything else [])]
     if bundle and labs:
         raise BadInput("--from takes the lab of its bundle, so --labs has no use with it.")
+    if bundle and how["wanted"] != "local":
+        raise BadInput("--from replays a bundle on this machine, so --engine has no use with it.")
     if bundle:
         exam.replay(term, names, bundle, how["json_file"], how["network"])
     else:

@@ -21,6 +21,7 @@ from faultlab.core.naming import stack_name
 from faultlab.engine import kernel, libvirt, vm
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
+from tests.live import turns
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import boot_the_vm, needs_vm
 
@@ -124,7 +125,7 @@ PAIRS = [(blow, lab_id) for lab_id in LABS for blow in BLOWS]
     ("blow", "lab_id"),
     PAIRS if os.environ.get("FAULTLAB_VM_BLOWS") == "all" else [DICE.choice(PAIRS)],
 )
-@pytest.mark.rotates(minutes=4)
+@pytest.mark.rotates(minutes=turns.LONGEST_TESTS[1])
 def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     """Whatever hits a lab in the VM, the next start works, and down leaves nothing."""
     before = kernel.read(of_the_vm())

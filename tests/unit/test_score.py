@@ -94,6 +94,11 @@ def test_a_mistake_in_a_tool(name: str, folder: Path, faultlab: Run) -> None:
         (["score", "mine", "--hours", "0"], "--hours takes a number above 0, such as 0.5."),
         (["score", "mine", "--labs", "mut"], "There is no lab called 'mut'; did you mean mtu?"),
         (["score", "mine", "--from", "none.tar.gz"], "There is no file none.tar.gz."),
+        (
+            ["score", "mine", "--from", "none.tar.gz", "--engine", "kubernetes"],
+            "--from replays a bundle on this machine, so --engine has no use with it.",
+        ),
+        (["images", "build", "mine"], "images build takes no more words."),
         (["scorecard", "none.json"], "There is no file none.json."),
         (["record", "mtu", "--out", "/nowhere/x.tar.gz"], "There is no folder for /nowhere/"),
     ],
