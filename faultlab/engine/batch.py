@@ -1,8 +1,21 @@
 """Batch: tasks of faultlab that run on the machines of an engine and not on this one."""
 
+import hashlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+from faultlab.core import naming
+
+
+def name_of(file: Path | None, *words: str) -> str:
+    """Return the name of the batch of a command; the same command gets the same one again.
+
+    `file`: the one that keeps its results; `words`: what else tells it from other commands.
+    """
+    every = [naming.owner(), str(file and file.absolute()), *words]
+    return hashlib.sha256("\n".join(every).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ the tools look: one after the other, or in a crowd. We tell them nothing about t
 cluster each look is a task in a pod.
 """
 
-import hashlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from faultlab.core import naming, paths
+from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
+from faultlab.engine import batch as batches
 from faultlab.engine.batch import Batch, Task
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab import checks
@@ -162,7 +162,7 @@ def _machine(engine: Engine) -> dict[str, object]:
 
 def _make(term: Terminal, engine: Engine, plan: Plan, jobs: int) -> list[str]:
     """Make the missing looks, here or in pods; return why some could not be made."""
-    batch = engine.batch(_batch_name(plan))
+    batch = engine.batch(batches.name_of(plan.kept.file, plan.way, str(plan.seed)))
     if batch is None:
         return _all(term, engine, plan)
     return _as_tasks(term, batch, engine.name, plan, jobs)
@@ -208,12 +208,6 @@ def _alone(term: Terminal, engine: Engine, plan: Plan) -> Make:
 def _in_crowds(engine: Engine) -> Make:
     """Return how a look is made with all tools at the same time."""
     return lambda look, wanted, _note: crowds.trials(engine, look, wanted)
-
-
-def _batch_name(plan: Plan) -> str:
-    """Return the name of the batch of a score; the same command gets the same one again."""
-    words = [naming.owner(), str(plan.kept.file.absolute()), plan.way, str(plan.seed)]
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
 
 
 def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Plan, jobs: int) -> list[str]:

@@ -3,7 +3,6 @@
 An interrupted verify continues from its JSON file.
 """
 
-import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from faultlab.core import lock, naming, paths
+from faultlab.core import lock, paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Step, Terminal
+from faultlab.engine import batch as batches
 from faultlab.engine.batch import Batch, Task
 from faultlab.engine.contract import Engine
 from faultlab.lab import checks
@@ -78,10 +78,9 @@ def _batch(places: Mapping[str, Engine], result: Result) -> Batch | None:
 
     The same command gets the same batch again, also with more walks.
     """
-    asked, file = result.campaign, result.json_file
-    words = [naming.owner(), str(file and file.absolute()), *asked.labs, str(asked.quick)]
-    name = hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
+    asked = result.campaign
     engine = next(iter(places.values()), None)
+    name = batches.name_of(result.json_file, *asked.labs, str(asked.quick))
     return engine.batch(name) if engine else None
 
 

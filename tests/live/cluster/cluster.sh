@@ -127,7 +127,7 @@ down() {
     rm -rf "$DIR/run" "$DIR/data"
 }
 
-# The kubelet starts again by itself (node.sh). Its number is one of the namespace of processes.
+# The kubelet starts again by itself (node.sh). The file has its id inside the node's namespace.
 kill_kubelet() {
     local node
     node=$(pgrep -P "$(first)")
