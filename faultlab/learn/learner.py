@@ -20,10 +20,8 @@ from faultlab.lab.model import Lab, Truth
 from faultlab.learn.commands import commands
 from faultlab.run import inject, placement
 from faultlab.run.readings import CHECK, sentences
-from faultlab.run.record import READY, Record
+from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
-
-GAVE_UP = "gave up"  # after this event nothing is hidden from the learner of a mystery
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from faultlab.lab import path, terms
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
 from faultlab.run import inject, placement
-from faultlab.run.record import Record
+from faultlab.run.record import GAVE_UP, Record
 
 _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
 _TWINS = 3  # a lab with twins is drawn this many times as often
@@ -148,7 +148,7 @@ def debrief(term: Terminal, give_up: bool) -> Told:
     with learner.attached(MYSTERY, "debrief") as run:
         found = scored(run.lab, run.record)
         if give_up and not found.gave_up:
-            run.record.event(learner.GAVE_UP)
+            run.record.event(GAVE_UP)
             found = scored(run.lab, run.record)
         if not found.gave_up:
             _must_be_done(found)
@@ -216,7 +216,7 @@ def scored(lab: Lab, record: Record) -> Score:
         answer=answer,
         right=right(lab, answer),
         repaired=any(event["event"] == "check" and event.get("fixed") for event in events),
-        gave_up=any(event["event"] == learner.GAVE_UP for event in events),
+        gave_up=any(event["event"] == GAVE_UP for event in events),
         hints=sum(lab.hint[number - 1].cost for number in record.hints),
         answers=len(answers),
         minutes=(events[-1]["t"] - next((e["t"] for e in events if e["event"] == "ready"), 0)) / 60,

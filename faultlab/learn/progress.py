@@ -16,7 +16,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import path
 from faultlab.lab.model import Lab
-from faultlab.learn import learner
+from faultlab.run import record as records
 from faultlab.run.record import READY, Record
 
 # Solved by the learner, solved by the documented fix, tried, or not started.
@@ -173,7 +173,7 @@ def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
             if lab is None or not record.happened(READY):
                 continue
             blind = record.facts["stack"] == stack_name(MYSTERY)
-            told = record.happened("down") or record.happened(learner.GAVE_UP)
+            told = record.happened("down") or record.happened(records.GAVE_UP)
             if record.facts["stack"] == stack_name(lab.lab) or (blind and told):
                 yield _run(lab, record)
 
@@ -190,7 +190,7 @@ def _run(lab: Taken, record: Record) -> Taken:
                 began = event["t"]
             case "hint":
                 hints += 1
-            case "fix" | learner.GAVE_UP:
+            case "fix" | records.GAVE_UP:
                 shown = True
             case "check" if event["fixed"]:
                 state, seconds = "shown" if shown else "solved", event["t"] - began

@@ -27,6 +27,7 @@ SCHEMA = 2
 _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst to the best
 READY = "ready"  # after this event a learner can work
+GAVE_UP = "gave up"  # after this event nothing is hidden from the learner of a mystery
 _FILE = "run.json"
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 

@@ -13,8 +13,9 @@ from faultlab.engine import peek
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path
-from faultlab.learn import learner, progress
+from faultlab.learn import progress
 from faultlab.run import placement
+from faultlab.run import record as records
 from faultlab.run.readings import CHECK
 from faultlab.run.record import Record
 from faultlab.workshop.journal import Event
@@ -156,7 +157,7 @@ class SoloSession(Session):
                 case "check":
                     fixed = event["fixed"]
                     self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, findings=found)
-                case "fix" | learner.GAVE_UP:
+                case "fix" | records.GAVE_UP:
                     shown = shown or t
         if shown:  # last, because a check that passes after a fix still ends the clock
             self.note(Event.GAVE_UP, seat.number, t=shown)

@@ -14,12 +14,12 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
 from faultlab.lab import load as labs
-from faultlab.run import placement
+from faultlab.run import inject, placement
 from tests.live.classes import opened, settle, type_into
 from tests.live.commandline import finish, spawn
-from tests.live.stacks import engine_for
 
-pytestmark = [pytest.mark.rotates(minutes=0.9), pytest.mark.beside]
+pytestmark = pytest.mark.rotates(minutes=0.9)
+beside = pytest.mark.beside
 
 FONT = 14  # pixels, of a terminal
 SHOTS = "FAULTLAB_SHOTS"  # an environment variable: a folder for the screenshots
@@ -30,7 +30,7 @@ REPAIRS = {
     "iptables-drop": ("web", "iptables -F", ""),
     "heap-oom": ("app", HEAP, "tomcat"),
 }
-STAGED = "packet-loss"  # a lab of stages
+STAGED = "slow-log"  # a lab of stages, whose speed is judged
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def start(page: Page, lab: str) -> None:
         catalogue.locator("summary").click()
     catalogue.get_by_role("button", name=f"Start {lab}", exact=True).click()
     expect(page.locator("h1").first).to_contain_text(labs.load(lab).title)
-    # Beside other tests a lab in the VM waits for its start, and then for the machine alone.
+    # Beside other tests a lab waits for its start, and then for the machine alone.
     expect(page.locator("#acts")).to_be_visible(timeout=300_000)
     assert page.locator("#ticket").inner_text().strip()
 
@@ -120,6 +120,7 @@ FITS = """wide => {
 }"""
 
 
+@beside
 @pytest.mark.rotates(minutes=1)
 @pytest.mark.parametrize("lab", REPAIRS)
 def test_from_the_catalogue_to_the_lesson(
@@ -173,31 +174,27 @@ def test_from_the_catalogue_to_the_lesson(
     assert said == []
 
 
-@pytest.mark.rotates(minutes=4)
-@pytest.mark.parametrize("name", [STAGED])
+@pytest.mark.rotates(minutes=1)
 def test_hints_of_a_lab_of_stages_follow_the_repairs(
-    name: str, url: str, browser: Browser, tmp_path: Path
+    url: str, browser: Browser, tmp_path: Path
 ) -> None:
-    """Before any repair, after the first one, and after the second one."""
-    lab = labs.load(name)
-    engine_for(lab)
+    """Before any repair, and after the first one."""
+    lab = labs.load(STAGED)
     page = opened(browser, url, [])
     shots = Path(os.environ.get(SHOTS, tmp_path))
     start(page, lab.id)
     stage_of = {rung.text.replace("`", ""): rung.stage for rung in lab.hint}
-    assert stage_of[hint(page)] is None  # the first one is about all of them
     seen = []
     for stage in lab.stages:
         seen.append(stage_of[hint(page)])
         page.screenshot(path=shots / f"page-hint-{stage}.png", full_page=True)
-        for step in lab.fix_of(stage):
-            assert step.run is not None
-            placement.up(lab.id)[step.at].must(step.run)
+        inject.apply(placement.up(lab.id), lab.fix_of(stage))
         check(page)
     assert seen == lab.stages
     expect(page.locator("#state")).to_have_text("repaired")
 
 
+@beside
 def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -> None:
     """The page marks it, goes on with it, and notices that it is removed."""
     page, state = opened(browser, url, []), {"FAULTLAB_STATE": str(tmp_path)}
@@ -214,6 +211,7 @@ def test_a_lab_of_the_command_line(url: str, browser: Browser, tmp_path: Path) -
     expect(page.locator(".terminals")).to_be_hidden()
 
 
+@beside
 @pytest.mark.parametrize("lost", ["/static/common.js", "/static/seat.js", "/seat/1/events"])
 def test_a_page_is_whole_although_a_part_was_lost(url: str, browser: Browser, lost: str) -> None:
     """Chromium drops requests while Docker adds or removes a network; a server refuses some."""
@@ -234,6 +232,7 @@ def test_a_page_is_whole_although_a_part_was_lost(url: str, browser: Browser, lo
     assert len(asked) == 2
 
 
+@beside
 def test_the_tables_of_the_catalogue_have_the_same_columns(url: str, browser: Browser) -> None:
     page = opened(browser, url, [])
     page.locator("#catalogue tr.next").wait_for()
@@ -242,6 +241,7 @@ def test_the_tables_of_the_catalogue_have_the_same_columns(url: str, browser: Br
     assert len({heads.nth(i).evaluate(left) for i in range(heads.count())}) == 1
 
 
+@beside
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_has_no_barriers(url: str, browser: Browser, scheme: Literal["light", "dark"]) -> None:
     page = opened(browser, url, [])
@@ -251,6 +251,7 @@ def test_it_has_no_barriers(url: str, browser: Browser, scheme: Literal["light",
     assert [(one["id"], one["nodes"][0]["target"]) for one in found] == []
 
 
+@beside
 def test_a_second_page_tells_the_address_of_the_first(url: str) -> None:
     """It would be about the same stacks."""
     code, said = finish(spawn("page", "--port", "0"))

@@ -13,8 +13,8 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT
-from faultlab.learn import hints, learner, mystery
-from faultlab.run.record import Record
+from faultlab.learn import hints, mystery
+from faultlab.run.record import GAVE_UP, Record
 from tests.unit.conftest import Run
 
 EVERY = [labs.load(lab_id) for lab_id in labs.ids()]
@@ -91,7 +91,7 @@ def check(fixed: bool) -> dict[str, Any]:
     return {"t": 360.0, "event": "check", "fixed": fixed}
 
 
-GAVE_UP = {"t": 400.0, "event": learner.GAVE_UP}
+SHOWN = {"t": 400.0, "event": GAVE_UP}
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ GAVE_UP = {"t": 400.0, "event": learner.GAVE_UP}
         ([answer(cause="gzip"), check(True)], 0, 30),
         ([answer(cause="gzip"), answer(), check(True)], 0, 35),
         ([answer(), check(False)], 0, 30),
-        ([answer(), check(True), GAVE_UP], 0, 30),
+        ([answer(), check(True), SHOWN], 0, 30),
         ([answer(), check(True)], 2, 40 - sum(rung.cost for rung in labs.load("mtu").hint[:2])),
         ([check(True)], 0, 10),
-        ([GAVE_UP], 4, 0),
+        ([SHOWN], 4, 0),
     ],
 )
 def test_what_an_answer_is_worth(events: list[dict[str, Any]], hints: int, points: int) -> None:
