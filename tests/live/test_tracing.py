@@ -39,7 +39,6 @@ def test_every_command_of_the_page_shows_it_again() -> None:
     text = PAGE.read_text()
     lab, name = labs.load("netem-loss"), stack_name("tracing")
     with lock.hold(name, "tracing"), standing(vm.VmEngine.reach(), lab, name) as run:
-        run.healthy()
         run.inject()
         for (_, _, body), wanted in zip(transcript.blocks(text), words(text), strict=True):
             typed = transcript.again(run, body)
