@@ -28,8 +28,9 @@ from tests.live.stacks import needs_vm
 AFFORDED = {"conntrack": 2.7, "netem-loss": 3.5}
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
-    **dict.fromkeys(("cpu-quota", "keepalive-race", "max-connections", "metadata-lock"), 2),
-    **dict.fromkeys(("slow-log", "stampede", "syn-flood", "thread-limit"), 2),
+    **dict.fromkeys(("cache-connections", "cpu-quota", "keepalive-race", "max-connections"), 2),
+    **dict.fromkeys(("metadata-lock", "pool-leak", "query-cache", "slow-log", "stampede"), 2),
+    **dict.fromkeys(("syn-flood", "thread-limit"), 2),
     **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn with nothing else to wait for, from recorded walks. The other labs take two.
@@ -37,14 +38,15 @@ TURNS = {
 MINUTES = {
     **dict.fromkeys(("busy", "healthy"), 0.5),
     **dict.fromkeys(("latent", "port-range", "repeat-queries", "slow-join"), 1.2),
-    **dict.fromkeys(("bandwidth", "php-workers", "scale-out", "slow-log", "temp-tables"), 1.9),
-    **dict.fromkeys(("gzip", "missing-index", "query-cache", "somaxconn"), 2.7),
+    **dict.fromkeys(("bandwidth", "php-workers", "query-cache", "scale-out", "slow-log"), 1.9),
+    **dict.fromkeys(("gzip", "missing-index", "somaxconn"), 2.7),
     **dict.fromkeys(("cpu-quota", "time-wait"), 3.0),
     **dict.fromkeys(("certificate", "deleted-log", "inodes", "mtu", "nagle"), 1.1),
     **dict.fromkeys(("heap-oom", "pmtu-black-hole", "regex"), 1.4),
+    **dict.fromkeys(("cache-connections", "pool-leak"), 1.9),
     **dict.fromkeys(("keepalive-race", "reverse-dns", "silent-dependency"), 2.4),
-    **dict.fromkeys(("cache-connections", "pool-leak", "stampede"), 2.9),
     **dict.fromkeys(("max-connections", "metadata-lock", "syn-flood", "thread-limit"), 2.8),
+    "stampede": 2.9,
     **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 4),
 }
 # The longest tests that are no walk. Each has a run with few walks.

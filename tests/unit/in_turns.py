@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from faultlab.core import lock
 
-_SECONDS = 1.0
+_SECONDS = 0.5
 _PAUSE = 0.1  # seconds: a load that waits tries more often than that
 _turn = ExitStack()
 _began = [0.0]
@@ -17,7 +17,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_runtest_logfinish() -> None:
-    """After a second of tests, pause, so that a load can have its turn."""
+    """After half a second of tests, pause, so that a load can have its turn."""
     if time.monotonic() > _began[0] + _SECONDS:
         _turn.close()
         time.sleep(_PAUSE)

@@ -1,8 +1,7 @@
 """Workshop: the plan, the journal, the roster, and a server that is attacked; no Docker.
 
-The server is the real one, on loopback, with real connections. Stacks
-that say what a test wants take the place of the command line, and a pair of sockets that of a shell
-in a container.
+The server is the real one, on loopback, with real connections. Stacks that say what a test wants
+take the place of the command line, and a pair of sockets that of a shell in a container.
 """
 
 from __future__ import annotations
