@@ -13,6 +13,11 @@ VISITS = 48  # twice for each worker
 BASKET = "http://web/booking/basket.php"
 AVAILABILITY = "http://web/availability.php"
 TRIES = 5
+# PHP can start its workers when they are needed. These visits need all of them at the same time,
+# also on a busy machine, where they begin one after the other.
+FULL = 20  # more than the eleven for which the fault leaves a connection
+BUSY = f"""for i in $(seq {FULL}); do
+curl -s -m 30 -o /dev/null '{AVAILABILITY}?restaurants=20' & done; wait"""
 # Each click is followed by another page, which takes its time and keeps a worker busy. So the next
 # click meets another worker, also where PHP or nginx uses as few of them as it can.
 CLICKS = 40
@@ -50,11 +55,12 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Look at a basket, visit after visit: first with others on the site, and then alone.
+    """Look at a basket, visit after visit, when all workers are there: in a crowd, and then alone.
 
     There are never two visits to a basket at a time.
     """
     user, url = stack.user(), f"{BASKET}?user=look"
+    user.run(BUSY, timeout=60)
     found = user.run(CROWD, timeout=180).out.split().count("200")
     served = curl.one_by_one(user, url, count=VISITS, max_time=3, seconds=30)
     return Look(served, CLICKS - found)

@@ -106,6 +106,14 @@ class Alone:
             yield made_in(look, tool, outcome, way=ALONE, **facts)
 
 
+def share_out(engine: Engine, note: Say) -> str:
+    """Give the stacks a processor of their own, and return that of the tools; empty without one."""
+    engine.cpus, cpus = processors(engine.facts().cpus)
+    if not cpus:
+        note("This machine has one processor: tools share it with the stack and its load.")
+    return cpus
+
+
 def processors(cpus: int) -> tuple[str, str]:
     """Return the processor of the stack and that of the tools; empty if there is only one."""
     return ("0", str(cpus - 1)) if cpus > 1 else ("", "")

@@ -24,7 +24,7 @@ from faultlab.run.readings import PHASES
 from faultlab.score import crowd as crowds
 from faultlab.score import figures, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
-from faultlab.score.alone import Alone, processors
+from faultlab.score.alone import Alone, share_out
 from faultlab.score.looks import STACK, Look, made_in, order
 from faultlab.score.plan import Plan, deadline
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
@@ -198,9 +198,7 @@ Make = Callable[[Look, Sequence[Tool], Say], Generator[Trial, None, None]]
 
 def _alone(term: Terminal, engine: Engine, plan: Plan) -> Make:
     """Return how a look is made with one tool after the other."""
-    engine.cpus, cpus = processors(engine.facts().cpus)
-    if not cpus:
-        term.say("This machine has one processor: tools share it with the stack and its load.")
+    cpus = share_out(engine, term.say)
     plan.kept.facts["machine"] |= {"stack_cpus": engine.cpus, "tool_cpus": cpus}
     return lambda look, wanted, note: Alone(engine, cpus, plan.allows, note).trials(look, wanted)
 

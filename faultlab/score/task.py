@@ -15,7 +15,7 @@ from faultlab.engine.contract import Engine
 from faultlab.run import parcel, placement
 from faultlab.score import crowd, looks
 from faultlab.score import tool as tools
-from faultlab.score.alone import Alone, processors
+from faultlab.score.alone import Alone, share_out
 from faultlab.score.looks import Look
 from faultlab.score.results import ALONE, CROWD, Trial, Way
 from faultlab.score.tool import Tool
@@ -41,7 +41,7 @@ def make(engine: Engine, way: Way, look: Look, wanted: Sequence[Tool]) -> Made:
     made = Made()
     try:
         if way == ALONE:
-            engine.cpus, cpus = processors(engine.facts().cpus)
+            cpus = share_out(engine, print)
             made.processors = {"stack_cpus": engine.cpus, "tool_cpus": cpus}
             each = Alone(engine, cpus, lambda _: True, print).trials(look, wanted)
         else:
