@@ -143,8 +143,13 @@ class Contract:
     """The tests that each lab must pass. The fixture `run` has walked through all phases before."""
 
     def test_healthy(self, run: Measured) -> None:
-        """Before the fault the stack is healthy, and no evidence of the fault shows."""
+        """Before the fault the stack is healthy, and no evidence of the fault shows.
+
+        If its speed has changed since, no verdict may depend on that.
+        """
         _hold(run.good(HEALTHY), "not healthy before the fault")
+        if STILL in run.phases:
+            run.must_not_move()
         self._silent(run, HEALTHY)
 
     def test_symptom(self, run: Measured) -> None:

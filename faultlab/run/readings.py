@@ -75,6 +75,28 @@ class Measured:
         """Return what must hold after inject: the symptom, or for a control the healthy state."""
         return self.good(phase) if self.lab.control else self.ill(phase)
 
+    def moved(self) -> str:
+        """Return how far the healthy speed has changed since the walk began, if that matters.
+
+        It does not if each look is judged the same by either speed, and so by each one between.
+        """
+        early, late = self.reading(HEALTHY), self.reading(STILL)
+        apart = self.check.apart(early, late)
+        for now in map(self.reading, self.phases if apart else ()):
+            for judge in (self.check.good, self.check.bad):
+                pairs = zip(judge(now, early), judge(now, late), strict=True)
+                if any(one.holds != other.holds for one, other in pairs):
+                    return "; ".join(apart)
+        return ""
+
+    def must_not_move(self) -> None:
+        """Raise CannotRun if the healthy speed has changed so far that it matters."""
+        if moved := self.moved():
+            raise CannotRun(
+                f"The healthy stack is not what it was when the walk began: {moved}.",
+                f"faultlab verify {self.lab.alias}",
+            )
+
     def evident(self, phase: str) -> list[Finding]:
         """Return the evidence as found; empty if the run did not look for it."""
         reading = self.reading(phase)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -63,7 +63,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
     return Record.create("mtu", "faultlab-mtu", facts)
 
 
-def reading(record: Record, left: list[float]) -> Run:
+def reading(record: Record, left: list[float], good: float = 0.8, bad: float = 0.6) -> Run:
     """A run that reads these values, one after the other."""
 
     def look(_at: Stack) -> float:
@@ -76,7 +76,7 @@ def reading(record: Record, left: list[float]) -> Run:
         look=look,
         inspect=inspect,
         symptom=(
-            Measure("speed", lambda now: now, at_least_times(0.8), at_most_times(0.6)),
+            Measure("speed", lambda now: now, at_least_times(good), at_most_times(bad)),
             Measure("answers", lambda now: now, STEADY, STEADY),
         ),
         evidence=(),
@@ -318,6 +318,30 @@ def test_a_baseline_that_has_moved_ends_the_walk(record: Record) -> None:
     moved = reading(record, [50.0] * 6)
     with pytest.raises(CannotRun, match="not what it was when the walk began"):
         moved.healthy_still()
+
+
+@pytest.mark.parametrize(
+    ("faulty", "fixed", "last", "decides"),
+    [(20, 120, 10, ""), (35, 120, 10, "late"), (20, 60, 10, "late"), (20, 120, 60, "end")],
+)
+def test_a_baseline_that_has_moved_may_decide_nothing(
+    record: Record, faulty: float, fixed: float, last: float, decides: str
+) -> None:
+    """A machine became faster by a third for good, and a walk with a clear fault was unknown."""
+    left = [100.0, 98.0]
+    run = reading(record, left, good=0.5, bad=0.3)
+    run.inspects = True
+    run.healthy()
+    for phase, value in ((FAULTY, faulty), (FIXED, fixed)):
+        left[:] = [value] * 3
+        run.measure(phase)
+    left[:] = [130.0] * 6
+    with pytest.raises(CannotRun, match="98, then 130") if decides == "late" else nullcontext():
+        run.healthy_still()
+    left[:] = [last]
+    run.measure("cheat 1")
+    with pytest.raises(CannotRun, match="when the walk began") if decides else nullcontext():
+        Contract().test_healthy(run)
 
 
 def test_no_healthy_stack_of_a_walk_shows_the_symptom(record: Record) -> None:
