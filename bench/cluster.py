@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from faultlab.engine import jobspec
+from faultlab.engine import jobspec, kubernetes, podhelpers
 from faultlab.engine.batch import Ended, Task
 from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.podjobs import PodJobs
@@ -34,7 +34,7 @@ from tests.live.clusters import kubectl
 _NODES = 20
 _PODS = 400  # on each of them
 _AT_ONCE = 200
-_SIDE_BY_SIDE = 8  # seats that are started at a time
+_SIDE_BY_SIDE = 50  # seats that are started at a time
 # Unless told so, kwok changes four pods at a time, and the pods of 200 tasks take a minute.
 _QUICK = {
     "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -66,16 +66,18 @@ def fake_nodes(kwok: Path) -> Iterator[None]:
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             json.dump(_QUICK, file)
             file.flush()
+            # Without a lease, the cluster takes a node for lost after 40 seconds.
+            lease = "--node-lease-duration-seconds=40"
             process = subprocess.Popen(
-                [kwok, access, only, f"--config={file.name}"], stderr=subprocess.DEVNULL
+                [kwok, access, only, lease, f"--config={file.name}"], stderr=subprocess.DEVNULL
             )
             try:
                 for number in range(_NODES):
                     kubectl("apply", "-f", "-", given=json.dumps(node(number)))
                 kubectl("wait", "--for=condition=Ready", "--timeout=60s", "nodes", *names)
                 yield
-                kubectl("delete", "node", *names)
             finally:
+                kubectl("delete", "node", "--ignore-not-found", *names)
                 process.terminate()
                 process.wait()
     finally:
@@ -136,6 +138,8 @@ def seats(engine: KubernetesEngine, calls: Calls, count: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         patch.multiple(KubernetesEngine, **nothing),
+        patch.object(podhelpers, "container_id", lambda _: "fake"),
+        patch.object(kubernetes, "container_id", lambda _: "fake"),
         ThreadPoolExecutor(_SIDE_BY_SIDE) as pool,
     ):
         with calls.told("seats launched", count):

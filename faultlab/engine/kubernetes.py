@@ -32,7 +32,7 @@ from faultlab.engine import (
     room,
 )
 from faultlab.engine.agent import WithPods
-from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of
+from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of, pause
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine
 from faultlab.engine.fact import Fact, Facts
@@ -255,10 +255,9 @@ class KubernetesEngine(WithPods):
             _mark(stack).unlink(missing_ok=True)
 
     def _remove(self, stack: str) -> None:
-        deadline = time.monotonic() + room.GONE_WITHIN
-        asked = False
+        began, asked = time.monotonic(), False
         while self._there(stack):
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + room.GONE_WITHIN:
                 left = ", ".join(self.leftovers(stack)) or f"namespace {stack}"
                 raise CannotRun(f"Could not remove {left}.", f"kubectl get all -n {stack}")
             if not asked:
@@ -266,7 +265,7 @@ class KubernetesEngine(WithPods):
                 for remove in (core.delete_collection_namespaced_pod, core.delete_namespace):
                     self.cluster.tolerant(partial(remove, stack, grace_period_seconds=0))
                 asked = True
-            time.sleep(0.1)
+            pause(began)
 
     def _there(self, stack: str) -> bool:
         try:

@@ -15,7 +15,7 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import wire
-from faultlab.engine.cluster import HELPER, ROLE_LABEL, Cluster, owner_note
+from faultlab.engine.cluster import HELPER, ROLE_LABEL, Cluster, owner_note, pause
 from faultlab.engine.contract import Part
 from faultlab.engine.manifest import HOSTS, NAMES, OF_ALL_PODS, near
 from faultlab.engine.pods import STRATEGIC, container_id, status_of
@@ -86,11 +86,11 @@ def new_name() -> str:
 
 def until(look: Callable[[], Any], what: str, seconds: float = STARTED_WITHIN) -> Any:
     """Return what a look finds, as soon as it finds anything. Raises CannotRun after a while."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not (found := look()):
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + seconds:
             raise CannotRun(f"{what} within {seconds:.0f} s.", "kubectl get pods,events -A")
-        time.sleep(0.04)
+        pause(began)
     return found
 
 

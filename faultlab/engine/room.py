@@ -9,7 +9,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
-from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster, gone, owner_note
+from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster, gone, owner_note, pause
 from faultlab.engine.manifest import TOOLS
 from faultlab.engine.quantity import quantity
 from faultlab.lab.services import LIMITS_IN_ALL, limits
@@ -79,7 +79,7 @@ def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
 
 def _create_namespace(cluster: Cluster, stack: str, body: dict[str, Any]) -> None:
     """Create a namespace; wait for one of this name that is just being removed."""
-    deadline = time.monotonic() + GONE_WITHIN
+    began = time.monotonic()
     while True:
         try:
             with cluster.errors():
@@ -88,9 +88,9 @@ def _create_namespace(cluster: Cluster, stack: str, body: dict[str, Any]) -> Non
         except CannotRun as problem:
             if getattr(problem.__cause__, "status", None) != _TAKEN or not _ending(cluster, stack):
                 raise
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + GONE_WITHIN:
                 raise
-            time.sleep(0.1)
+            pause(began)
 
 
 def _ending(cluster: Cluster, stack: str) -> bool:

@@ -489,3 +489,19 @@ def test_a_kept_daemon_starts_again(kept: Any) -> None:
     assert state(kept.folder, "01")[:2] == ["0", "137"]
     subprocess.run(["sh", "-c", restart], check=True, timeout=20)
     assert state(kept.folder, "12")[0] == "1"
+
+
+def test_who_waits_for_long_asks_the_api_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack of six seconds asked 54 times if it was gone."""
+    now, asked = [0.0], [0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    def look() -> bool:
+        asked[0] += 1
+        return now[0] > 6
+
+    assert podhelpers.until(look, "It did not end")
+    assert asked[0] <= 25 and now[0] < 6.6
+    with pytest.raises(CannotRun, match="It did not end within 9 s"):
+        podhelpers.until(lambda: None, "It did not end", 9)
