@@ -35,12 +35,6 @@ _NODES = 20
 _PODS = 400  # on each of them
 _AT_ONCE = 200
 _SIDE_BY_SIDE = 50  # seats that are started at a time
-# Unless told so, kwok changes four pods at a time, and the pods of 200 tasks take a minute.
-_QUICK = {
-    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
-    "kind": "KwokConfiguration",
-    "options": {"podPlayStageParallelism": 64, "nodePlayStageParallelism": 8},
-}
 
 
 def node(number: int) -> dict[str, Any]:
@@ -63,23 +57,18 @@ def fake_nodes(kwok: Path) -> Iterator[None]:
     names = [f"fake-{number}" for number in range(_NODES)]
     kubectl("cordon", "node")
     try:
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            json.dump(_QUICK, file)
-            file.flush()
-            # Without a lease, the cluster takes a node for lost after 40 seconds.
-            lease = "--node-lease-duration-seconds=40"
-            process = subprocess.Popen(
-                [kwok, access, only, lease, f"--config={file.name}"], stderr=subprocess.DEVNULL
-            )
-            try:
-                for number in range(_NODES):
-                    kubectl("apply", "-f", "-", given=json.dumps(node(number)))
-                kubectl("wait", "--for=condition=Ready", "--timeout=60s", "nodes", *names)
-                yield
-            finally:
-                kubectl("delete", "node", "--ignore-not-found", *names)
-                process.terminate()
-                process.wait()
+        # Without a lease, the cluster takes a node for lost after 40 seconds.
+        lease = "--node-lease-duration-seconds=40"
+        process = subprocess.Popen([kwok, access, only, lease], stderr=subprocess.DEVNULL)
+        try:
+            for number in range(_NODES):
+                kubectl("apply", "-f", "-", given=json.dumps(node(number)))
+            kubectl("wait", "--for=condition=Ready", "--timeout=60s", "nodes", *names)
+            yield
+        finally:
+            kubectl("delete", "node", "--ignore-not-found", *names)
+            process.terminate()
+            process.wait()
     finally:
         kubectl("uncordon", "node")
 

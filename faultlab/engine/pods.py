@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
 from faultlab.engine import wire
-from faultlab.engine.cluster import Cluster, owner_of
+from faultlab.engine.cluster import Cluster, owner_of, pause
 from faultlab.engine.contract import Engine, Machine, State
 from faultlab.engine.podterminal import PodTerminal
 from faultlab.engine.quantity import amount, limits
@@ -132,13 +132,13 @@ class PodMachine(Machine):
             self.cluster.core.patch_namespaced_pod_resize(
                 self.at.pod, self.at.namespace, {"spec": change}, _content_type=STRATEGIC
             )
-        deadline = time.monotonic() + _RESIZED_WITHIN
+        began = time.monotonic()
         while not self._has(wanted):
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + _RESIZED_WITHIN:
                 raise CannotRun(
                     f"The node did not change the limits of {self.name}.", self.typed("describe")
                 )
-            time.sleep(0.05)
+            pause(began)
 
     def _has(self, wanted: dict[str, str]) -> bool:
         status = self._status()
