@@ -39,3 +39,4 @@ locked web pyproject.toml --extra web --constraint setup/lock/test.txt
 locked cluster pyproject.toml --extra web --extra kubernetes --constraint setup/lock/test.txt
 locked plain pyproject.toml --constraint setup/lock/test.txt
 locked release --group release
+locked uv --group uv --constraint setup/lock/release.txt

@@ -35,12 +35,14 @@ version) case $(cat "$STATE/engine") in
 load) ;;
 *) exit 1 ;;
 esac"""
-# A Python that can only make an environment; its pip does nothing.
+# A Python that can only make an environment. Its pip and uv install nothing.
 PYTHON = """[ -e "$STATE/old" ] && exit 1
 case "$*" in *"-m venv"*) for dir; do :; done
 mkdir -p "$dir/bin"; touch "$dir/bin/pytest"; echo "#!$dir/bin/python3" >"$dir/bin/pip"
-cp "$0" "$dir/bin/python"; chmod +x "$dir/bin/"* ;;
+cp "$0" "$dir/bin/python"; cp "$0" "$dir/bin/uv"; chmod +x "$dir/bin/"* ;;
 esac"""
+PIP = "python -m pip install --progress-bar off --no-compile"
+UV = "uv pip install --no-progress --python"
 STARTS = 'echo answers >"$STATE/engine"'
 
 
@@ -162,10 +164,12 @@ WITH_TESTS = MADE.replace("faultlab", "faultlab and what its tests use")
 def test_environment_is_made_again_only_when_what_it_is_made_of_changes(machine: Machine) -> None:
     assert machine.run() == Result(0, "", MADE)
     venv, repo = machine.root / "repo/.venv", machine.root / "repo"
-    pip = "python -m pip install --progress-bar off"
-    assert machine.calls("python") == [
-        f"{pip} --no-compile --require-hashes --no-deps -r {repo}/setup/lock/plain.txt",
-        f"{pip} --no-build-isolation --no-deps -e {repo}",
+    lock = repo / "setup/lock"
+    assert machine.calls("python", "uv") == [
+        "python -m pip config list",
+        f"{PIP} --require-hashes --no-deps -r {lock}/uv.txt",
+        f"{UV} {venv}/bin/python --require-hashes --no-deps -r {lock}/plain.txt",
+        f"{UV} {venv}/bin/python --no-build-isolation --no-deps -e {repo}",
     ]
     (repo / "pyproject.toml").write_text("[project]\nname = 'changed'\n")
     assert machine.run() == Result(0, "", MADE)
@@ -181,7 +185,7 @@ def test_the_tests_need_more_and_more_will_do(machine: Machine) -> None:
     machine.calls()
     repo = machine.root / "repo"
     assert machine.run(FAULTLAB_TESTS="1").err.endswith(WITH_TESTS)
-    assert machine.calls("python")[-2].endswith(f"-r {repo}/setup/lock/test.txt")
+    assert machine.calls("uv")[-2].endswith(f"-r {repo}/setup/lock/test.txt")
     assert "Making" not in machine.run(FAULTLAB_TESTS="1").err
     assert machine.run() == Result(0, "", "")
 
@@ -191,7 +195,7 @@ def test_a_class_needs_more_and_the_tests_have_that_too(machine: Machine) -> Non
     assert machine.run(FAULTLAB_WEB="1").err == MADE.replace(
         "faultlab", "faultlab and what serves the pages of a class"
     )
-    assert machine.calls("python")[-2].endswith(f"-r {repo}/setup/lock/web.txt")
+    assert machine.calls("uv")[-2].endswith(f"-r {repo}/setup/lock/web.txt")
     assert machine.run() == Result(0, "", "")
     assert machine.run(FAULTLAB_TESTS="1").err.endswith(WITH_TESTS)
     assert machine.run(FAULTLAB_WEB="1") == Result(0, "", "")
@@ -315,11 +319,31 @@ def test_environment_of_a_moved_checkout_is_made_again(ready: Machine) -> None:
     assert ready.run() == Result(0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("stops", "uv"),
+    [
+        ("*config*) echo \"global.index-url='https://mirror.invalid'\" ;;", 0),
+        ("*--no-progress*) exit 1 ;;", 1),
+    ],
+)
+def test_pip_installs_where_uv_cannot(machine: Machine, stops: str, uv: int) -> None:
+    """Pip may have a mirror that uv does not know."""
+    machine.stub("python3", f'case "$*" in {stops} esac\n{PYTHON}')
+    assert machine.run() == Result(0, "", MADE)
+    repo, calls = machine.root / "repo", machine.calls("python", "uv")
+    assert len([call for call in calls if call.startswith(UV)]) == uv
+    assert calls[-2:] == [
+        f"{PIP} --require-hashes --no-deps -r {repo}/setup/lock/plain.txt",
+        f"{PIP} --no-build-isolation --no-deps -e {repo}",
+    ]
+
+
 def test_pip_that_fails_leaves_no_stamp(machine: Machine) -> None:
     fails = 'case "$*" in *install*) echo "ERROR: no such thing"; exit 1 ;; esac'
     machine.stub("python3", f"{fails}\n{PYTHON}")
     told = """\
 Making .venv with python3: faultlab.
+    ERROR: no such thing
     ERROR: no such thing
   whole log: LOG
 faultlab setup: pip could not make .venv
