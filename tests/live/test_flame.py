@@ -21,7 +21,7 @@ from faultlab.engine.local import LocalEngine
 from faultlab.probes.perf import PREEMPTED
 from tests.live.commandline import finish, kill_9, spawn
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2.5)
+pytestmark = pytest.mark.rotates(together=True, minutes=1.5)
 
 LAB = "port-range"
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -175,6 +175,7 @@ def test_of_a_lab_that_is_not_up() -> None:
     assert code == 3 and "make lab-healthy" in said
 
 
+@pytest.mark.rotates(minutes=2)
 def test_in_the_vm(up_in_the_vm: None) -> None:
     """One clock for the whole kernel: its threads are in the picture, Docker and the load not."""
     told = flame("--seconds", "12")  # without KVM one look is 200 samples

@@ -57,7 +57,7 @@ def walked(request: pytest.FixtureRequest, planned: Plan) -> dict[str, dict[str,
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print()
-        return verify(planned, alone, "tested.json", jobs=3)
+        return verify(planned, alone, "tested.json", jobs=4)
 
 
 @pytest.mark.parametrize("lab_id", [pytest.param(lab_id, marks=LABS[lab_id]) for lab_id in LABS])

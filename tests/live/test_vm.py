@@ -123,7 +123,7 @@ PAIRS = [
     (blow, lab_id)
     for lab_id in LABS
     for blow in BLOWS
-    if lab_id in turns.AFFORDED or not rotation.quick()
+    if lab_id == turns.AFFORDED or not rotation.quick()
 ]
 
 

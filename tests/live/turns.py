@@ -23,9 +23,9 @@ from faultlab.run import placement, rotation
 from faultlab.verify import walks
 from tests.live.stacks import needs_vm
 
-# Of the labs in the VM a quick run takes one, of those that it can afford: without KVM the others
-# take three minutes and more. These are their minutes.
-AFFORDED = {"conntrack": 2.7, "netem-loss": 3.5}
+# Of the labs in the VM a quick run takes the one that it can afford: without KVM the others take
+# four minutes and more.
+AFFORDED = "conntrack"
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
     **dict.fromkeys(("cache-connections", "cpu-quota", "keepalive-race", "max-connections"), 2),
@@ -113,11 +113,11 @@ def plan() -> Plan:
         turns[lab_id] = commits if lab_id in passed else 1
         if turn != number % commits and lab_id in passed:
             out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
-    afforded = [lab_id for lab_id in AFFORDED if lab_id in why and lab_id not in out]
-    one = afforded[number % len(afforded) :][:1] if afforded else []
-    turns |= dict.fromkeys(one, len(afforded))
-    resting = [lab_id for lab_id in why if lab_id not in [*one, *out]]
-    out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
+    for lab_id in [lab_id for lab_id in why if lab_id not in out]:
+        if lab_id == AFFORDED:
+            turns[lab_id] = 1
+        else:
+            out[lab_id] = "a quick run takes one lab in the VM: make test-all"
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 
@@ -130,12 +130,10 @@ def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
     why = not_here()
     group = [i for i in all_labs() if i not in why and bool(mark(i)) is beside]
     minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
-    in_vm = [m for i, m in AFFORDED.items() if i in why and not beside]
-    busy = [in_vm[run % len(in_vm)] if in_vm else 0.0 for run in range(rotation.EVERY)]
     tests = [0.0] * rotation.EVERY
     if not beside:
         tests[: len(LONGEST_TESTS)] = LONGEST_TESTS
-    shared, load = shared_out(minutes, every, [*map(sum, zip(busy, tests, strict=True))])
+    shared, load = shared_out(minutes, every, tests)
     return dict(zip(group, shared, strict=True)), [*map(sub, load, tests)]
 
 
