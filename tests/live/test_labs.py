@@ -29,6 +29,14 @@ def planned() -> Plan:
 
 
 def verify(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dict[str, Any]]:
+    """Let verify walk labs and return its cases by lab. What is unknown is walked once more."""
+    cases = walk(planned, lab_ids, to, jobs)
+    if unknown := [lab_id for lab_id, case in cases.items() if case["verdict"] == "unknown"]:
+        cases |= walk(planned, unknown, f"again-{to}", jobs)
+    return cases
+
+
+def walk(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dict[str, Any]]:
     """Let verify walk labs, print its lines as they come, and return its cases by lab.
 
     Their walks stay in a file, which `faultlab reliability` reads.

@@ -15,14 +15,16 @@ from tests.unit.conftest import REPO
 LOCKS = REPO / "setup/lock"
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
+GROUPS = PROJECT["dependency-groups"]  # a release includes the group of uv
+NAMES = ("plain", "web", "cluster", "test", "release", "uv")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)(?: ; (?P<marker>.+?))? \\$")
 
 
 def wanted(lock: str) -> list[Requirement]:
     """Return the ranges that a lock file must satisfy."""
     texts: list[str] = [*PROJECT["build-system"]["requires"]]
-    if lock == "release":
-        texts += PROJECT["dependency-groups"]["release"]
+    if lock in GROUPS:
+        texts += [*GROUPS["uv"], *filter(lambda each: isinstance(each, str), GROUPS[lock])]
     else:
         texts += PROJECT["project"]["dependencies"]
     if lock in ("web", "cluster", "test"):
@@ -43,7 +45,7 @@ def pins(lock: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("lock", ["plain", "web", "cluster", "test", "release"])
+@pytest.mark.parametrize("lock", NAMES)
 def test_each_range_has_a_pin_that_fits(lock: str) -> None:
     found = pins(lock)
     for requirement in wanted(lock):
@@ -53,7 +55,7 @@ def test_each_range_has_a_pin_that_fits(lock: str) -> None:
             assert requirement.specifier.contains(version), f"{requirement}: {version} is locked"
 
 
-@pytest.mark.parametrize("lock", ["plain", "web", "cluster", "test", "release"])
+@pytest.mark.parametrize("lock", NAMES)
 def test_each_line_is_a_pin_with_hashes(lock: str) -> None:
     text = (LOCKS / f"{lock}.txt").read_text()
     blocks = re.split(r"\n(?=\S)", "\n".join(line for line in text.splitlines() if line[:1] != "#"))
@@ -71,6 +73,4 @@ def test_the_locks_agree() -> None:
 
 
 def test_no_other_lock_is_there() -> None:
-    assert {file.name for file in Path(LOCKS).iterdir()} == {
-        *("plain.txt", "web.txt", "cluster.txt", "test.txt", "release.txt")
-    }
+    assert {file.name for file in Path(LOCKS).iterdir()} == {f"{name}.txt" for name in NAMES}
