@@ -75,7 +75,7 @@ runs='is running|has no address'
 while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
     pause vm
 done
-start beside nice -n 5 .venv/bin/pytest -v -rs -n 6 --dist loadscope \
+start beside nice -n 5 .venv/bin/pytest -v -rs -n 5 --dist loadscope \
     --no-loadscope-reorder --durations=40 -m beside tests/live
 # In the end it waits for a few long walks. Without a third of the processors free for five
 # seconds, unit tests begin after it, and take turns with the loads of the next part.

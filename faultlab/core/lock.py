@@ -16,7 +16,9 @@ from typing import IO
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 
-_GIVES_WAY = 15.0  # seconds: longer than any look that shares its turn
+# Seconds: how long a load lets the others go first, how long it keeps new ones out after that, and
+# for how long it then lets them go on.
+_GIVES_WAY, _CLOSED, _OPEN = 15.0, 2.0, 5.0
 _PAUSE = 0.02  # seconds
 _CLASS = "class-"
 # Not TMPDIR: it differs between the terminals of a user, and their commands must see each other.
@@ -102,17 +104,34 @@ def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
 
     A look that makes load is `alone`: no other command of this user has a turn meanwhile. Actions
     that must not disturb such a look, such as starting a stack, share turns with each other. A load
-    lets them go first for a while, so that they run in parallel. Then it queues up, so that many of
-    them cannot keep a load waiting without end.
+    lets them go first for a while, so that they run in parallel. Then it keeps new ones out, so that
+    many of them cannot keep a load waiting without end.
     """
     with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
         if patience < math.inf:
             _taken(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, patience)
-        elif not (alone and _taken(machine, fcntl.LOCK_EX, _GIVES_WAY)):
+        elif alone:
+            _take_alone(queue, machine)
+        else:
             fcntl.flock(queue, fcntl.LOCK_EX)
-            fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+            fcntl.flock(machine, fcntl.LOCK_SH)
             fcntl.flock(queue, fcntl.LOCK_UN)
         yield
+
+
+def _take_alone(queue: IO[str], machine: IO[str]) -> None:
+    """Take the machine alone, and keep others out of the queue for longer each time.
+
+    One of those who share the machine can need half a minute. If the queue was closed until then,
+    the others and the machine would be idle.
+    """
+    taken, closed = _taken(machine, fcntl.LOCK_EX, _GIVES_WAY), _CLOSED
+    while not taken:
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        taken = _taken(machine, fcntl.LOCK_EX, closed)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        taken = taken or _taken(machine, fcntl.LOCK_EX, _OPEN)
+        closed *= 2
 
 
 def _taken(machine: IO[str], how: int, seconds: float) -> bool:

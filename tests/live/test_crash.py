@@ -37,7 +37,7 @@ LAB = "mtu"
 def wait_for_containers(count: int) -> None:
     """Wait until so many containers of the lab are there: the command is in the middle of it."""
     engine = LocalEngine()
-    until(lambda: len(engine.containers(stack=stack_name(LAB))) >= count, 30)
+    until(lambda: len(engine.containers(stack=stack_name(LAB))) >= count, 120)
 
 
 def test_after_a_kill_status_tells_and_the_next_start_works() -> None:

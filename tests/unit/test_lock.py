@@ -204,8 +204,8 @@ TURN = """
 import sys
 from pathlib import Path
 from faultlab.core import lock
-lock._TOP, lock._GIVES_WAY = Path(sys.argv[3]), float(sys.argv[2])
-with lock.turn(alone=bool(int(sys.argv[1]))):
+lock._TOP, lock._GIVES_WAY, lock._CLOSED = Path(sys.argv[1]), *map(float, sys.argv[3:])
+with lock.turn(alone=bool(int(sys.argv[2]))):
     print("mine", flush=True)
     sys.stdin.read()
 """
@@ -218,9 +218,12 @@ class Turns:
         self.folder = folder
         self.live: list[subprocess.Popen[str]] = []
 
-    def want(self, alone: bool, gives_way: float = 0.1) -> subprocess.Popen[str]:
+    def want(
+        self, alone: bool, gives_way: float = 0.1, closed: float = 60
+    ) -> subprocess.Popen[str]:
+        said = [str(int(alone)), str(gives_way), str(closed)]
         process = subprocess.Popen(
-            [sys.executable, "-c", TURN, str(int(alone)), str(gives_way), self.folder],
+            [sys.executable, "-c", TURN, self.folder, *said],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -275,6 +278,19 @@ def test_a_load_is_alone_and_is_not_overtaken_for_ever(turns: Turns) -> None:
     assert not has_it(later, 0.3)
     load.kill()
     assert has_it(later, 10)
+
+
+def test_a_load_that_waits_for_long_does_not_stop_the_others(turns: Turns) -> None:
+    """What has the machine can need half a minute, in which the others would only wait."""
+    long = turns.want(alone=False)
+    assert has_it(long, 10)
+    load = turns.want(alone=True, closed=0.5)
+    assert not has_it(load, 0.5)
+    later = turns.want(alone=False)
+    assert has_it(later, 10) and not has_it(load, 0.1)
+    later.kill()
+    long.kill()
+    assert has_it(load, 10)
 
 
 def test_a_removal_does_not_wait_for_ever(turns: Turns) -> None:
