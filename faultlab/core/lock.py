@@ -104,8 +104,8 @@ def turn(alone: bool, patience: float = math.inf) -> Iterator[None]:
 
     A look that makes load is `alone`: no other command of this user has a turn meanwhile. Actions
     that must not disturb such a look, such as starting a stack, share turns with each other. A load
-    lets them go first for a while, so that they run in parallel. Then it keeps new ones out, so that
-    many of them cannot keep a load waiting without end.
+    lets them go first for a while, so that they run in parallel. Then it keeps new ones out, so
+    that many of them cannot keep a load waiting without end.
     """
     with os.fdopen(_open("queue"), "r+") as queue, os.fdopen(_open("machine"), "r+") as machine:
         if patience < math.inf:
