@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Purpose: all tests: linters, unit tests, and the system on real engines. Linters
-#          and the boot of the lab VM run beside the first part of the latter. Unit
-#          tests begin when that part leaves the processors time for them.
+#          and the boot of the lab VM run beside the first part of the latter, unit
+#          tests beside the second part, in turns with its loads.
 # Usage:   tests/run.sh           make test and make test-all call it
 # Reads:   FAULTLAB_QUICK=10      what is slow takes turns, commit by commit; each lab
 #                                is walked once in ten commits
@@ -37,13 +37,6 @@ pause() {
 # ended NAME: wait for a part.
 ended() { while [[ ${began[$1]-} ]]; do pause "$1"; done; }
 
-# idle: the hundredths of a second that the processors have been idle.
-idle() {
-    local ticks
-    read -r _ _ _ _ ticks _ </proc/stat
-    echo "$ticks"
-}
-
 # look: say which parts have ended, and how long they took. One that failed ends all.
 look() {
     local name status
@@ -77,14 +70,8 @@ while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
 done
 start beside nice -n 5 .venv/bin/pytest -v -rs -n 5 --dist loadscope \
     --no-loadscope-reorder --durations=40 -m beside tests/live
-# In the end it waits for a few long walks. Without a third of the processors free for five
-# seconds, unit tests begin after it, and take turns with the loads of the next part.
-while [[ ${began[beside]-} ]]; do
-    before=$(idle)
-    for _ in {1..5}; do [[ ! ${began[beside]-} ]] || pause beside; done
-    (($(idle) - before < 5 * 100 * $(nproc) / 3)) || break
-done
-later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
 for part in beside vm lint; do ended "$part"; done
+# The first part leaves no processor idle. The second one does, between its loads.
+later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
 start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
 for part in live unit; do ended "$part"; done
