@@ -16,7 +16,7 @@ from faultlab.engine.shell import Shell
 from faultlab.lab.model import KERNEL
 from faultlab.lab.services import CLIENT, USER
 
-_READY_SECONDS = 90  # Tomcat in the lab VM, without KVM on a busy machine, needs more than 30
+_READY_SECONDS = 180  # two Tomcats in the lab VM, without KVM on a busy machine, need more than 90
 
 
 class Stack(Mapping[str, Machine]):
