@@ -114,11 +114,9 @@ def plan() -> Plan:
         turns[lab_id] = commits if lab_id in passed else 1
         if turn != number % commits and lab_id in passed:
             out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
-    for lab_id in [lab_id for lab_id in why if lab_id not in out]:
-        if lab_id == AFFORDED:
-            turns[lab_id] = 1
-        else:
-            out[lab_id] = "a quick run takes one lab in the VM: make test-all"
+    turns |= {lab_id: 1 for lab_id in why if lab_id == AFFORDED}
+    resting = [lab_id for lab_id in why if lab_id not in {AFFORDED, *out}]
+    out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 

@@ -252,10 +252,12 @@ def test_short_turns_are_shared(turns: Turns) -> None:
     assert has_it(turns.want(alone=False), 10)
 
 
-def test_a_load_gives_way_for_a_while(turns: Turns) -> None:
+@pytest.mark.parametrize(("gives_way", "closed"), [(30, 60), (0.1, 0.5)])
+def test_a_load_gives_way_for_a_while(turns: Turns, gives_way: float, closed: float) -> None:
+    """It does so again while it waits: a look of half a minute must not stop all others."""
     first = turns.want(alone=False)
     assert has_it(first, 10)
-    load = turns.want(alone=True, gives_way=30)
+    load = turns.want(alone=True, gives_way=gives_way, closed=closed)
     assert not has_it(load, 0.5)
     later = turns.want(alone=False)
     assert has_it(later, 10) and not has_it(load, 0.1)
@@ -278,19 +280,6 @@ def test_a_load_is_alone_and_is_not_overtaken_for_ever(turns: Turns) -> None:
     assert not has_it(later, 0.3)
     load.kill()
     assert has_it(later, 10)
-
-
-def test_a_load_that_waits_for_long_does_not_stop_the_others(turns: Turns) -> None:
-    """What has the machine can need half a minute, in which the others would only wait."""
-    long = turns.want(alone=False)
-    assert has_it(long, 10)
-    load = turns.want(alone=True, closed=0.5)
-    assert not has_it(load, 0.5)
-    later = turns.want(alone=False)
-    assert has_it(later, 10) and not has_it(load, 0.1)
-    later.kill()
-    long.kill()
-    assert has_it(load, 10)
 
 
 def test_a_removal_does_not_wait_for_ever(turns: Turns) -> None:
