@@ -134,16 +134,13 @@ class Observer:
         """Return what others took between an earlier moment and now."""
         return between(before, self.read())
 
-    def wait_for_calm(self, seconds: float, least: float = 0.0) -> None:
-        """Return once others took little for a second, at the latest after `seconds`.
-
-        `least`: wait at least this many seconds.
-        """
+    def wait_for_calm(self, seconds: float) -> None:
+        """Return once others took little for a second, at the latest after `seconds`."""
         began = time.monotonic()
         while (left := began + seconds - time.monotonic()) > 0:
             before = self.read()
             time.sleep(min(_STEP, left))
-            if time.monotonic() - began >= least and not self.since(before).words:
+            if not self.since(before).words:
                 return
 
     def _in_stack(self, pid: int, process: Process) -> bool:

@@ -12,6 +12,7 @@ from types import ModuleType
 from faultlab.lab.check import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.run import rotation
+from faultlab.run.looks import QUICK_PATIENCE
 from faultlab.run.readings import (
     ALTERNATIVE,
     BEFORE,
@@ -44,8 +45,9 @@ def cheat(number: int) -> str:
 def walk(run: Run) -> None:
     """Take the readings of all phases. Stop if the symptom does not show; the tests report it.
 
-    A quick walk tries one cheat before the fix and skips the parts whose turn it is not. The last
-    fresh stack is measured before its fault too: it must be as healthy as when the walk began.
+    A quick walk tries one cheat before the fix and skips the parts whose turn it is not. It soon
+    gives up on a busy machine. The last fresh stack is measured before its fault too: it must be as
+    healthy as when the walk began.
 
     Raises CannotRun if the stack or the machine breaks.
     """
@@ -56,6 +58,8 @@ def walk(run: Run) -> None:
     ]
     run.record.facts["orders"] = chosen.orders
     run.inspects = True
+    if rotation.quick():
+        run.patience = min(run.patience, QUICK_PATIENCE)
     run.healthy()
     run.inject()
     run.measure(FAULTY)

@@ -30,8 +30,10 @@ from faultlab.run.readings import (
 from faultlab.run.record import Record
 
 PACE = "pace"  # the key of a record
+TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
-_PATIENCE = 120.0  # seconds that a run can spend on waiting for a calm machine
+# Seconds that a run, and a quick walk, can spend on waiting for a calm machine.
+_PATIENCE, QUICK_PATIENCE = 120.0, 30.0
 
 
 class Looks(Measured):
@@ -45,7 +47,7 @@ class Looks(Measured):
         self.engine = engine
         self.stack = stack
         self.note: Say = lambda _: None  # hears why a look is taken again
-        self._patience = _PATIENCE
+        self.patience = _PATIENCE
 
     def measure(self, phase: str) -> None:
         """Look at the stack now and store the reading under `phase`. Raises CannotRun.
@@ -156,18 +158,22 @@ class Looks(Measured):
         """Wait until the machine is calm. Raises CannotRun if the run has waited too long in total.
 
         It waits at least `least` seconds, because an idle machine gets all the CPU time that it
-        asks for and so seems calm. The spoiled reading is dropped, because it proves nothing.
+        asks for and so seems calm. Other labs go on in these seconds. The spoiled reading is
+        dropped, because it proves nothing.
         """
         with self.record.changing:
             del self.record.facts["readings"][phase]
+        least = min(least, self.patience)
+        time.sleep(least)
+        self.patience -= least
         with lock.turn(alone=True):  # our own labs are no reason to wait
             waiting = time.monotonic()
-            self.engine.observer(self.stack.name).wait_for_calm(self._patience, least)
-            self._patience -= time.monotonic() - waiting
-        if self._patience <= 0:
+            self.engine.observer(self.stack.name).wait_for_calm(self.patience)
+            self.patience -= time.monotonic() - waiting
+        if self.patience <= 0:
             again = f"make check-{self.lab.alias}" if phase == CHECK else self.lab.to_start
             raise CannotRun(
-                f"This machine is too busy to judge {self.lab.alias}: {spoiled}.",
+                f"This machine is {TOO_BUSY} {self.lab.alias}: {spoiled}.",
                 f"wait until it is calm, then: {again}",
             )
 

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 
 import pytest
@@ -25,9 +25,11 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 from faultlab.core import lock
+from faultlab.core.errors import CannotRun
 from faultlab.core.naming import verify_namespace
 from faultlab.engine.local import LocalEngine
 from faultlab.run import rotation
+from faultlab.run.looks import TOO_BUSY
 from tests.live import turns
 from tests.live.classes import PATIENCE
 from tests.live.commandline import finish, spawn
@@ -161,6 +163,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Boot the lab VM before the first test that needs it, or wait until run.sh has done so."""
     if WORKER and _in_vm(item.nodeid):
         _boot_the_vm()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip what the machine is too busy to judge, in a quick run: it has other turns."""
+    try:
+        return (yield)
+    except CannotRun as problem:
+        if rotation.quick() and TOO_BUSY in problem.message:
+            pytest.skip(problem.message)
+        raise
 
 
 _boot_the_vm = cache(boot_the_vm)

@@ -23,7 +23,6 @@ from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.run.readings import FAULTY, HEALTHY
 from faultlab.score.results import Results
-from tests.live import turns
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container, engine_for
 from tests.live.sweep import SWEEP
@@ -58,13 +57,9 @@ def its(engine: LocalEngine) -> Iterator[Session]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    "lab_id",
-    [
-        pytest.param(lab_id, marks=[pytest.mark.rotates(minutes=0.8), *turns.mark(lab_id)])
-        for lab_id in ("mtu", "heap-oom", "repeat-queries", "tls-resumption")
-    ],
-)
+@pytest.mark.beside
+@pytest.mark.rotates(minutes=0.8)
+@pytest.mark.parametrize("lab_id", ["mtu", "heap-oom", "metadata-lock", "pool-leak"])
 def test_nothing_in_reach_names_the_lab(lab_id: str) -> None:
     """Whatever an agent greps on the machines and in the daemons, while the users are there."""
     lab = labs.load(lab_id)

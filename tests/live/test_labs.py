@@ -2,7 +2,8 @@
 
 A lab whose speed is not judged is walked beside other tests. The others are walked by one verify,
 which lets their loads take turns. A quick run walks every lab that no recorded walk has passed as
-it is now. The others take turns.
+it is now. The others take turns, and one that the machine was too busy to judge is left out: a
+quick run does not wait until its hypervisor has time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 from faultlab.core import paths
 from faultlab.lab import load as labs
 from faultlab.run import rotation
+from faultlab.run.looks import TOO_BUSY
 from tests.live import turns
 from tests.live.commandline import spawn
 from tests.live.turns import Plan
@@ -31,9 +33,15 @@ def planned() -> Plan:
 def verify(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dict[str, Any]]:
     """Let verify walk labs and return its cases by lab. What is unknown is walked once more."""
     cases = walk(planned, lab_ids, to, jobs)
-    if unknown := [lab_id for lab_id, case in cases.items() if case["verdict"] == "unknown"]:
-        cases |= walk(planned, unknown, f"again-{to}", jobs)
+    unknown = [lab_id for lab_id, case in cases.items() if case["verdict"] == "unknown"]
+    if again := [lab_id for lab_id in unknown if not can_wait(cases[lab_id])]:
+        cases |= walk(planned, again, f"again-{to}", jobs)
     return cases
+
+
+def can_wait(case: dict[str, Any]) -> bool:
+    """Return whether the machine was too busy to judge a lab that has passed as it is now."""
+    return rotation.quick() and case["lab"] in turns.proven() and TOO_BUSY in case["reason"]
 
 
 def walk(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dict[str, Any]]:
@@ -78,4 +86,6 @@ def test_the_contract_of_a_lab(lab_id: str, planned: Plan, request: pytest.Fixtu
     else:
         cases = request.getfixturevalue("walked")
     case = cases[lab_id]
+    if case["verdict"] == "unknown" and can_wait(case):
+        pytest.skip(f"it passed as it is now, and today: {case['reason']}")
     assert case["verdict"] == "pass", f"{case['reason']} (less runs/{case['run']}/run.json)"
