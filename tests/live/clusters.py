@@ -19,6 +19,7 @@ from faultlab.engine.kubernetes import KubernetesEngine
 needs_time = pytest.mark.skipif(
     not os.environ.get("LONG"), reason="building a cluster takes long: LONG=1"
 )
+INGRESS = "127.0.0.1:16600"  # where cluster.sh has its Ingress controller
 _SCRIPT = Path(__file__).parent / "cluster" / "cluster.sh"
 
 

@@ -161,22 +161,47 @@ def states() -> list[str]:
     return [turn["state"] for turn in json.loads(in_the_server("status", "--json"))["turns"]]
 
 
-def test_the_server_of_a_class_is_deleted(served: Path, browser: Browser) -> None:
-    """The next pod has the roster, the links and the stacks."""
+def links() -> list[str]:
+    """Return the links that the server printed: the trainer's, and one for each seat."""
+    log = kubectl("logs", "-n", "faultlab", "deployment/class")
+    return re.findall(r"https://class\.example\.org/join\?token=\S+", log)
+
+
+def test_the_server_of_a_class_is_deleted(served: Path, outside: Browser) -> None:
+    """The next pod has the roster, the links and the stacks. The Ingress leads to it."""
     assert served.exists()
     until(lambda: states() == ["red", "red"], 300, "both labs are there")
-    log = kubectl("logs", "-n", "faultlab", "deployment/class")
-    token = re.search(r"token=(\S+)", log)
-    assert token, log
-    until(lambda: states() == ["red", "red"], 60, "still")
+    before = links()
     kubectl("delete", "pod", "-n", "faultlab", "-l", "app=class")
     assert states() == ["red", "red"]
+    assert links() == before and len(before) == 3
+    said: list[str] = []
+    trainer, ada = opened(outside, before[0], said), opened(outside, before[1], said)
+    trainer.locator("#seat-2").get_by_text("red").wait_for()
+    type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
+    ada.click("[data-act=check]")
+    trainer.locator("#seat-1").get_by_text("green").wait_for()
+    assert said == []
     with forwarded() as port:
-        context = browser.new_context(ignore_https_errors=True)
-        page = context.new_page()
-        page.goto(f"https://127.0.0.1:{port}/join?token={token[1]}")
-        page.locator("#seat-2").get_by_text("red").wait_for()
-        context.close()
+        page = outside.new_page()
+        page.goto(before[0].replace("class.example.org", f"127.0.0.1:{port}"))
+        page.locator("#seat-1").get_by_text("green").wait_for()
+        page.close()
+
+
+@pytest.fixture
+def outside(browser: Browser) -> Iterator[Browser]:
+    """A browser for which the name of the class is that of the Ingress controller."""
+    found = browser.browser_type.launch(
+        executable_path=shutil.which("chromium"),
+        args=[
+            "--no-sandbox",
+            "--ignore-certificate-errors",
+            f"--host-resolver-rules=MAP class.example.org:443 {clusters.INGRESS}",
+        ],
+    )
+    yield found
+    found.close()
 
 
 @contextmanager

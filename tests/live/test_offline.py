@@ -44,7 +44,7 @@ def inside(machine: Path, command: str) -> tuple[int, str]:
     return ended([*APART, ENTER, str(machine), command], timeout=1200)
 
 
-@pytest.mark.rotates(minutes=turns.LONGEST_TESTS[0])
+@pytest.mark.rotates(minutes=turns.LONGEST_TEST)
 def test_a_bare_machine_without_a_network(machine: Path) -> None:
     """Set up from the bundle, then a lab here and one in the VM, and no packet leaves."""
     code, said = inside(

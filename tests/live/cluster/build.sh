@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Purpose: build what a cluster of one node needs, from package registries only: Kubernetes and
-#          kube-router from Go modules; etcd, the CNI plugins, ipset and a registry from Debian's
+# Purpose: build what a cluster of one node needs, from package registries only: Kubernetes,
+#          kube-router and skipper, an Ingress controller, from Go modules; etcd, the CNI plugins, ipset and a registry from Debian's
 #          packages. It does only what is missing. The first time takes about ten minutes of two
 #          processors and 4 GB of disk; about 600 MB of that stay.
 # Usage:   tests/live/cluster/build.sh DIR
@@ -9,6 +9,7 @@ set -euo pipefail
 DIR=$1
 KUBERNETES=1.34.2
 KUBE_ROUTER=v2.1.0
+SKIPPER=v0.22.0
 # The parts of Kubernetes that its main module wants replaced by their own modules.
 STAGING="api apiextensions-apiserver apimachinery apiserver cli-runtime client-go cloud-provider
   cluster-bootstrap code-generator component-base component-helpers controller-manager cri-api
@@ -50,12 +51,15 @@ if ! [[ -x $DIR/bin/kubectl ]]; then
             -X $version.gitMajor=1 -X $version.gitMinor=34" "k8s.io/kubernetes/cmd/$program"
     done
 fi
-if ! [[ -x $DIR/bin/kube-router ]]; then
-    path=github.com/cloudnativelabs/kube-router/v2
-    module kube-router $path $KUBE_ROUTER $path/cmd/kube-router
+# program NAME MODULE VERSION: build the program of this name in a module.
+program() {
+    if [[ -x $DIR/bin/$1 ]]; then return; fi
+    module "$1" "$2" "$3" "$2/cmd/$1"
     go mod tidy
-    go build -o "$DIR/bin/kube-router" -ldflags "-s -w" $path/cmd/kube-router
-fi
+    go build -o "$DIR/bin/$1" -ldflags "-s -w" "$2/cmd/$1"
+}
+program kube-router github.com/cloudnativelabs/kube-router/v2 $KUBE_ROUTER
+program skipper github.com/zalando/skipper $SKIPPER
 if ! [[ -x $DIR/bin/pause ]]; then
     cd "$(dirname "${BASH_SOURCE[0]}")"
     GOFLAGS='' GO111MODULE=off go build -o "$DIR/bin/pause" -ldflags "-s -w" pause.go

@@ -2,7 +2,8 @@
 # Purpose: a real Kubernetes cluster of one node, for the tests of that engine. All of it is in
 #          network, mount and process namespaces of its own, which end with its first process. So
 #          packet filter, interfaces, mounts and sysctls of this host stay as they are. From here it
-#          is reached at 127.0.0.1 only: the API at port 16443, a registry at port 16500.
+#          is reached at 127.0.0.1 only: the API at port 16443, a registry at port 16500, and the
+#          Ingress controller at port 16600.
 # Usage:   tests/live/cluster/cluster.sh up | down | status | kill-kubelet
 #          up builds what is missing (build.sh) and prints where its kubeconfig is
 # Reads:   FAULTLAB_CLUSTER   its folder (~/.cache/faultlab/cluster)
@@ -11,7 +12,7 @@ set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 DIR=${FAULTLAB_CLUSTER:-$HOME/.cache/faultlab/cluster}
 GROUP=faultlab-cluster
-PORTS="16443 16500"
+PORTS="16443 16500 16600"
 NODE_IP=198.19.0.1
 API_IP=198.19.32.1 # of the service `kubernetes`, the first one of the range
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Purpose: the first process of the namespaces of a cluster: it starts all parts of it.
-# Usage:   cluster.sh calls it: node.sh DIR NODE_IP API_IP API_PORT REGISTRY_PORT
+# Usage:   cluster.sh calls it: node.sh DIR NODE_IP API_IP API_PORT REGISTRY_PORT INGRESS_PORT
 set -euo pipefail
-DIR=$1 NODE_IP=$2 API_IP=$3 API=$4 REGISTRY=$5
+DIR=$1 NODE_IP=$2 API_IP=$3 API=$4 REGISTRY=$5 INGRESS=$6
 cd "$DIR"
 HERE=$(dirname "${BASH_SOURCE[0]}")
 export PATH=$DIR/bin:$DIR/packages/usr/bin:$DIR/packages/usr/sbin:$DIR/packages/sbin:$PATH:/usr/sbin:/sbin
@@ -57,7 +57,7 @@ until_ready() {
     exit 1
 }
 
-part forward python3 "$HERE/forward.py" forward "$API" "$REGISTRY"
+part forward python3 "$HERE/forward.py" forward "$API" "$REGISTRY" "$INGRESS"
 part etcd etcd --data-dir data/etcd --unsafe-no-fsync \
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
     --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 \
@@ -91,4 +91,9 @@ kept kubelet kubelet --config=conf/kubelet.yaml --kubeconfig=conf/node.kubeconfi
 part kube-router bash -c "export LD_LIBRARY_PATH=\$(echo $DIR/packages/usr/lib/*-linux-gnu)
     until kube-router --run-router=false --run-firewall=true --run-service-proxy=false \
         --kubeconfig=$admin --hostname-override=node --health-port=0 --v=1; do sleep 0.5; done"
+# It logs in through kubectl. It reaches pods by their addresses, which no certificate names.
+kept proxy kubectl --kubeconfig=$admin proxy --port=8001
+kept skipper skipper -kubernetes -kubernetes-url=http://127.0.0.1:8001 -kubernetes-enable-tls \
+    -address="127.0.0.1:$INGRESS" -support-listener=127.0.0.1:9911 \
+    -insecure -proxy-preserve-host -experimental-upgrade
 wait
