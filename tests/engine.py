@@ -102,7 +102,7 @@ class EngineContract:
         assert facts.version and facts.kernel and facts.cpus > 0 and facts.memory > 0
         assert engine.unfit() == "" and engine.images.missing() == []
 
-    def test_a_stack_on_one_processor(
+    def test_a_stack_on_one_processor_leaves_nothing(
         self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(engine, "cpus", "0")
@@ -114,8 +114,14 @@ class EngineContract:
             program = Program("machine", ["echo", "said"], name, cpus="0")
             with engine.process(program) as process:
                 assert process.wait(10) == 0
+            assert (tmp_path / "compose.yaml").is_file()
+            assert len(engine.leftovers(name)) >= 4
+            gone = Stack(engine, name)["web"]
         finally:
             engine.down(name)
+        assert engine.leftovers(name) == [] and not Stack(engine, name)
+        with pytest.raises(CannotRun):
+            gone.run("echo here")
 
     def test_another_stack_is_not_there(self, engine: Engine) -> None:
         name = stack_name("nothing")
@@ -123,14 +129,3 @@ class EngineContract:
         engine.down(name)
         with pytest.raises(CannotRun, match="web is not there any more"):
             _ = Stack(engine, name)["web"]
-
-    def test_nothing_is_left(self, engine: Engine, tmp_path: Path) -> None:
-        lab = labs.load("mtu").called("left")
-        engine.launch(lab, stack_name("left"), "r", tmp_path)
-        assert (tmp_path / "compose.yaml").is_file()
-        assert len(engine.leftovers(stack_name("left"))) >= 4
-        gone = Stack(engine, stack_name("left"))["web"]
-        engine.down(stack_name("left"))
-        assert engine.leftovers(stack_name("left")) == [] and not Stack(engine, stack_name("left"))
-        with pytest.raises(CannotRun):
-            gone.run("echo here")

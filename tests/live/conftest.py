@@ -2,9 +2,9 @@
 
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
 when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
-it takes, so that no run gets too much: turns.py. Tests that are marked `beside` run several at a
-time, each worker of pytest-xdist in a namespace of its own. A worker takes one test of a lab, or
-the tests of a file, or those of all labs of the VM.
+it takes, so that no run gets too much (turns.py), and `turn` the turn itself. Tests that are marked
+`beside` run several at a time, each worker of pytest-xdist in a namespace of its own. A worker
+takes one test of a lab, or the tests of a file, or those of all labs of the VM.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
         in_vm = {turn[0] for item, turn in turning.items() if beside and _in_vm(item.nodeid)}
-        runs = turns.of_tests(dict(turning.values()), in_vm, beside=beside)
+        fixed = {_turn(i)[0]: turn for i in turning if (turn := _fixed(i)) is not None}
+        minutes = {name: each for name, each in turning.values() if name not in fixed}
+        runs = fixed | turns.of_tests(minutes, in_vm, beside=beside)
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
     items[:] = [item for item in items if item not in out]
     config.hook.pytest_deselected(items=out)
@@ -190,6 +192,12 @@ def _turn(item: pytest.Item) -> tuple[str, float]:
     facts = marker.kwargs if marker else {}
     name = item.nodeid.split("::")[0] if facts.get("together") else item.nodeid
     return name, facts.get("minutes", 0.2)
+
+
+def _fixed(item: pytest.Item) -> int | None:
+    """Return the turn that a test has by its mark, whose minutes turns.py has counted."""
+    turn: int | None = getattr(item.get_closest_marker("rotates"), "kwargs", {}).get("turn")
+    return turn
 
 
 def _beside(item: pytest.Item) -> bool:

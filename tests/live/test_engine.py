@@ -64,7 +64,7 @@ class TestLocal(_Launched):
         return LocalEngine()
 
 
-@pytest.mark.rotates(together=True, minutes=4)
+@pytest.mark.rotates(together=True, minutes=3)
 class TestInTheVm(_Launched):
     """Docker in the lab VM."""
 

@@ -175,7 +175,7 @@ def test_of_a_lab_that_is_not_up() -> None:
     assert code == 3 and "make lab-healthy" in said
 
 
-@pytest.mark.rotates(minutes=2)
+@pytest.mark.rotates(turn=1)
 def test_in_the_vm(up_in_the_vm: None) -> None:
     """One clock for the whole kernel: its threads are in the picture, Docker and the load not."""
     told = flame("--seconds", "12")  # without KVM one look is 200 samples

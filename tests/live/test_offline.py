@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from faultlab.core import paths
-from tests.live import turns
 from tests.live.bare import APART, ENTER
 from tests.live.commandline import ended, finish, spawn
 
@@ -44,7 +43,7 @@ def inside(machine: Path, command: str) -> tuple[int, str]:
     return ended([*APART, ENTER, str(machine), command], timeout=1200)
 
 
-@pytest.mark.rotates(minutes=turns.LONGEST_TEST)
+@pytest.mark.rotates(turn=0)
 def test_a_bare_machine_without_a_network(machine: Path) -> None:
     """Set up from the bundle, then a lab here and one in the VM, and no packet leaves."""
     code, said = inside(

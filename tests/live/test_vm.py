@@ -131,7 +131,7 @@ PAIRS = [
     ("blow", "lab_id"),
     PAIRS if os.environ.get("FAULTLAB_VM_BLOWS") == "all" else [DICE.choice(PAIRS)],
 )
-@pytest.mark.rotates(minutes=3)
+@pytest.mark.rotates(turn=2)
 def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     """Whatever hits a lab in the VM, the next start works, and down leaves nothing."""
     before = kernel.read(of_the_vm())

@@ -8,7 +8,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import sub
 from statistics import median
 
 import pytest
@@ -50,8 +49,10 @@ MINUTES = {
     **dict.fromkeys(("retry-storm", "stampede"), 3.4),
     "idle-drop": 4.2,
 }
-# The longest test takes a lab in the VM from start to check. So its run, turn 0, has few walks.
-LONGEST_TEST = 6.0
+# The minutes of the tests that prove a lab in the VM. They have the first turns, and the runs of
+# the other turns walk a lab there.
+PROVE_IN_VM = (6.0, 3.0, 3.0)
+WALK_IN_VM = 2.3
 _NOT_HERE = "FAULTLAB_TESTS_NOT_HERE"
 
 
@@ -114,7 +115,7 @@ def plan() -> Plan:
         turns[lab_id] = commits if lab_id in passed else 1
         if turn != number % commits and lab_id in passed:
             out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
-    if number % rotation.EVERY or AFFORDED not in passed:
+    if number % rotation.EVERY >= len(PROVE_IN_VM) or AFFORDED not in passed:
         turns |= {lab_id: 1 for lab_id in why if lab_id == AFFORDED}
     resting = [lab_id for lab_id in why if lab_id not in {*turns, *out}]
     out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
@@ -125,16 +126,15 @@ def plan() -> Plan:
 def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
     """Return the turn of each lab that is walked here, and the minutes of ten runs with them.
 
-    `beside`: the labs that are walked beside others; else those that are walked alone.
+    `beside`: the labs that are walked beside others; else those that are walked alone, and what is
+    in the VM.
     """
     why = not_here()
     group = [i for i in all_labs() if i not in why and bool(mark(i)) is beside]
     minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
-    tests = [0.0] * rotation.EVERY
-    if not beside:
-        tests[0] = LONGEST_TEST
-    shared, load = shared_out(minutes, every, tests)
-    return dict(zip(group, shared, strict=True)), [*map(sub, load, tests)]
+    walks = [WALK_IN_VM] * (rotation.EVERY - len(PROVE_IN_VM))
+    shared, load = shared_out(minutes, every, () if beside else [*PROVE_IN_VM, *walks])
+    return dict(zip(group, shared, strict=True)), load
 
 
 def of_tests(
