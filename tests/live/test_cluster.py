@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from playwright.sync_api import Browser
@@ -164,7 +165,7 @@ def states() -> list[str]:
 def links() -> list[str]:
     """Return the links that the server printed: the trainer's, and one for each seat."""
     log = kubectl("logs", "-n", "faultlab", "deployment/class")
-    return re.findall(r"https://class\.example\.org/join\?token=\S+", log)
+    return re.findall(r"https://class\.example\.org\S*token=\S+", log)
 
 
 def test_the_server_of_a_class_is_deleted(served: Path, outside: Browser) -> None:
@@ -175,6 +176,7 @@ def test_the_server_of_a_class_is_deleted(served: Path, outside: Browser) -> Non
     kubectl("delete", "pod", "-n", "faultlab", "-l", "app=class")
     assert states() == ["red", "red"]
     assert links() == before and len(before) == 3
+    until(lambda: "no endpoints" not in through_the_ingress(), 60, "the controller knows the pod")
     said: list[str] = []
     trainer, ada = opened(outside, before[0], said), opened(outside, before[1], said)
     trainer.locator("#seat-2").get_by_text("red").wait_for()
@@ -184,9 +186,21 @@ def test_the_server_of_a_class_is_deleted(served: Path, outside: Browser) -> Non
     assert said == []
     with forwarded() as port:
         page = outside.new_page()
-        page.goto(before[0].replace("class.example.org", f"127.0.0.1:{port}"))
+        page.goto(before[0].replace("class.example.org:443", f"127.0.0.1:{port}"))
         page.locator("#seat-1").get_by_text("green").wait_for()
         page.close()
+
+
+def through_the_ingress() -> str:
+    """Return what somebody without a link gets."""
+    name = "class.example.org"
+    with httpx.Client(verify=False) as client:  # the certificate is of this test
+        response = client.get(
+            f"https://{clusters.INGRESS}/",
+            headers={"host": name},
+            extensions={"sni_hostname": name},
+        )
+    return response.text
 
 
 @pytest.fixture
