@@ -32,8 +32,8 @@ from faultlab.run.record import Record
 PACE = "pace"  # the key of a record
 TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
-# Seconds that a run, and a quick walk, can spend on waiting for a calm machine.
-_PATIENCE, QUICK_PATIENCE = 120.0, 30.0
+# Seconds that a run, and a quick walk, can lose to a busy machine.
+_PATIENCE, QUICK_PATIENCE = 180.0, 60.0
 
 
 class Looks(Measured):
@@ -74,6 +74,7 @@ class Looks(Measured):
                 self.record.event("undecided", **facts, text=spoiled or unclear)
                 self.note(f"again: {(spoiled or unclear).partition(' (')[0]}")
             if spoiled:
+                self.patience -= took
                 self._wait_for_calm(phase, spoiled, wait)
                 wait *= 2
 
@@ -155,7 +156,7 @@ class Looks(Measured):
         return all(finding.holds for finding in self.check.good(reading, self.reading(HEALTHY)))
 
     def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
-        """Wait until the machine is calm. Raises CannotRun if the run has waited too long in total.
+        """Wait until the machine is calm. Raises CannotRun if the run has lost too long in total.
 
         It waits at least `least` seconds, because an idle machine gets all the CPU time that it
         asks for and so seems calm. Other labs go on in these seconds. The spoiled reading is
@@ -163,7 +164,7 @@ class Looks(Measured):
         """
         with self.record.changing:
             del self.record.facts["readings"][phase]
-        least = min(least, self.patience)
+        least = max(0.0, min(least, self.patience))
         time.sleep(least)
         self.patience -= least
         with lock.turn(alone=True):  # our own labs are no reason to wait

@@ -29,8 +29,9 @@ from tests.live.sweep import sweeper, swept
 REPAIR = 0  # in place of the number of a hint
 # With other workers beside them; the others take less.
 MINUTES = {
-    "conntrack": 4.5,
-    **dict.fromkeys(("packet-loss", "swap", "throughput"), 3.0),
+    "swap": 8.0,
+    **dict.fromkeys(("conntrack", "throughput"), 5.0),
+    "packet-loss": 4.0,
     **dict.fromkeys(("cpu-quota", "idle-drop", "max-connections", "netem-loss"), 2.6),
     **dict.fromkeys(("heap-leak", "softirq"), 2.0),
     **dict.fromkeys(("metadata-lock", "query-cache", "repeat-queries", "silent-dependency"), 1.1),
