@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Purpose: build what a cluster of one node needs, from package registries only: Kubernetes,
-#          kube-router and skipper, an Ingress controller, from Go modules; etcd, the CNI plugins, ipset and a registry from Debian's
-#          packages. It does only what is missing. The first time takes about ten minutes of two
-#          processors and 4 GB of disk; about 600 MB of that stay.
+#          kube-router and skipper, an Ingress controller, from Go modules; etcd, the CNI plugins,
+#          ipset and a registry from Debian's packages. It does only what is missing. The first
+#          time takes about ten minutes of two processors and 4 GB of disk; about 600 MB of that
+#          stay.
 # Usage:   tests/live/cluster/build.sh DIR
 # Exit:    0 built, 3 cannot build here
 set -euo pipefail
