@@ -59,7 +59,7 @@ def walk(run: Run) -> None:
     run.record.facts["orders"] = chosen.orders
     run.inspects = True
     if rotation.quick():
-        run.patience = min(run.patience, QUICK_PATIENCE)
+        run.patience = QUICK_PATIENCE
     run.healthy()
     run.inject()
     run.measure(FAULTY)

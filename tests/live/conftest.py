@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
         in_vm = {turn[0] for item, turn in turning.items() if beside and _in_vm(item.nodeid)}
-        fixed = {_turn(i)[0]: turn for i in turning if (turn := _fixed(i)) is not None}
+        fixed = {t[0]: turn for i, t in turning.items() if (turn := _fixed(i)) is not None}
         minutes = {name: each for name, each in turning.values() if name not in fixed}
         runs = fixed | turns.of_tests(minutes, in_vm, beside=beside)
         out += [i for i, (turn, _) in turning.items() if rotation.quick() and runs[turn] != now]
@@ -196,8 +196,8 @@ def _turn(item: pytest.Item) -> tuple[str, float]:
 
 def _fixed(item: pytest.Item) -> int | None:
     """Return the turn that a test has by its mark, whose minutes turns.py has counted."""
-    turn: int | None = getattr(item.get_closest_marker("rotates"), "kwargs", {}).get("turn")
-    return turn
+    marker = item.get_closest_marker("rotates")
+    return marker.kwargs.get("turn") if marker else None
 
 
 def _beside(item: pytest.Item) -> bool:

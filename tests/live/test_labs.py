@@ -33,8 +33,8 @@ def planned() -> Plan:
 def verify(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dict[str, Any]]:
     """Let verify walk labs and return its cases by lab. What is unknown is walked once more."""
     cases = walk(planned, lab_ids, to, jobs)
-    unknown = [lab_id for lab_id, case in cases.items() if case["verdict"] == "unknown"]
-    if again := [lab_id for lab_id in unknown if not can_wait(cases[lab_id])]:
+    unknown = [case for case in cases.values() if case["verdict"] == "unknown"]
+    if again := [case["lab"] for case in unknown if not can_wait(case)]:
         cases |= walk(planned, again, f"again-{to}", jobs)
     return cases
 

@@ -115,8 +115,9 @@ def plan() -> Plan:
         turns[lab_id] = commits if lab_id in passed else 1
         if turn != number % commits and lab_id in passed:
             out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
-    if number % rotation.EVERY >= len(PROVE_IN_VM) or AFFORDED not in passed:
-        turns |= {lab_id: 1 for lab_id in why if lab_id == AFFORDED}
+    proves = number % rotation.EVERY < len(PROVE_IN_VM)
+    if AFFORDED in why and not (proves and AFFORDED in passed):
+        turns[AFFORDED] = 1
     resting = [lab_id for lab_id in why if lab_id not in {*turns, *out}]
     out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
