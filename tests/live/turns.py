@@ -22,14 +22,14 @@ from faultlab.run import placement, rotation
 from faultlab.verify import walks
 from tests.live.stacks import needs_vm
 
-# Of the labs in the VM a quick run takes the one that it can afford: without KVM the others take
-# four minutes and more.
+# Of the labs in the VM quick runs walk the one that they can afford: without KVM the others take
+# four minutes and more. Every run has tests that use a lab there.
 AFFORDED = "conntrack"
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
     **dict.fromkeys(("cache-connections", "cpu-quota", "keepalive-race", "max-connections"), 2),
     **dict.fromkeys(("metadata-lock", "pool-leak", "query-cache", "slow-log", "stampede"), 2),
-    **dict.fromkeys(("syn-flood", "thread-limit"), 2),
+    **dict.fromkeys(("syn-flood", "thread-limit", AFFORDED), 2),
     **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn. The other labs take two. The labs of the first lines are walked alone on
@@ -40,6 +40,7 @@ MINUTES = {
     **dict.fromkeys(("bandwidth", "php-workers", "query-cache", "scale-out", "slow-log"), 1.9),
     **dict.fromkeys(("gzip", "missing-index", "somaxconn"), 2.7),
     **dict.fromkeys(("cpu-quota", "time-wait"), 3.0),
+    AFFORDED: 4.0,
     **dict.fromkeys(("certificate", "deleted-log", "mtu", "nagle"), 1.1),
     **dict.fromkeys(("inodes", "metadata-lock", "pmtu-black-hole", "regex"), 1.5),
     **dict.fromkeys(("descriptors", "heap-oom", "thread-limit"), 2.2),
@@ -49,10 +50,8 @@ MINUTES = {
     **dict.fromkeys(("retry-storm", "stampede"), 3.4),
     "idle-drop": 4.2,
 }
-# The minutes of the tests that prove a lab in the VM. They have the first turns, and the runs of
-# the other turns walk a lab there.
-PROVE_IN_VM = (6.0, 3.0, 3.0)
-WALK_IN_VM = 2.3
+# The minutes of tests in the VM that are long, and have the first turns by their marks.
+IN_VM = (6.0, 3.0, 3.0)
 _NOT_HERE = "FAULTLAB_TESTS_NOT_HERE"
 
 
@@ -115,26 +114,23 @@ def plan() -> Plan:
         turns[lab_id] = commits if lab_id in passed else 1
         if turn != number % commits and lab_id in passed:
             out[lab_id] = f"it passed as it is now, and is walked once in {commits} commits"
-    proves = number % rotation.EVERY < len(PROVE_IN_VM)
-    if AFFORDED in why and not (proves and AFFORDED in passed):
-        turns[AFFORDED] = 1
     resting = [lab_id for lab_id in why if lab_id not in {*turns, *out}]
-    out |= dict.fromkeys(resting, "a quick run takes one lab in the VM: make test-all")
+    out |= dict.fromkeys(resting, f"quick runs walk {AFFORDED} in the VM: make test-all")
     return Plan({lab_id: turns[lab_id] for lab_id in long_first if lab_id not in out}, out)
 
 
 @cache
 def rota(*, beside: bool) -> tuple[dict[str, int], list[float]]:
-    """Return the turn of each lab that is walked here, and the minutes of ten runs with them.
+    """Return the turn of each lab that is walked, and the minutes of ten runs with them.
 
     `beside`: the labs that are walked beside others; else those that are walked alone, and what is
     in the VM.
     """
-    why = not_here()
-    group = [i for i in all_labs() if i not in why and bool(mark(i)) is beside]
+    rest = not_here().keys() - {AFFORDED}
+    group = [i for i in all_labs() if i not in rest and bool(mark(i)) is beside]
     minutes, every = [MINUTES.get(i, 2.0) for i in group], [_commits(i) for i in group]
-    walks = [WALK_IN_VM] * (rotation.EVERY - len(PROVE_IN_VM))
-    shared, load = shared_out(minutes, every, () if beside else [*PROVE_IN_VM, *walks])
+    in_vm = [*IN_VM, *[0.0] * (rotation.EVERY - len(IN_VM))]
+    shared, load = shared_out(minutes, every, () if beside else in_vm)
     return dict(zip(group, shared, strict=True)), load
 
 
