@@ -69,7 +69,7 @@ while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
     pause vm
 done
 # The VM needs its share of the processors: it takes one lab at a time, and no test waits longer.
-start beside nice -n 15 .venv/bin/pytest -v -rs -n 5 --dist loadscope \
+start beside nice -n 15 .venv/bin/pytest -v -rs -n 6 --dist loadscope \
     --no-loadscope-reorder --durations=40 -m beside tests/live
 for part in beside vm lint; do ended "$part"; done
 # The first part leaves no processor idle. The second one does, between its loads.

@@ -28,8 +28,8 @@ AFFORDED = "conntrack"
 # These take long. Within ten commits they have several turns, with a part of their remedies each.
 TURNS = {
     **dict.fromkeys(("cache-connections", "cpu-quota", "keepalive-race", "max-connections"), 2),
-    **dict.fromkeys(("metadata-lock", "pool-leak", "query-cache", "slow-log", "stampede"), 2),
-    **dict.fromkeys(("syn-flood", "thread-limit", AFFORDED), 2),
+    **dict.fromkeys(("metadata-lock", "pool-leak", "stampede", "syn-flood", "thread-limit"), 2),
+    AFFORDED: 2,
     **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn. The other labs take two. The labs of the first lines are walked alone on
@@ -37,8 +37,9 @@ TURNS = {
 MINUTES = {
     **dict.fromkeys(("busy", "healthy"), 0.5),
     **dict.fromkeys(("latent", "port-range", "repeat-queries", "slow-join"), 1.2),
-    **dict.fromkeys(("bandwidth", "php-workers", "query-cache", "scale-out", "slow-log"), 1.9),
-    **dict.fromkeys(("gzip", "missing-index", "somaxconn"), 2.7),
+    **dict.fromkeys(("bandwidth", "scale-out"), 1.9),
+    **dict.fromkeys(("gzip", "missing-index", "php-workers", "somaxconn"), 2.7),
+    **dict.fromkeys(("query-cache", "slow-log"), 2.9),
     **dict.fromkeys(("cpu-quota", "time-wait"), 3.0),
     AFFORDED: 4.0,
     **dict.fromkeys(("certificate", "deleted-log", "mtu", "nagle"), 1.1),
