@@ -90,12 +90,12 @@ class EngineContract:
             assert process.wait(10) == 0
         assert [*Stack(engine, stack.name)] == [*stack]
 
-    def test_the_kernel_belongs_to_somebody(self, engine: Engine) -> None:
+    def test_the_kernel_belongs_to_somebody(self, engine: Engine, stack: Stack) -> None:
         if engine.owns_kernel:
-            assert engine.kernel.must("id -u") == "0\n"
+            assert engine.kernel(stack.name).must("id -u") == "0\n"
             return
         with pytest.raises(CannotRun, match="must not be changed"):
-            _ = engine.kernel
+            engine.kernel(stack.name)
 
     def test_facts_and_images(self, engine: Engine) -> None:
         facts = engine.facts()

@@ -50,7 +50,18 @@ class WithPods(Engine):
     def start_agent(self, stack: str) -> None:
         """Start the agent on the node of a stack, and wait until it runs. Raises CannotRun."""
         image = registry.image_of("machine")
-        body = podhelpers.pod(AGENT, stack, image, seconds=86400, whole=True, rights=node.RIGHTS)
+        disposable = self.cluster.disposable
+        body = podhelpers.pod(
+            AGENT,
+            stack,
+            image,
+            seconds=86400,
+            disposable=disposable,
+            whole=True,
+            rights=node.RIGHTS,
+        )
+        if disposable:  # it changes the whole kernel, with devices and modules
+            body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
         podhelpers.start(self.cluster, stack, body, "The agent")
 
     def on_node(self, stack: str, script: str) -> str:
@@ -103,6 +114,7 @@ class WithPods(Engine):
         if alone:  # two commands can need one at the same time
             stack = f"{stack}-{secrets.token_hex(3)}"
         name = podhelpers.new_name()
+        options["disposable"] = self.cluster.disposable
         body = podhelpers.pod(name, stack, registry.image_of(image), **options)
         try:
             if alone:

@@ -20,10 +20,14 @@ def name_of(file: Path | None, *words: str) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """A task: a module of faultlab with its words, and whether it needs its machine alone."""
+    """A task: a module of faultlab with its words, and whether it needs its machine alone.
+
+    `single`: no two tasks of this kind run at a time.
+    """
 
     words: str
     alone: bool
+    single: bool = False
 
 
 @dataclass(frozen=True)

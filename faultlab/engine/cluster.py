@@ -25,6 +25,8 @@ config: Any = Later("kubernetes.config")
 urllib3: Any = Later("urllib3.exceptions")
 
 ROLE_LABEL = "faultlab.role"
+# Of a node whose kernel labs may change, and of the namespaces of the stacks on such nodes.
+DISPOSABLE_LABEL = "faultlab.disposable"
 MACHINE, HELPER = "machine", "helper"  # the roles of a pod
 
 _SOCKET = Path("/var/run/docker.sock")
@@ -55,9 +57,13 @@ def in_a_pod() -> bool:
 
 
 class Cluster:
-    """The API of a cluster."""
+    """The API of a cluster.
 
-    def __init__(self) -> None:
+    `disposable`: only its disposable nodes and the stacks on them count; else only the others do.
+    """
+
+    def __init__(self, disposable: bool = False) -> None:
+        self.disposable = disposable
         if find_spec("kubernetes") is None:
             missing = "The Python package kubernetes is not installed."
             raise CannotRun(missing, extra.installer("kubernetes"))
@@ -103,6 +109,7 @@ class Cluster:
     def namespaces(self, stack: str = "") -> list[Any]:
         """Return our namespaces (of one stack)."""
         label = f"{STACK_LABEL}={stack}" if stack else STACK_LABEL
+        label += f",{'' if self.disposable else '!'}{DISPOSABLE_LABEL}"
         with self.errors():
             return list(self.core.list_namespace(label_selector=label).items)
 
@@ -113,9 +120,10 @@ class Cluster:
             return list(self.core.list_namespaced_pod(namespace, label_selector=label).items)
 
     def nodes(self) -> list[Any]:
-        """Return the nodes."""
+        """Return the nodes for its stacks."""
+        label = f"{DISPOSABLE_LABEL}=true" if self.disposable else f"!{DISPOSABLE_LABEL}"
         with self.errors():
-            return list(self.core.list_node().items)
+            return list(self.core.list_node(label_selector=label).items)
 
 
 def _client() -> tuple[Any, str]:

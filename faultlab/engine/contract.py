@@ -169,8 +169,10 @@ class Engine(ABC):
     """An engine that stacks run on. Each kind is a line in `faultlab/run/placement.py`."""
 
     name: ClassVar[str]
-    owns_kernel: ClassVar[bool]  # we can change the kernel below, because it is a disposable VM's
+    owns_kernel: ClassVar[bool]  # labs can change the kernel below: its machine is disposable
+    part_of: ClassVar[str] = ""  # another engine: for that name, both are taken in their order
     unasked: ClassVar[bool] = True  # `auto` can choose it
+    prompt: ClassVar[str] = "$"  # where a person types the commands for its containers
     ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
@@ -201,10 +203,9 @@ class Engine(ABC):
     def bring_up(cls, term: Terminal, images: Collection[str] | None = None) -> Engine:
         """Start an engine with these images (default: all), and print what takes time."""
 
-    @property
     @abstractmethod
-    def kernel(self) -> Shell:
-        """Return a root shell on the kernel below. Raises CannotRun if it must not be changed."""
+    def kernel(self, stack: str) -> Shell:
+        """Return a root shell on the kernel below a stack. Raises CannotRun if it has none."""
 
     @abstractmethod
     def facts(self) -> Facts:

@@ -1,7 +1,8 @@
 """Kernel: the settings of a whole kernel, noted before a lab changes them and restored after it.
 
-Only the kernel of a disposable VM is ever changed. The note is in the VM's /run: it survives our
-end, and a reboot removes it together with the changes. Restored values are read again.
+Only the kernel of a disposable machine is ever changed: the lab VM, or a marked node of a cluster.
+The note is in its /run: it survives our end, and a reboot removes it together with the changes.
+Restored values are read again.
 """
 
 import re
@@ -20,7 +21,8 @@ _NOTES = "/run/faultlab"
 _PART = "-- next --"
 SYSCTLS = "sysctl -a 2>/dev/null"
 _RULES = 'for t in raw mangle nat filter; do iptables -t $t -S | sed "s/^/-t $t /"; done'
-_OF_DOCKER = re.compile(r"docker| br-", re.IGNORECASE)
+# Rules that come and go with containers and pods.
+_OF_OTHERS = re.compile(r"docker| br-|KUBE-|CNI-", re.IGNORECASE)
 _READ = f"; echo {_PART}; ".join([SYSCTLS, "cat /proc/swaps", "tc qdisc show", _RULES])
 
 
@@ -28,7 +30,7 @@ _READ = f"; echo {_PART}; ".join([SYSCTLS, "cat /proc/swaps", "tc qdisc show", _
 class Settings:
     """Sysctls by name, swap areas, and the root qdiscs of interfaces that belong to no stack.
 
-    `rules`: those of the packet filter that are not Docker's, as arguments of iptables.
+    `rules`: those of the packet filter that are of no container or pod, as arguments of iptables.
     """
 
     sysctls: dict[str, str]
@@ -53,7 +55,7 @@ def parse(out: str) -> Settings:
             for line in qdiscs.splitlines()
             if " dev veth" not in line and " dev br-" not in line
         ),
-        rules=[line for line in rules.splitlines() if not _OF_DOCKER.search(line)],
+        rules=[line for line in rules.splitlines() if not _OF_OTHERS.search(line)],
     )
 
 
@@ -90,10 +92,10 @@ def noted(shell: Shell) -> list[str]:
     return [name for name in names if not name.endswith(".part")]
 
 
-def put_back(shell: Shell, name: str) -> None:
+def put_back(shell: Shell, name: str, hint: str = "faultlab vm reset") -> None:
     """Undo the differences from the note of this stack, if there is one, and verify that.
 
-    Raises CannotRun if a difference remains.
+    Raises CannotRun with the hint if a difference remains.
     """
     file = f"{_NOTES}/{name}"
     noted = shell.run(f"cat {file} 2>/dev/null").out
@@ -109,7 +111,7 @@ def put_back(shell: Shell, name: str) -> None:
     _put_back_rules(shell, before.rules, now.rules)
     left = differences(before, read(shell))
     if left:
-        raise CannotRun(f"The VM's kernel was not restored: {left[0]}.", "faultlab vm reset")
+        raise CannotRun(f"The kernel was not restored: {left[0]}.", hint)
     shell.must(f"rm {file}")
 
 

@@ -32,7 +32,7 @@ from faultlab.engine import (
     room,
 )
 from faultlab.engine.agent import WithPods
-from faultlab.engine.cluster import MACHINE, gone, owner_note, owner_of, pause
+from faultlab.engine.cluster import DISPOSABLE_LABEL, MACHINE, gone, owner_note, owner_of, pause
 from faultlab.engine.contention import Observer
 from faultlab.engine.contract import Machine
 from faultlab.engine.fact import Fact, Facts
@@ -51,11 +51,12 @@ class KubernetesEngine(WithPods):
     name = "kubernetes"
     owns_kernel = False
     unasked = False
+    disposable = False
     ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
     walk_seconds = 5400
 
     def __init__(self) -> None:
-        super().__init__(clusters.Cluster())
+        super().__init__(clusters.Cluster(self.disposable))
         self.images = registry.ClusterImages(self.cluster)
 
     @classmethod
@@ -63,13 +64,21 @@ class KubernetesEngine(WithPods):
         """Return why no cluster is asked. Unless one has a stack that was started here, none is."""
         if why := clusters.absent():
             return why
-        here = clusters.in_a_pod() or any(_marks().glob("*"))
+        here = clusters.in_a_pod() or any(cls._marks().glob("*"))
         return "" if here else "no stack was started on a cluster from here"
+
+    @classmethod
+    def _marks(cls) -> Path:
+        """Return the folder with an empty file for each stack that was started from here.
+
+        It outlives the machine's next boot, as the stacks do.
+        """
+        return paths.state() / f"on-{cls.name}"
 
     @classmethod
     def may_have(cls, stack: str) -> bool:
         """Return whether this stack was started on a cluster from here and not removed."""
-        return (_marks() / stack).exists()
+        return (cls._marks() / stack).exists()
 
     @classmethod
     def reach(cls, patient: bool = False) -> KubernetesEngine:
@@ -87,8 +96,7 @@ class KubernetesEngine(WithPods):
             step.done("ready")
         return engine
 
-    @property
-    def kernel(self) -> Shell:
+    def kernel(self, stack: str) -> Shell:
         """Refuse a root shell on a node. Raises CannotRun."""
         raise CannotRun("The kernel of a node must not be changed.", "add --engine vm")
 
@@ -96,7 +104,7 @@ class KubernetesEngine(WithPods):
         """Return the version of the API, and what the first node says about itself."""
         nodes = self.cluster.nodes()
         if not nodes:
-            raise CannotRun("The cluster has no node.", "kubectl get nodes")
+            raise CannotRun("The cluster has no such node.", "kubectl get nodes --show-labels")
         info, most = nodes[0].status.node_info, nodes[0].status.allocatable
         return Facts(
             version=self.cluster.version.git_version,
@@ -163,12 +171,13 @@ class KubernetesEngine(WithPods):
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         """Create the pods of a lab, give them their names, and wait until they run."""
         made = manifest.services(lab)
-        plan = manifest.Plan(stack, lab.alias, run_id)
+        plan = manifest.Plan(stack, lab.alias, run_id, self.cluster.disposable)
         bodies = manifest.pods(plan, made)
         for body in bodies:
             body["metadata"]["annotations"] = owner_note()
         (folder / "compose.yaml").write_text(yaml.safe_dump_all(bodies, sort_keys=False))
-        _mark(stack).touch()
+        self._marks().mkdir(parents=True, exist_ok=True)
+        (self._marks() / stack).touch()
         room.make_room(self.cluster, stack, plan.labels)
         with ThreadPoolExecutor(max_workers=8) as pool:
             agent = pool.submit(self.start_agent, stack)
@@ -252,7 +261,7 @@ class KubernetesEngine(WithPods):
         lock.refuse_others(stack, [owner_of(each.metadata) for each in spaces])
         with uninterrupted():
             self._remove(stack)
-            _mark(stack).unlink(missing_ok=True)
+            (self._marks() / stack).unlink(missing_ok=True)
 
     def _remove(self, stack: str) -> None:
         began, asked = time.monotonic(), False
@@ -275,8 +284,12 @@ class KubernetesEngine(WithPods):
             if gone(problem.__cause__):
                 return False
             raise
-        if STACK_LABEL not in (found.metadata.labels or {}):
+        labels = found.metadata.labels or {}
+        if STACK_LABEL not in labels:
             raise CannotRun(f"The namespace {stack} is not ours.", f"kubectl get namespace {stack}")
+        if (DISPOSABLE_LABEL in labels) is not self.disposable:
+            where = "on nodes that are" if DISPOSABLE_LABEL in labels else "on no node that is"
+            raise CannotRun(f"The stack {stack} is {where} disposable.", "faultlab down --all")
         return True
 
     def note_kernel(self, stack: str) -> None:
@@ -285,15 +298,3 @@ class KubernetesEngine(WithPods):
     def observer(self, stack: str) -> Observer:
         """Return an observer that does not count the stack's pods, with the agent, as others."""
         return noderead.observer(self.cluster.pods(stack), partial(self.on_node, stack))
-
-
-def _mark(stack: str) -> Path:
-    """Return the empty file that records that a stack was started on a cluster from here."""
-    folder = _marks()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / stack
-
-
-def _marks() -> Path:
-    """Return the folder for these files. It outlives the machine's next boot, as the stacks do."""
-    return paths.state() / "clusters"

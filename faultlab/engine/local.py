@@ -62,8 +62,7 @@ class LocalEngine(Bounded, Removable):
             step.done("ready")
         return engine
 
-    @property
-    def kernel(self) -> Shell:
+    def kernel(self, stack: str) -> Shell:
         """Refuse a root shell on the kernel below. Raises CannotRun."""
         raise CannotRun("This engine's kernel must not be changed.", "add --engine vm")
 

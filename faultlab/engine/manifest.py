@@ -11,7 +11,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
-from faultlab.engine.cluster import MACHINE, ROLE_LABEL
+from faultlab.engine.cluster import DISPOSABLE_LABEL, MACHINE, ROLE_LABEL
 from faultlab.engine.quantity import limits, quantity
 from faultlab.engine.registry import image_of
 from faultlab.lab import recipe
@@ -138,6 +138,7 @@ class Plan:
     stack: str
     lab_id: str
     run_id: str
+    disposable: bool = False  # its node must be
 
     @property
     def labels(self) -> dict[str, str]:
@@ -161,7 +162,7 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
         "hostname": machine.keys.get("hostname", machine.name),
         "shareProcessNamespace": not users,
         **OF_ALL_PODS,
-        "affinity": near(plan.stack),
+        **near(plan.stack, plan.disposable),
         "initContainers": _fillers(here),
         "containers": [_container(service) for service in here],
         "volumes": _volumes(here),
@@ -171,18 +172,23 @@ def _pod(plan: Plan, here: Sequence[Service]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def near(stack: str) -> dict[str, Any]:
+def near(stack: str, disposable: bool = False) -> dict[str, Any]:
     """Return that a pod is on the node of its stack, as machines are on one switch.
 
-    The stack of a task is on the node of the task, which can have it alone.
+    The stack of a task is on the node of the task, which can have it alone, unless it needs a
+    disposable node. Such a node can have a taint that keeps all other pods away.
     """
     same: dict[str, Any] = {"labelSelector": {"matchLabels": {STACK_LABEL: stack}}}
     same["topologyKey"] = "kubernetes.io/hostname"
-    found: dict[str, Any] = {"podAffinity": {_REQUIRED: [same]}}
+    affinity: dict[str, Any] = {"podAffinity": {_REQUIRED: [same]}}
+    if disposable:
+        taint = {"key": DISPOSABLE_LABEL, "operator": "Exists"}
+        its = {"nodeSelector": {DISPOSABLE_LABEL: "true"}, "tolerations": [taint]}
+        return {"affinity": affinity, **its}
     if node := os.environ.get(NODE):
         its = {"key": "metadata.name", "operator": "In", "values": [node]}
-        found["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [its]}]}}
-    return found
+        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [{"matchFields": [its]}]}}
+    return {"affinity": affinity}
 
 
 def _volumes(here: Sequence[Service]) -> list[dict[str, Any]]:

@@ -41,11 +41,15 @@ def pod(
     image: dict[str, str],
     *,
     seconds: int = _LIFE,
+    disposable: bool = False,
     whole: bool = False,
     rights: Sequence[str] = (),
     memory: str = "",
 ) -> dict[str, Any]:
-    """Return a helper pod that sleeps. `whole`: it sees the processes of its node."""
+    """Return a helper pod that sleeps, on the node of its stack.
+
+    `disposable`: that node is; `whole`: it sees the processes of its node.
+    """
     allowed = _allowed(rights)
     container: dict[str, Any] = {
         "name": "helper",
@@ -57,6 +61,7 @@ def pod(
         **OF_ALL_PODS,
         "activeDeadlineSeconds": seconds + 60,
         "containers": [container],
+        **near(stack, disposable),
     }
     if memory:
         container["resources"]["limits"] = limits(memory=memory)
@@ -64,7 +69,6 @@ def pod(
         allowed["readOnlyRootFilesystem"] = True
         container["volumeMounts"] = [{"name": "tmp", "mountPath": "/tmp"}]
         spec |= {"hostPID": True, "volumes": [{"name": "tmp", "emptyDir": {}}]}
-        spec["affinity"] = near(stack)
     container["securityContext"] = allowed
     labels = {STACK_LABEL: stack, ROLE_LABEL: HELPER}
     meta = {"name": name, "labels": labels, "annotations": owner_note()}

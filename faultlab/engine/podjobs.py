@@ -25,7 +25,10 @@ _PAUSE = 1.0  # seconds between two looks at the pods
 
 
 class PodJobs:
-    """The tasks of one batch: those that need a node alone in one Job, the others in another."""
+    """The tasks of one batch, with a Job for each kind.
+
+    The kinds are those that need a node alone, those of which one runs at a time, and the others.
+    """
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster = cluster
@@ -66,10 +69,13 @@ class PodJobs:
         if any(program.its_tag() not in _image(found) for found in self._found()):
             self.remove()
         begun = {words for its in self._tasks().values() for words in its}
-        for alone in (False, True):
-            some = [t.words for t in tasks if t.alone == alone and t.words not in begun]
-            if some:
-                self._create(some, at_once, alone)
+        kinds: dict[tuple[bool, bool], list[str]] = {}
+        for task in tasks:
+            if task.words not in begun:
+                kinds.setdefault((task.single, task.alone), []).append(task.words)
+        for (single, alone), some in sorted(kinds.items()):
+            # Its stack has a node of its own kind, which no other task has meanwhile.
+            self._create(some, 1 if single else at_once, alone and not single)
 
     def _create(self, tasks: Sequence[str], at_once: int, alone: bool) -> None:
         name = f"{self._name}-{secrets.token_hex(2)}"

@@ -72,7 +72,7 @@ def tried(engine: WithPods) -> list[Fact]:
 
 def _levels(engine: WithPods, stack: str) -> Fact:
     """Try whether pods with the rights of a machine and of the agent are admitted."""
-    body = _pod(stack, "level", ["NET_ADMIN", "NET_RAW", "SYS_PTRACE"])
+    body = _pod(engine, stack, "level", ["NET_ADMIN", "NET_RAW", "SYS_PTRACE"])
     body["spec"]["hostPID"] = True
     hint = f"kubectl label namespace {stack} pod-security.kubernetes.io/enforce=privileged"
     try:
@@ -129,13 +129,17 @@ def _resize(engine: WithPods, stack: str) -> Fact:
     return Fact("resize", True, "limits change while a container runs")
 
 
-def _pod(stack: str, name: str, capabilities: list[str], role: str = HELPER) -> dict[str, Any]:
-    image = registry.image_of("machine")
-    body = podhelpers.pod(name, stack, image, seconds=300, rights=capabilities)
+def _pod(
+    engine: WithPods, stack: str, name: str, capabilities: list[str], role: str = HELPER
+) -> dict[str, Any]:
+    image, disposable = registry.image_of("machine"), engine.cluster.disposable
+    body = podhelpers.pod(
+        name, stack, image, seconds=300, disposable=disposable, rights=capabilities
+    )
     body["metadata"]["labels"][ROLE_LABEL] = role
     return body
 
 
 def _start(engine: WithPods, stack: str, role: str, name: str) -> Place:
-    body = _pod(stack, name, [], role)
+    body = _pod(engine, stack, name, [], role)
     return podhelpers.start(engine.cluster, stack, body, f"The pod {name}")

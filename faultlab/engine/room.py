@@ -9,7 +9,15 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
-from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster, gone, owner_note, pause
+from faultlab.engine.cluster import (
+    DISPOSABLE_LABEL,
+    MACHINE,
+    ROLE_LABEL,
+    Cluster,
+    gone,
+    owner_note,
+    pause,
+)
 from faultlab.engine.manifest import TOOLS
 from faultlab.engine.quantity import quantity
 from faultlab.lab.services import LIMITS_IN_ALL, limits
@@ -62,7 +70,8 @@ def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
         )
     batch = os.environ.get(BATCH)  # a task of this batch starts the stack
     of_batch = {BATCH_LABEL: batch} if batch else {}
-    meta = {"name": stack, "labels": {**labels, **of_batch, **_LEVEL}}
+    of_node = {DISPOSABLE_LABEL: "true"} if cluster.disposable else {}
+    meta = {"name": stack, "labels": {**labels, **of_batch, **of_node, **_LEVEL}}
     meta["annotations"] = owner_note()
     _create_namespace(cluster, stack, {"metadata": meta})
     with cluster.errors():

@@ -64,7 +64,7 @@ class Stack(Mapping[str, Machine]):
 
     def shell(self, at: str) -> Shell:
         """Return where a step runs: a machine, a daemon, or the VM's own kernel."""
-        return self[at] if at != KERNEL else self.engine.kernel
+        return self[at] if at != KERNEL else self.engine.kernel(self.name)
 
     @property
     def lab_id(self) -> str:

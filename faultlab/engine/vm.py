@@ -36,6 +36,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
 
     name = "vm"
     owns_kernel = True
+    prompt = "vm$"
     walk_seconds = 5400  # without KVM everything takes many times as long
     patience = 2.0  # without KVM, opening and closing 200 connections takes 20 s
 
@@ -78,8 +79,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         boot.bring_up(term)
         return cls.reach()
 
-    @property
-    def kernel(self) -> Shell:
+    def kernel(self, stack: str) -> Shell:
         """Return a root shell in the VM."""
         return self._kernel
 

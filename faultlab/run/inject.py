@@ -58,7 +58,7 @@ def typable(text: str, stack: str) -> str:
 
 def typed(stack: Stack, step: Step) -> str:
     """Return the step as an engineer types it, with the place: `web# ip link …`."""
-    prompt = "vm$" if stack.engine.owns_kernel else "$"
+    prompt = stack.engine.prompt
     if step.run is not None:
         return f"{step.at}# {step.run}"
     if step.limit is not None:

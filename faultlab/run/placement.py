@@ -11,6 +11,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import trial
 from faultlab.engine.contract import Engine
+from faultlab.engine.disposable import DisposableNodes
 from faultlab.engine.kubernetes import KubernetesEngine
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
@@ -25,17 +26,22 @@ ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
     "vm": VmEngine,
     "kubernetes": KubernetesEngine,
+    "node": DisposableNodes,
 }
 
 
-def allowed(wanted: str) -> list[type[Engine]]:
-    """Return the engines that `wanted` allows, the first choice first. Raises BadInput."""
+def allowed(wanted: str, parts: bool = True) -> list[type[Engine]]:
+    """Return the engines that `wanted` allows, the first choice first. Raises BadInput.
+
+    `parts`: an engine that is a part of the wanted one is another choice.
+    """
     if wanted == AUTO:
         return [kind for kind in ENGINES.values() if kind.unasked]
     if wanted not in ENGINES:
         known = ", ".join((AUTO, *ENGINES))
         raise BadInput(f"There is no engine {wanted!r}; there are {known}.", "faultlab --help")
-    return [ENGINES[wanted]]
+    more = [kind for kind in ENGINES.values() if parts and kind.part_of == wanted]
+    return [ENGINES[wanted], *more]
 
 
 def _first() -> type[Engine]:
@@ -140,7 +146,7 @@ def find(lab: Lab, wanted: str) -> Stack:
     name = stack_name(lab.alias)
     likely = []
     for kind in ENGINES.values():
-        asked = wanted == kind.name or (lab.scope == "kernel" and kind.owns_kernel)
+        asked = wanted in (kind.name, kind.part_of) or (lab.scope == "kernel" and kind.owns_kernel)
         likely += [kind] if asked or kind.may_have(name) else []
     return _found(name, likely, patient=True)
 
@@ -180,14 +186,17 @@ def outlook(lab: Lab, lacking: dict[str, str], engine: Engine) -> Outlook:
 
 
 def engines_of(
-    term: Terminal, chosen: Sequence[Lab], wanted: str
+    term: Terminal, chosen: Sequence[Lab], wanted: str, parts: bool = False
 ) -> tuple[dict[str, Engine], dict[str, str]]:
-    """Return each lab's running engine, and for each lab that `wanted` rules out the reason."""
+    """Return each lab's running engine, and for each lab that `wanted` rules out the reason.
+
+    `parts`: an engine that is a part of the wanted one is allowed, too.
+    """
     up: dict[str, tuple[Engine, dict[str, str]]] = {}
     places: dict[str, Engine] = {}
     cannot: dict[str, str] = {}
     for lab in chosen:
-        for kind in allowed(wanted):
+        for kind in allowed(wanted, parts):
             if kind.name not in up:
                 up[kind.name] = _examined(term, kind)
             engine, lacking = up[kind.name]

@@ -41,7 +41,7 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
     if not engine.owns_kernel:
         if lab.scope == "kernel":
             raise CannotRun(
-                f"{lab.alias} changes a whole kernel: it runs in the lab VM only.",
+                f"{lab.alias} changes a whole kernel, and this engine's must not be changed.",
                 f"faultlab start {lab.alias} --engine vm",
             )
         return
@@ -53,7 +53,7 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
         if "kernel" in (lab.scope, its):
             mine = other == stack_name(lab_id)
             raise CannotRun(
-                f"{other} is up in the lab VM too, and one of the two changes its kernel.",
+                f"{other} is up on the same kernel, and one of the two changes it.",
                 f"make down-{lab_id}" if mine else "faultlab status",
             )
 

@@ -160,7 +160,7 @@ def _on_all(machines: list[Machine], script: str) -> list[str]:
 
 def _kernel_log(stack: Stack) -> str:
     """Return the kernel log of the lab VM; this machine's log is no part of a lab."""
-    return stack.engine.kernel.must("dmesg") if stack.engine.owns_kernel else ""
+    return stack.engine.kernel(stack.name).must("dmesg") if stack.engine.owns_kernel else ""
 
 
 def _write(file: Path, bundle: Bundle) -> int:

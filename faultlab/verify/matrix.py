@@ -80,7 +80,7 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
     looked_for = labs.chosen([], True, "matrix") if everything else chosen
     check_of = {lab.id: checks.load(lab.id) for lab in looked_for}
     columns = [lab for lab in looked_for if check_of[lab.id].evidence]
-    places, cannot = engines_of(term, chosen, wanted)
+    places, cannot = engines_of(term, chosen, wanted, parts=True)
     rows: dict[str, list[Cell]] = {}
     for lab in chosen:
         with term.step("run", lab.id) as step:

@@ -56,7 +56,7 @@ def verify(
     asked = Campaign([lab.id for lab in chosen], repeat, quick=quick)
     old = _earlier(term, Path(json_file), asked) if json_file else None
     result = None if old else Result(term, asked, json_file, junit_file)
-    places, cannot = engines_of(term, chosen, wanted)
+    places, cannot = engines_of(term, chosen, wanted, parts=True)
     runner = Runner({lab_id: engine.name for lab_id, engine in places.items()}, quick)
     if old:  # its file stays unchanged until here
         asked.cases = _kept(term, old, asked, runner.engines)
@@ -93,7 +93,7 @@ def _run_as_tasks(
         task.Walk(walk.lab.id, walk.number, runner.engines[walk.lab.id], runner.quick).words: walk
         for walk in todo
     }
-    wanted = [Task(words, walk.alone) for words, walk in tasks.items()]
+    wanted = [Task(words, walk.alone, walk.in_vm) for words, walk in tasks.items()]
     with (
         result.term.alive("run", f"{len(todo)} walks, {jobs} at a time") as step,
         closing(batch.run(wanted, jobs, step.note)) as each,
@@ -138,7 +138,11 @@ def _kept(term: Terminal, old: Campaign, asked: Campaign, engines: Mapping[str, 
 
 @dataclass(frozen=True)
 class _Walk:
-    """One walk of a lab; whether it is in the VM, mostly waits, or needs the machine alone."""
+    """One walk of a lab.
+
+    `in_vm`: it is where a lab owns the kernel, so only one is at a time; `waits`: it mostly waits;
+    `alone`: it needs the machine alone.
+    """
 
     lab: Lab
     number: int

@@ -14,12 +14,14 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.engine import registry
+from faultlab.engine.disposable import DisposableNodes
 from faultlab.engine.kubernetes import KubernetesEngine
 
 needs_time = pytest.mark.skipif(
     not os.environ.get("LONG"), reason="building a cluster takes long: LONG=1"
 )
 INGRESS = "127.0.0.1:16600"  # where cluster.sh has its Ingress controller
+NODE_VM = "faultlab-node"  # as cluster.sh calls the VM that is a node
 _SCRIPT = Path(__file__).parent / "cluster" / "cluster.sh"
 
 
@@ -37,6 +39,17 @@ def up() -> Iterator[KubernetesEngine]:
     finally:
         if not was_up:
             _cluster("down")
+
+
+@contextmanager
+def disposable() -> Iterator[DisposableNodes]:
+    """Yield the engine of the VM that is a node of the cluster, while it is one."""
+    with up():
+        _cluster("node-up")
+        try:
+            yield DisposableNodes()
+        finally:
+            _cluster("node-down")
 
 
 def _cluster(verb: str) -> subprocess.CompletedProcess[str]:

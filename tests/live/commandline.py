@@ -30,9 +30,9 @@ def spawn(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Pope
     )
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for its end: exit code and output."""
-    said, _ = process.communicate(timeout=600)
+def finish(process: subprocess.Popen[str], timeout: float = 600) -> tuple[int, str]:
+    """Wait for its end, so many seconds at most: exit code and output."""
+    said, _ = process.communicate(timeout=timeout)
     return process.returncode, said
 
 

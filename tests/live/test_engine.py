@@ -21,7 +21,7 @@ from tests.live import clusters
 pytestmark = pytest.mark.beside
 
 
-class _Launched(EngineContract):
+class Launched(EngineContract):
     @pytest.fixture(scope="class")
     @classmethod
     def stack(cls, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -55,7 +55,7 @@ class _Launched(EngineContract):
             assert [*pool.map(limit, wanted)] == [*wanted]
 
 
-class TestLocal(_Launched):
+class TestLocal(Launched):
     """Docker on this machine."""
 
     @pytest.fixture(scope="class")
@@ -65,7 +65,7 @@ class TestLocal(_Launched):
 
 
 @pytest.mark.rotates(together=True, minutes=3)
-class TestInTheVm(_Launched):
+class TestInTheVm(Launched):
     """Docker in the lab VM."""
 
     @pytest.fixture(scope="class")
@@ -77,7 +77,7 @@ class TestInTheVm(_Launched):
 
 
 @clusters.needs_time
-class TestOnKubernetes(_Launched):
+class TestOnKubernetes(Launched):
     """A real cluster of one node, in namespaces of its own."""
 
     @pytest.fixture(scope="class")

@@ -33,7 +33,7 @@ DICE = random.Random(SEED)
 
 def of_the_vm() -> Shell:
     """A root shell in the VM."""
-    return vm.VmEngine.reach(patient=True).kernel
+    return vm.VmEngine.reach(patient=True).kernel("")
 
 
 def qemu() -> int:

@@ -236,8 +236,7 @@ class FakeEngine(Engine):
         self.stacks_up: dict[str, FakeStack] = {}
         self.sizes: dict[str, int] = {}
 
-    @property
-    def kernel(self) -> Shell:
+    def kernel(self, stack: str) -> Shell:
         """Raise CannotRun: its kernel must not be changed."""
         raise CannotRun("This engine's kernel must not be changed.", "add --engine vm")
 

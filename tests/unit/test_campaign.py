@@ -58,7 +58,7 @@ def walks(project: Project, monkeypatch: pytest.MonkeyPatch) -> Walks:
     monkeypatch.setattr(Runner, "_pytest", made.walk)
     monkeypatch.setattr(verify, "_take_down", lambda *_: None)
     monkeypatch.setattr(
-        verify, "engines_of", lambda _term, chosen, _wanted: ({lab.id: Place for lab in chosen}, {})
+        verify, "engines_of", lambda _t, chosen, _w, **_: ({lab.id: Place for lab in chosen}, {})
     )
     return made
 
@@ -324,7 +324,7 @@ def test_a_cluster_runs_the_walks_itself(
     monkeypatch.setattr(
         verify,
         "engines_of",
-        lambda _term, chosen, _wanted: ({lab.id: engine for lab in chosen}, {}),
+        lambda _term, chosen, _wanted, **_: ({lab.id: engine for lab in chosen}, {}),
     )
     how = "--engine", "kubernetes", "--jobs", "50"
     assert again("--repeat", "2", *how).code == 3

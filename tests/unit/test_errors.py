@@ -61,7 +61,7 @@ NEED_DOCKER = [
         ),
         (
             "start mtu --engine moon",
-            "There is no engine 'moon'; there are auto, local, vm, kubernetes.",
+            "There is no engine 'moon'; there are auto, local, vm, kubernetes, node.",
             "faultlab --help",
         ),
         (

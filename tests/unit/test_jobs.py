@@ -147,6 +147,17 @@ def test_each_task_ends_once_and_nothing_is_left(api: Api) -> None:
     assert not (api.jobs or api.pods or api.tasks)
 
 
+def test_tasks_that_change_a_kernel_run_one_at_a_time(api: Api) -> None:
+    """They need no node alone: their stacks have one of another kind."""
+    single = [Task(f"verify.task swap {n} node", alone=True, single=True) for n in (1, 2)]
+    running = jobs(api).run([*TASKS, *single], 5, lambda _: None)
+    next(running)
+    specs = {tuple(api.tasks[name]): job["spec"] for name, job in api.jobs.items()}
+    its = specs[tuple(task.words for task in single)]
+    assert its["parallelism"] == 1 and "affinity" not in its["template"]["spec"]
+    running.close()
+
+
 def test_a_command_that_was_killed_is_continued(api: Api) -> None:
     """A result that was taken is not taken again, and no task is started twice."""
     killed = jobs(api).run(TASKS, 2, lambda _: None)  # from here on it does nothing more

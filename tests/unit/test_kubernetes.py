@@ -22,7 +22,6 @@ from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import (
     cluster,
-    kubernetes,
     manifest,
     node,
     podhelpers,
@@ -191,7 +190,7 @@ def test_scripts_of_the_node_are_shell() -> None:
 
 def test_auto_never_chooses_a_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert KubernetesEngine not in placement.allowed(AUTO)
-    assert placement.allowed("kubernetes") == [KubernetesEngine]
+    assert placement.allowed("kubernetes")[0] is KubernetesEngine
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert "kube" in KubernetesEngine.absent()
 
@@ -365,7 +364,8 @@ def test_a_stack_on_a_cluster_outlives_the_temporary_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "before"))
     engine = KubernetesEngine
     assert engine.absent() and not engine.may_have("faultlab-mtu")
-    kubernetes._mark("faultlab-mtu").touch()
+    engine._marks().mkdir(parents=True)
+    (engine._marks() / "faultlab-mtu").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "after"))
     assert not engine.absent() and engine.may_have("faultlab-mtu")
 

@@ -132,7 +132,7 @@ def test_which_labs_run_and_whose_evidence_is_looked_for(
         return []
 
     every = {lab_id: None for lab_id in labs.ids()}
-    monkeypatch.setattr(matrix, "engines_of", lambda *_: (every, {}))
+    monkeypatch.setattr(matrix, "engines_of", lambda *_, **__: (every, {}))
     monkeypatch.setattr(matrix, "_row", row)
     assert faultlab("matrix", *words.split()).code == 0
     controls = {lab_id for lab_id in labs.ids() if labs.load(lab_id).control}

@@ -4,8 +4,9 @@
 #          packet filter, interfaces, mounts and sysctls of this host stay as they are. From here it
 #          is reached at 127.0.0.1 only: the API at port 16443, a registry at port 16500, and the
 #          Ingress controller at port 16600.
-# Usage:   tests/live/cluster/cluster.sh up | down | status | kill-kubelet
+# Usage:   tests/live/cluster/cluster.sh up | down | status | kill-kubelet | node-up | node-down
 #          up builds what is missing (build.sh) and prints where its kubeconfig is
+#          node-up adds a VM of its own as a node (disposable.sh), whose kernel labs may change
 # Reads:   FAULTLAB_CLUSTER   its folder (~/.cache/faultlab/cluster)
 # Exit:    0 done, 2 wrong usage, 3 cannot run here
 set -euo pipefail
@@ -14,7 +15,10 @@ DIR=${FAULTLAB_CLUSTER:-$HOME/.cache/faultlab/cluster}
 GROUP=faultlab-cluster
 PORTS="16443 16500 16600"
 NODE_IP=198.19.0.1
+NODE_PODS=198.19.48.0/20 # of the node that is a VM
 API_IP=198.19.32.1 # of the service `kubernetes`, the first one of the range
+ROOT=$(cd "$HERE/../../.." && pwd)
+DISK=/var/lib/libvirt/images/faultlab-node-cluster.img
 
 say() { echo "cluster: $1" >&2; }
 
@@ -135,9 +139,85 @@ kill_kubelet() {
     nsenter --target "$node" --pid --mount kill -KILL "$(cat "$DIR/run/kubelet.pid")"
 }
 
+# in_node COMMAND...: run it in the network of the cluster.
+in_node() { nsenter --target "$(pgrep -P "$(first)")" --net --mount --pid "$@"; }
+
+ours() { (cd "$ROOT" && .venv/bin/python -c "$@"); }
+
+# The VM reaches the API and the registry, and the API reaches its kubelet, through one ssh
+# connection. Pods of a stack are on one node, so no network joins the pods of both nodes.
+node_up() {
+    export FAULTLAB_VM_NAME=faultlab-node FAULTLAB_VM_MEMORY=2560
+    node_down
+    "$ROOT/.venv/bin/faultlab" vm up
+    local ip stage=$DIR/stage tags ssh
+    ip=$(ours "from faultlab.engine import libvirt; print(libvirt.address())")
+    mapfile -t ssh < <(ours "from faultlab.engine.ssh import ssh_command; print(*ssh_command(), sep='\n')")
+    tags=$(ours "from faultlab.lab.images import BASE, names, tag
+print(*(tag(name) for name in names() if name != BASE))")
+    say "making the disk of the node"
+    rm -rf "$stage"
+    mkdir -p "$stage"/{bin,pki,conf}
+    (
+        cd "$DIR/pki"
+        key disposable /O=system:nodes/CN=system:node:disposable
+        key disposable-kubelet /CN=disposable "subjectAltName=IP:$ip,DNS:disposable"
+        kubeconfig disposable >"$DIR/conf/disposable.kubeconfig"
+        cp ca.crt admin.* disposable.* "$stage/pki/"
+        for end in crt key; do cp "disposable-kubelet.$end" "$stage/pki/kubelet.$end"; done
+    )
+    for who in admin disposable; do
+        sed "s|$DIR|/cluster|g" "$DIR/conf/$who.kubeconfig" >"$stage/conf/$who.kubeconfig"
+    done
+    cp "$HERE"/conf/{containerd.toml,kubelet.yaml,10-pods.conflist} "$stage/conf/"
+    cp "$DIR"/bin/{kubelet,kube-router} "$stage/bin/"
+    cp -r "$DIR/packages" "$stage/packages"
+    cp "$DIR/pause.tar" "$HERE/disposable.sh" "$stage/"
+    # shellcheck disable=SC2086
+    docker save -o "$stage/images.tar" $tags
+    truncate -s 10G "$DISK"
+    mkfs.ext4 -q -E assume_storage_prezeroed=1 -d "$stage" "$DISK"
+    rm -rf "$stage"
+    virsh --connect qemu:///system attach-disk "$FAULTLAB_VM_NAME" "$DISK" vdb --driver qemu \
+        --subdriver raw --cache unsafe >/dev/null
+    setsid "${ssh[@]:0:${#ssh[@]}-1}" -N -o ExitOnForwardFailure=yes -o StreamLocalBindUnlink=yes \
+        -R 16443:127.0.0.1:16443 -R 16500:127.0.0.1:16500 \
+        -L "$DIR/run/disposable.sock:$ip:10250" "${ssh[-1]}" >"$DIR/log/ssh.log" 2>&1 &
+    echo $! >"$DIR/run/disposable.pid"
+    in_node ip addr replace "$ip/32" dev node0
+    in_node setsid python3 "$HERE/forward.py" reach "$ip" 10250 "$DIR/run/disposable.sock" \
+        >"$DIR/log/reach.log" 2>&1 &
+    say "the VM starts its containerd and kubelet"
+    "${ssh[@]}" "sudo sh -c 'mkdir -p /cluster && mount /dev/vdb /cluster && /cluster/disposable.sh $ip $NODE_PODS'"
+    local deadline=$((SECONDS + 240))
+    until kubectl wait --for=condition=Ready node/disposable --timeout=2s >/dev/null 2>&1; do
+        if ((SECONDS > deadline)); then
+            say "the node did not become ready"
+            exit 3
+        fi
+        sleep 1
+    done
+}
+
+node_down() {
+    export FAULTLAB_VM_NAME=faultlab-node
+    local pid
+    pid=$(cat "$DIR/run/disposable.pid" 2>/dev/null || true)
+    if [[ $pid ]] && grep -qaF disposable.sock "/proc/$pid/cmdline" 2>/dev/null; then kill "$pid"; fi
+    rm -f "$DIR/run/disposable.pid"
+    if [[ $(first) ]]; then kubectl delete node disposable --ignore-not-found >/dev/null; fi
+    "$ROOT/.venv/bin/faultlab" vm down >/dev/null
+    rm -f "$DISK"
+}
+
 case ${1-} in
     up) up ;;
-    down) down ;;
+    node-up) node_up ;;
+    node-down) node_down ;;
+    down)
+        if [[ -e $DISK ]]; then node_down; fi
+        down
+        ;;
     kill-kubelet) kill_kubelet ;;
     status) if [[ $(first) ]]; then kubectl get nodes,pods -A; else say "it is not up"; fi ;;
     *) sed -n '2,/^set /s/^# //p' "$0" >&2; exit 2 ;;

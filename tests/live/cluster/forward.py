@@ -2,6 +2,7 @@
 
 A socket stays in the network namespace that it was opened in. So `listen` opens sockets here and
 then becomes the program that makes the namespace; `forward` is in it, and has inherited them.
+`reach` is the way from the namespace to a program that this host gives it as a file.
 """
 
 import os
@@ -9,6 +10,8 @@ import selectors
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 
 FIRST = 10  # the number of the first inherited socket; shells use the lower ones
 
@@ -26,24 +29,37 @@ def forward(ports: list[int]) -> None:
     """Pass each connection on an inherited socket on to the same port of this namespace."""
     for number, port in enumerate(ports):
         listening = socket.socket(fileno=FIRST + number)
-        threading.Thread(target=_accept, args=(listening, port)).start()
+        connect = partial(socket.create_connection, ("127.0.0.1", port))
+        threading.Thread(target=_accept, args=(listening, connect)).start()
 
 
-def _accept(listening: socket.socket, port: int) -> None:
+def reach(address: str, port: int, file: str) -> None:
+    """Pass each connection to an address of this namespace on to the socket of that file."""
+    _accept(socket.create_server((address, port), backlog=128), lambda: _opened(file))
+
+
+def _opened(file: str) -> socket.socket:
+    found = socket.socket(socket.AF_UNIX)
+    found.connect(file)
+    return found
+
+
+def _accept(listening: socket.socket, connect: Callable[[], socket.socket]) -> None:
     while True:
         there, _ = listening.accept()
-        threading.Thread(target=_pass_on, args=(there, port), daemon=True).start()
+        threading.Thread(target=_pass_on, args=(there, connect), daemon=True).start()
 
 
-def _pass_on(there: socket.socket, port: int) -> None:
+def _pass_on(there: socket.socket, connect: Callable[[], socket.socket]) -> None:
     with there:
         try:
-            here = socket.create_connection(("127.0.0.1", port))
+            here = connect()
         except OSError:
             return
         with here, selectors.DefaultSelector() as ready:
             for one in (here, there):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if one.family == socket.AF_INET:
+                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             ready.register(here, selectors.EVENT_READ, there)
             ready.register(there, selectors.EVENT_READ, here)
             try:
@@ -68,6 +84,8 @@ if __name__ == "__main__":
     verb, *words = sys.argv[1:]
     if verb == "forward":
         forward([int(port) for port in words])
+    elif verb == "reach":
+        reach(words[0], int(words[1]), words[2])
     else:
         until = words.index("--")
         listen([int(port) for port in words[:until]], words[until + 1 :])

@@ -1,0 +1,146 @@
+"""Stacks on nodes whose kernel labs may change, as far as they need no cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as namespace
+from typing import Any
+
+import pytest
+
+from faultlab.core.errors import CannotRun
+from faultlab.core.naming import STACK_LABEL
+from faultlab.engine import cluster, kernel, manifest, podhelpers
+from faultlab.engine.disposable import DisposableNodes, NodeKernel
+from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine.shell import Done
+from faultlab.lab import load as labs
+from faultlab.run import placement
+
+pytest.importorskip("kubernetes")
+STACK = "faultlab-conntrack"
+
+
+class Api:
+    """The API of a cluster with these nodes and pods. It keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.nodes: list[str] = ["disposable"]
+        self.pods: list[str] = ["web", "agent"]
+        self.asked: list[str] = []
+
+    def list_node(self, label_selector: str) -> Any:
+        self.asked.append(f"nodes {label_selector}")
+        return namespace(items=self.nodes)
+
+    def list_namespace(self, label_selector: str) -> Any:
+        self.asked.append(f"namespaces {label_selector}")
+        return namespace(items=[])
+
+    def list_namespaced_pod(self, _space: str, label_selector: str) -> Any:
+        role = label_selector.rpartition("=")[2]
+        named = [name for name in self.pods if (name == "agent") == (role == "helper")]
+        state = namespace(phase="Running")
+        pods = [namespace(metadata=namespace(name=name), status=state) for name in named]
+        return namespace(items=pods)
+
+    def read_namespace(self, _name: str) -> Any:
+        labels = {STACK_LABEL: STACK, cluster.DISPOSABLE_LABEL: "true"}
+        return namespace(metadata=namespace(labels=labels))
+
+    def delete_collection_namespaced_pod(self, _space: str, **_: Any) -> None:
+        self.asked.append("remove the machines")
+        self.pods.remove("web")
+
+
+@pytest.fixture
+def api() -> Api:
+    return Api()
+
+
+@pytest.fixture
+def engine(api: Api, monkeypatch: pytest.MonkeyPatch) -> DisposableNodes:
+    made = DisposableNodes.__new__(DisposableNodes)
+    made.cluster = cluster.Cluster.__new__(cluster.Cluster)
+    made.cluster.disposable, made.cluster.core = True, api
+    made._changed = set()
+    monkeypatch.setattr(made, "machine_of", lambda pod, _container: pod.metadata.name)
+    monkeypatch.setattr(
+        KubernetesEngine, "_remove", lambda _self, stack: api.asked.append(f"remove {stack}")
+    )
+    return made
+
+
+def test_its_pods_are_on_a_marked_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a task on another node starts them. Other pods do not tolerate the taint."""
+    monkeypatch.setenv(manifest.NODE, "another")
+    lab = manifest.services(labs.load("conntrack"))
+    for pod in manifest.pods(manifest.Plan(STACK, "conntrack", "r1", disposable=True), lab):
+        assert pod["spec"]["nodeSelector"] == {"faultlab.disposable": "true"}
+        assert [each["key"] for each in pod["spec"]["tolerations"]] == ["faultlab.disposable"]
+        assert "nodeAffinity" not in pod["spec"]["affinity"]
+    usual = manifest.pods(manifest.Plan(STACK, "conntrack", "r1"), lab)[0]["spec"]
+    assert "nodeSelector" not in usual and "tolerations" not in usual
+    helper = podhelpers.pod("agent", STACK, {}, disposable=True, whole=True)["spec"]
+    assert helper["nodeSelector"] == {"faultlab.disposable": "true"}
+
+
+def test_each_engine_has_its_own_stacks_and_nodes(api: Api, engine: DisposableNodes) -> None:
+    engine.stacks()
+    engine.cluster.disposable = False
+    engine.stacks()
+    assert api.asked == [
+        "namespaces faultlab.stack,faultlab.disposable",
+        "namespaces faultlab.stack,!faultlab.disposable",
+    ]
+
+
+def test_a_lab_needs_a_marked_node(api: Api, engine: DisposableNodes) -> None:
+    lab = labs.load("conntrack")
+    assert engine.cannot(lab) == ""
+    api.nodes.clear()
+    assert "no node with the label faultlab.disposable=true" in engine.cannot(lab)
+    assert "ulimits" not in engine.cannot(lab)
+    assert engine.cannot(labs.load("dead-resolver")) == KubernetesEngine.cannot(
+        engine, labs.load("dead-resolver")
+    )
+
+
+def test_a_command_on_the_node_is_one_of_its_first_process() -> None:
+    class Agent:
+        def run(self, command: str, timeout: float) -> Done:
+            assert command == "nsenter -t 1 -a sh -c 'sysctl -w a=\"1 2\"'" and timeout == 30
+            return Done(command, 0, "", "", 0.1)
+
+    shell = NodeKernel(Agent())  # type: ignore[arg-type]
+    assert shell.run('sysctl -w a="1 2"').command == 'sysctl -w a="1 2"'
+
+
+def test_the_kernel_is_restored_after_the_machines_and_before_the_agent(
+    api: Api, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While they run, swap cannot be given back; without the agent, nothing can."""
+
+    def put_back(_shell: object, stack: str, _hint: str) -> None:
+        api.asked.append(f"restore after {stack}")
+
+    monkeypatch.setattr(kernel, "put_back", put_back)
+    engine._remove(STACK)
+    assert api.asked == ["remove the machines", f"restore after {STACK}", f"remove {STACK}"]
+
+
+def test_without_its_agent_the_note_stays_for_the_next_stack(
+    api: Api, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "put_back", lambda *_: api.asked.append("restore"))
+    api.pods.remove("agent")
+    engine._remove(STACK)
+    assert api.asked == [f"remove {STACK}"]
+    with pytest.raises(CannotRun, match="agent of faultlab-conntrack does not run"):
+        engine.kernel(STACK)
+
+
+def test_who_asks_for_the_cluster_gets_such_a_node_too() -> None:
+    """But no class and no score does: their stacks are on one kind of node."""
+    assert placement.allowed("kubernetes") == [KubernetesEngine, DisposableNodes]
+    assert placement.allowed("kubernetes", parts=False) == [KubernetesEngine]
+    assert DisposableNodes not in placement.allowed("auto")
