@@ -192,7 +192,7 @@ class KubernetesEngine(WithPods):
         first = {n: container_id(status_of(p, manifest.NAMES)) for n, p in by_name.items()}
         peers = [pod.status.pod_ip for pod in pods]
         settings = {first[name]: manifest.sysctls(made[name]) for name in by_name}
-        self.on_node(stack, node.closing(settings, peers))
+        self.on_node(stack, node.closing(settings, peers, tracked=self.disposable))
         for service in made.values():
             for at, options in enumerate(service.tmpfs.values()):
                 if "nr_inodes" in options:

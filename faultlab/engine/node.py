@@ -46,6 +46,7 @@ close() {
       if [ "$way" ]; then ip route replace "$peer/32" via $way onlink; fi
     done
     ip -4 route show default | while read -r route; do ip -4 route del $route; done
+    if [ "$TRACKED" ]; then iptables --wait -t nat -A OUTPUT -d 127.0.0.11 -j ACCEPT; fi
     for setting; do sysctl -qw "$setting"; done
   ' close "$@"
 }
@@ -91,16 +92,20 @@ def pid(container: str) -> str:
     return f"{_PID_OF}\npid_of {shlex.quote(container)}"
 
 
-def closing(containers: Mapping[str, Mapping[str, str]], peers: Sequence[str]) -> str:
+def closing(
+    containers: Mapping[str, Mapping[str, str]], peers: Sequence[str], tracked: bool = False
+) -> str:
     """Return a script that closes the networks of pods to all but their peers.
 
-    `containers`: one of each pod, with the sysctls that the pod starts with.
+    `containers`: one of each pod, with the sysctls that the pod starts with. `tracked`: each network
+    has a table of its connections, as with Docker, whose resolver needs rules for NAT there.
     """
     calls = [
         " ".join(["close", key, *(shlex.quote(f"{name}={value}") for name, value in its.items())])
         for key, its in containers.items()
     ]
-    return f"{_PID_OF}{_CLOSE}\nexport PEERS='{' '.join(peers)}'\n" + "\n".join(calls)
+    given = f"export PEERS='{' '.join(peers)}' TRACKED={'1' if tracked else ''}"
+    return "\n".join([_PID_OF + _CLOSE, given, *calls])
 
 
 def opening(containers: Sequence[str]) -> str:

@@ -45,11 +45,14 @@ def up() -> Iterator[KubernetesEngine]:
 def disposable() -> Iterator[DisposableNodes]:
     """Yield the engine of the VM that is a node of the cluster, while it is one."""
     with up():
-        _cluster("node-up")
+        was_up = bool(DisposableNodes().cluster.nodes())
+        if not was_up:
+            _cluster("node-up")
         try:
             yield DisposableNodes()
         finally:
-            _cluster("node-down")
+            if not was_up:
+                _cluster("node-down")
 
 
 def _cluster(verb: str) -> subprocess.CompletedProcess[str]:

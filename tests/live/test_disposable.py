@@ -32,15 +32,15 @@ def node() -> Iterator[DisposableNodes]:
 
 
 @pytest.fixture
-def below(node: DisposableNodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+def below(node: DisposableNodes) -> Iterator[Shell]:
     """The kernel of the VM, by ssh; in the end it is as before, and nothing of ours is left."""
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:  # for others it is not the lab VM
         patch.setenv("FAULTLAB_VM_NAME", clusters.NODE_VM)
         shell = ssh.Connection().kernel
-        before, things = kernel.read(shell), clusters.things()
-        yield shell
-        assert kernel.differences(before, kernel.read(shell)) == [] and node.stacks() == []
-        until(lambda: clusters.things() == things, 60, "all that the test made is gone")
+    before, things = kernel.read(shell), clusters.things()
+    yield shell
+    assert kernel.differences(before, kernel.read(shell)) == [] and node.stacks() == []
+    until(lambda: clusters.things() == things, 60, "all that the test made is gone")
 
 
 class TestOnADisposableNode(Launched):

@@ -139,9 +139,6 @@ kill_kubelet() {
     nsenter --target "$node" --pid --mount kill -KILL "$(cat "$DIR/run/kubelet.pid")"
 }
 
-# in_node COMMAND...: run it in the network of the cluster.
-in_node() { nsenter --target "$(pgrep -P "$(first)")" --net --mount --pid "$@"; }
-
 ours() { (cd "$ROOT" && .venv/bin/python -c "$@"); }
 
 # The VM reaches the API and the registry, and the API reaches its kubelet, through one ssh
@@ -150,7 +147,7 @@ node_up() {
     export FAULTLAB_VM_NAME=faultlab-node FAULTLAB_VM_MEMORY=2560
     node_down
     "$ROOT/.venv/bin/faultlab" vm up
-    local ip stage=$DIR/stage tags ssh
+    local ip stage=$DIR/stage tags ssh in_node
     ip=$(ours "from faultlab.engine import libvirt; print(libvirt.address())")
     mapfile -t ssh < <(ours "from faultlab.engine.ssh import ssh_command; print(*ssh_command(), sep='\n')")
     tags=$(ours "from faultlab.lab.images import BASE, names, tag
@@ -184,8 +181,10 @@ print(*(tag(name) for name in names() if name != BASE))")
         -R 16443:127.0.0.1:16443 -R 16500:127.0.0.1:16500 \
         -L "$DIR/run/disposable.sock:$ip:10250" "${ssh[-1]}" >"$DIR/log/ssh.log" 2>&1 &
     echo $! >"$DIR/run/disposable.pid"
-    in_node ip addr replace "$ip/32" dev node0
-    in_node setsid python3 "$HERE/forward.py" reach "$ip" 10250 "$DIR/run/disposable.sock" \
+    # A second one finds the address taken, and the first one goes on with the new socket.
+    in_node=(nsenter --target "$(pgrep -P "$(first)")" --net --mount --pid)
+    "${in_node[@]}" ip addr replace "$ip/32" dev node0
+    setsid "${in_node[@]}" python3 "$HERE/forward.py" reach "$ip" 10250 "$DIR/run/disposable.sock" \
         >"$DIR/log/reach.log" 2>&1 &
     say "the VM starts its containerd and kubelet"
     "${ssh[@]}" "sudo sh -c 'mkdir -p /cluster && mount /dev/vdb /cluster && /cluster/disposable.sh $ip $NODE_PODS'"
