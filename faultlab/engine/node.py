@@ -46,7 +46,9 @@ close() {
       if [ "$way" ]; then ip route replace "$peer/32" via $way onlink; fi
     done
     ip -4 route show default | while read -r route; do ip -4 route del $route; done
-    if [ "$TRACKED" ]; then iptables --wait -t nat -A OUTPUT -d 127.0.0.11 -j ACCEPT; fi
+    if [ "$TRACKED" ]; then  # a kernel begins when a rule asks for the state of a connection
+      iptables --wait -t nat -A OUTPUT -d 127.0.0.11 -m conntrack --ctstate NEW -j ACCEPT
+    fi
     for setting; do sysctl -qw "$setting"; done
   ' close "$@"
 }

@@ -68,8 +68,10 @@ def test_a_start_that_is_killed(below: Shell) -> None:
     """`down` finds the stack and restores the kernel."""
     before = below.must(TABLE)
     process = spawn("start", "conntrack", *ON_THE_CLUSTER)
-    until(lambda: below.must(TABLE) != before, 300, "the fault is injected")
+    assert process.stdout is not None  # to ask the VM often would disturb the look
+    assert any("inject" in line and "done" in line for line in process.stdout)
     kill_9(process)
+    assert below.must(TABLE) != before
     code, said = finish(spawn("down", "conntrack"))
     assert code == 0, said
     assert below.must(TABLE) == before
