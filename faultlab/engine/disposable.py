@@ -78,14 +78,15 @@ class DisposableNodes(KubernetesEngine):
     def start_agent(self, stack: str) -> None:
         """Start the agent, and note the settings of the kernel if the stack will change them.
 
-        What a stack has changed that is gone, because its `down` was killed, is restored first.
+        What a stack has changed that is gone, because its `down` was killed or its agent was lost,
+        is restored first. An earlier stack of this name is gone, too.
         """
         super().start_agent(stack)
         if stack not in self._changed:
             return
         shell, up = self.kernel(stack), self.neighbours()
         for other in kernel.noted(shell):
-            if other not in up:
+            if other == stack or other not in up:
                 kernel.put_back(shell, other, _REPLACE)
         kernel.note(shell, stack)
         shell.must(_UNTRACKED)  # `down` removes these rules, too

@@ -139,6 +139,23 @@ def test_without_its_agent_the_note_stays_for_the_next_stack(
         engine.kernel(STACK)
 
 
+def test_what_lost_stacks_have_changed_is_restored_first(
+    engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what one of the same name has changed, whose namespace was deleted under it."""
+    done: list[str] = []
+    monkeypatch.setattr(KubernetesEngine, "start_agent", lambda *_: done.append("start"))
+    monkeypatch.setattr(engine, "neighbours", lambda: {STACK: "conntrack", "up": "mtu"})
+    monkeypatch.setattr(engine, "kernel", lambda _stack: namespace(must=done.append))
+    monkeypatch.setattr(kernel, "noted", lambda _shell: ["lost", "up", STACK])
+    monkeypatch.setattr(kernel, "put_back", lambda _shell, stack, _hint: done.append(stack))
+    monkeypatch.setattr(kernel, "note", lambda _shell, stack: done.append(f"note {stack}"))
+    engine.start_agent("another")  # it changes nothing
+    engine.note_kernel(STACK)
+    engine.start_agent(STACK)
+    assert done[:5] == ["start", "start", "lost", STACK, f"note {STACK}"]
+
+
 def test_who_asks_for_the_cluster_gets_such_a_node_too() -> None:
     """But no class and no score does: their stacks are on one kind of node."""
     assert placement.allowed("kubernetes") == [KubernetesEngine, DisposableNodes]
