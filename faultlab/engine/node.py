@@ -99,8 +99,8 @@ def closing(
 ) -> str:
     """Return a script that closes the networks of pods to all but their peers.
 
-    `containers`: one of each pod, with the sysctls that the pod starts with. `tracked`: each network
-    has a table of its connections, as with Docker, whose resolver needs rules for NAT there.
+    `containers`: one of each pod, with the sysctls that the pod starts with. `tracked`: each
+    network has a table of its connections, as with Docker, whose resolver needs NAT there.
     """
     calls = [
         " ".join(["close", key, *(shlex.quote(f"{name}={value}") for name, value in its.items())])
