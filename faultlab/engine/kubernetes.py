@@ -288,8 +288,8 @@ class KubernetesEngine(WithPods):
         if STACK_LABEL not in labels:
             raise CannotRun(f"The namespace {stack} is not ours.", f"kubectl get namespace {stack}")
         if (DISPOSABLE_LABEL in labels) is not self.disposable:
-            where = "on nodes that are" if DISPOSABLE_LABEL in labels else "on no node that is"
-            raise CannotRun(f"The stack {stack} is {where} disposable.", "faultlab down --all")
+            where = "on a disposable node" if DISPOSABLE_LABEL in labels else "on another node"
+            raise CannotRun(f"{stack} is up {where}.", "type `faultlab down` with its lab first")
         return True
 
     def note_kernel(self, stack: str) -> None:
