@@ -73,7 +73,7 @@ class KubernetesEngine(WithPods):
 
         It outlives the machine's next boot, as the stacks do.
         """
-        return paths.state() / f"on-{cls.name}"
+        return paths.state() / "clusters" / cls.name
 
     @classmethod
     def may_have(cls, stack: str) -> bool:
