@@ -46,7 +46,6 @@ class DisposableNodes(KubernetesEngine):
     name = "node"
     owns_kernel = True
     part_of = "kubernetes"
-    disposable = True
     ways = (f"kubectl get nodes -l {DISPOSABLE_LABEL}=true", "faultlab images push REGISTRY")
 
     def __init__(self) -> None:

@@ -51,12 +51,11 @@ class KubernetesEngine(WithPods):
     name = "kubernetes"
     owns_kernel = False
     unasked = False
-    disposable = False
     ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
     walk_seconds = 5400
 
     def __init__(self) -> None:
-        super().__init__(clusters.Cluster(self.disposable))
+        super().__init__(clusters.Cluster(disposable=self.owns_kernel))
         self.images = registry.ClusterImages(self.cluster)
 
     @classmethod
@@ -192,7 +191,7 @@ class KubernetesEngine(WithPods):
         first = {n: container_id(status_of(p, manifest.NAMES)) for n, p in by_name.items()}
         peers = [pod.status.pod_ip for pod in pods]
         settings = {first[name]: manifest.sysctls(made[name]) for name in by_name}
-        self.on_node(stack, node.closing(settings, peers, tracked=self.disposable))
+        self.on_node(stack, node.closing(settings, peers, tracked=self.cluster.disposable))
         for service in made.values():
             for at, options in enumerate(service.tmpfs.values()):
                 if "nr_inodes" in options:
@@ -287,7 +286,7 @@ class KubernetesEngine(WithPods):
         labels = found.metadata.labels or {}
         if STACK_LABEL not in labels:
             raise CannotRun(f"The namespace {stack} is not ours.", f"kubectl get namespace {stack}")
-        if (DISPOSABLE_LABEL in labels) is not self.disposable:
+        if (DISPOSABLE_LABEL in labels) is not self.cluster.disposable:
             where = "on a disposable node" if DISPOSABLE_LABEL in labels else "on another node"
             raise CannotRun(f"{stack} is up {where}.", "type `faultlab down` with its lab first")
         return True
