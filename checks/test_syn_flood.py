@@ -4,7 +4,6 @@ The crowd comes in every phase and at every `faultlab check`. It is part of the 
 other labs is. A flood in the background would end some day, and the lab would be healthy by itself.
 """
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from faultlab.run.readings import FAULTY, FIXED, Measured
 PAGES = 12
 GAP = 0.11  # seconds between users: slots that are free for a moment can help only one of them
 LONGEST = 60  # seconds of the crowd; it ends when the pages are counted
+FILLED = 20_000  # SYNs; a queue of 16,384 lets a stranger into three quarters of its slots
 SLOTS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is kept for peers that web knows
 DROPS = "TcpExtListenDrops"
 OVERFLOWS = "TcpExtListenOverflows"
@@ -49,17 +49,16 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the crowd send SYNs, and after some seconds let twelve users ask for the page.
+    """Let the crowd send SYNs until a long queue is full too. Then let twelve users ask for a page.
 
-    A longer queue has had time to fill up by then. The crowd ends after the last user: a SYN that
-    a user repeats must not arrive in the quiet after it.
+    The SYNs are counted, because the crowd of a busy machine sends fewer in a second. The crowd
+    ends after the last user: a SYN that a user repeats must not arrive in the quiet after it.
     """
     crowd, web = stack.user("crowd"), stack["web"]
     before = nstat.read(web, [RESETS])[RESETS]
     with ThreadPoolExecutor() as pool:
         flood = pool.submit(hping3.flood, crowd, "web", seconds=LONGEST)
-        interface.wait_sent(crowd, packets=1500, seconds=10)
-        time.sleep(stack.pace.seconds(3))
+        interface.wait_sent(crowd, packets=FILLED, seconds=40)
         pages = curl.apart(stack.user(), "http://web/", tries=PAGES, gap=GAP, max_time=3)
         half_open = sockets.half_open(web, 80)
         hping3.end_flood(crowd)
