@@ -124,9 +124,10 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        rate("reports", "load.per_second", good=0.65, bad=0.4).says(
+        # System calls cost less on some CPUs: 0.08 to 0.39 of the healthy rate were seen.
+        rate("reports", "load.per_second", good=0.65, bad=0.5).says(
             "The buyers get about as many reports as before.",
-            "The buyers get far fewer reports than before.",
+            "The buyers get at most half as many reports as before.",
         ),
         Measure("file writes, of the database's samples", "writes", at_most(5), MANY, "%").says(
             "The database spends hardly any of its time on writing to files.",
