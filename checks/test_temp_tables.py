@@ -74,14 +74,14 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Run reports for nearly a second, after a few that read the rows into memory."""
+    """Run reports for some seconds, after a few that read the rows into memory."""
     text = stack["client"].must("cat /srv/report.sql")
     stack.user().must(f"printf %s {shlex.quote(text)} >{REPORT}")
     statements = max(1, len([part for part in text.split(";") if part.strip()]))
     reports(stack, 8, statements)
     loads: list[mysqlslap.Load] = []
     with changing(stack):
-        recording = profiler.during(stack, lambda: loads.append(reports(stack, 60, statements)))
+        recording = profiler.during(stack, lambda: loads.append(timed(stack, statements)))
     # The server makes the report twice of the same orders: as it should be, then as client asks.
     both = stack.user().run(f"printf %s {shlex.quote(OTHERS + ORDERED + text)} | {MYSQL}").out
     rows = both.splitlines()
@@ -97,6 +97,16 @@ def changing(stack: Stack) -> Iterator[None]:
         yield
     finally:
         stack["mysql"].run(f"kill {client}; {REMOVED}")
+
+
+def timed(stack: Stack, statements: int) -> mysqlslap.Load:
+    """Run sixty reports, and 180 more if those took less than two seconds: few vary by chance."""
+    first = reports(stack, 60, statements)
+    if first.seconds >= 2:
+        return first
+    more = reports(stack, 180, statements)
+    queries, seconds = first.queries + more.queries, first.seconds + more.seconds
+    return replace(first, queries=queries, seconds=seconds)
 
 
 def reports(stack: Stack, count: int, statements: int) -> mysqlslap.Load:
