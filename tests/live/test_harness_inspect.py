@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from math import isnan
 from pathlib import Path
@@ -25,6 +26,11 @@ inspect_ai = pytest.importorskip(
 pytestmark = [pytest.mark.rotates(minutes=1), pytest.mark.filterwarnings("default")]
 Call = tuple[str, dict[str, str]]
 DONE: Call = ("submit", {"answer": "done"})
+MORE = [
+    *("certificate", "deleted-log", "descriptors", "fpm-backlog", "heap-oom", "id-exhausted"),
+    *("inodes", "iptables-drop", "pmtu-black-hole", "regex", "reverse-dns", "session-lock"),
+]
+long = pytest.mark.skipif(not os.environ.get("LONG"), reason="twelve more labs take long: LONG=1")
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +91,9 @@ def values(log: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("agent", "score"), [("oracle", 1), ("nop", 0), ("cheater", 0)])
-def test_reference_agents(tmp_path: Path, agent: str, score: int) -> None:
-    found = values(evaluated(tmp_path, "mtu", calls("mtu", agent)))
+@pytest.mark.parametrize("lab_id", ["mtu", *(pytest.param(lab_id, marks=long) for lab_id in MORE)])
+def test_reference_agents(tmp_path: Path, lab_id: str, agent: str, score: int) -> None:
+    found = values(evaluated(tmp_path, lab_id, calls(lab_id, agent)))
     assert [found[part] for part in ("repaired", "cause", "component")] == [score] * 3
     assert {"false_alarm", "unharmed"}.isdisjoint(found)
 

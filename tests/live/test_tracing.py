@@ -31,16 +31,20 @@ def test_each_block_has_shown_what_it_promises() -> None:
             assert word in body, f"not in the record: {word}"
 
 
-@pytest.mark.rotates(minutes=2.3)
-def test_every_command_of_the_page_shows_it_again() -> None:
-    """The output of a new run shows again what each block promises."""
-    if libvirt.state() != "running":
-        pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
-    text = PAGE.read_text()
-    lab, name = labs.load("netem-loss"), stack_name("tracing")
-    with lock.hold(name, "tracing"), standing(vm.VmEngine.reach(), lab, name) as run:
-        run.inject()
-        for (_, _, body), wanted in zip(transcript.blocks(text), words(text), strict=True):
-            typed = transcript.again(run, body)
-            for word in wanted:
-                assert word in typed, f"not shown again: {word}: {typed}"
+@pytest.mark.beside
+class TestInTheVm:
+    """The kernel of the lab VM is traced, so no other test of the VM runs meanwhile."""
+
+    @pytest.mark.rotates(minutes=3)
+    def test_every_command_of_the_page_shows_it_again(self) -> None:
+        """The output of a new run shows again what each block promises."""
+        if libvirt.state() != "running":
+            pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
+        text = PAGE.read_text()
+        lab, name = labs.load("netem-loss"), stack_name("tracing")
+        with lock.hold(name, "tracing"), standing(vm.VmEngine.reach(), lab, name) as run:
+            run.inject()
+            for (_, _, body), wanted in zip(transcript.blocks(text), words(text), strict=True):
+                typed = transcript.again(run, body)
+                for word in wanted:
+                    assert word in typed, f"not shown again: {word}: {typed}"
