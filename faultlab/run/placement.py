@@ -192,13 +192,13 @@ def engines_of(
 
     `parts`: an engine that is a part of the wanted one is allowed, too.
     """
-    up: dict[str, tuple[Engine, dict[str, str]]] = {}
+    up: dict[str, tuple[Engine, list[str]]] = {}
     places: dict[str, Engine] = {}
     cannot: dict[str, str] = {}
     for lab in chosen:
         for kind in allowed(wanted, parts):
             if kind.name not in up:
-                up[kind.name] = _examined(term, kind)
+                up[kind.name] = _examined(term, kind, chosen)
             engine, lacking = up[kind.name]
             why = engine.cannot(lab) or ("" if engine.owns_kernel else reason(lab, lacking))
             if not why:
@@ -228,15 +228,20 @@ def places_of(term: Terminal, chosen: Sequence[Lab], wanted: str = "local") -> d
     return places
 
 
-def _examined(term: Terminal, kind: type[Engine]) -> tuple[Engine, dict[str, str]]:
-    """Bring an engine up and return what its kernel lacks. Raises CannotRun."""
+def _examined(
+    term: Terminal, kind: type[Engine], chosen: Sequence[Lab]
+) -> tuple[Engine, list[str]]:
+    """Bring an engine up and list what its kernel lacks for these labs. Raises CannotRun."""
     engine = kind.bring_up(term)
     if engine.owns_kernel:
-        return engine, {}
-    with term.step("doctor", "trying what this machine can run") as step:
-        facts, lacking = preflight.examine(engine)
-        step.done("tried")
-    amiss = [fact for fact in facts if not fact.ok]
+        return engine, []
+    amiss = [fact for fact in preflight.ready(engine) if not fact.ok]
     if amiss:
         raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", "faultlab doctor")
+    wanted = {name for lab in chosen for name in lab.requires}
+    if not wanted:
+        return engine, []
+    with term.step("doctor", "trying what this kernel can do") as step:
+        lacking = trial.lacking(engine, "machine", sorted(wanted), naming.prefix() + "trial")
+        step.done("tried")
     return engine, lacking

@@ -17,6 +17,15 @@ _DISK_GB = 3
 
 def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     """Try the engine, the images and a real stack. Return facts and missing abilities."""
+    facts = ready(engine)
+    if not all(fact.ok for fact in facts):
+        return facts, {}
+    tried, missing = _try_stack(engine)
+    return facts + tried, missing
+
+
+def ready(engine: Engine) -> list[Fact]:
+    """Return what a stack needs before it can start: the engine, room and images."""
     now, unfit = engine.facts(), engine.unfit()
     about = f"{now.version}, kernel {now.kernel}"
     about += f", cgroup v{now.cgroup}" if now.cgroup else ""
@@ -31,11 +40,7 @@ def examine(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
     ]
     lacking = engine.images.missing()
     text = f"to be built: {', '.join(lacking)}" if lacking else "all built"
-    facts.append(Fact("images", not lacking, text, to_images))
-    if not all(fact.ok for fact in facts):
-        return facts, {}
-    tried, missing = _try_stack(engine)
-    return facts + tried, missing
+    return [*facts, Fact("images", not lacking, text, to_images)]
 
 
 def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:

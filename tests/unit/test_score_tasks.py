@@ -72,7 +72,7 @@ def cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
     monkeypatch.setattr(Cluster, "one", made)
     monkeypatch.setattr(placement, "ENGINES", {"fake": Cluster})
-    monkeypatch.setattr(placement, "_examined", lambda _term, kind: (kind.reach(), {}))
+    monkeypatch.setattr(placement, "_examined", lambda _term, kind, _labs: (kind.reach(), []))
     monkeypatch.setattr(tools, "load", tool)
     monkeypatch.setattr(looks, "_SETTLES", 0.0)
     monkeypatch.setattr(looks, "_end_daemons", lambda _: None)
