@@ -69,10 +69,11 @@ while [[ ${began[vm]-} && ! $(.venv/bin/faultlab vm status 2>&1) =~ $runs ]]; do
     pause vm
 done
 # The VM needs its share of the processors: it takes one lab at a time, and no test waits longer.
-start beside nice -n 15 .venv/bin/pytest -v -rs -n 6 --dist loadscope \
+start beside nice -n 15 .venv/bin/pytest -v -rs -n 7 --dist loadscope \
     --no-loadscope-reorder --durations=40 -m beside tests/live
 for part in beside vm lint; do ended "$part"; done
 # The first part leaves no processor idle. The second one does, between its loads.
-later unit nice -n 5 .venv/bin/pytest -q -p tests.unit.in_turns tests/unit
+later unit nice -n 5 .venv/bin/pytest -q -n 2 --dist worksteal \
+    -p tests.unit.in_turns tests/unit
 start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
 for part in live unit; do ended "$part"; done

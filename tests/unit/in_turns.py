@@ -3,12 +3,20 @@
 import time
 from contextlib import ExitStack
 
+import pytest
+
 from faultlab.core import lock
 
 _SECONDS = 0.5
 _PAUSE = 0.1  # seconds: a load that waits tries more often than that
 _turn = ExitStack()
 _began = [0.0]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the process of pytest-xdist out that only collects what its workers report."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.pluginmanager.unregister(name=__name__)
 
 
 def pytest_sessionstart() -> None:
