@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.learn import learner
-from faultlab.run import preflight
+from faultlab.run import placement, preflight
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY
@@ -120,6 +120,30 @@ def test_two_commands_try_the_machine_one_after_the_other(project: Project) -> N
         assert not tried.wait(0.3)
     assert tried.wait(10)
     thread.join()
+
+
+def test_before_labs_are_verified_only_what_they_require_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A whole stack was started for it, also for labs that require nothing."""
+    tried: list[str] = []
+
+    class Here(FakeEngine):
+        def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
+            tried.append(script)
+            return "lacks iptables-hashlimit\n"
+
+        def launch(self, *_: Any, **__: Any) -> None:
+            raise AssertionError("a stack")
+
+    monkeypatch.setattr(placement, "ENGINES", {"local": Here})
+    certificate, flood = labs.load("certificate"), labs.load("syn-flood")
+    assert placement.engines_of(Terminal(), [certificate], "local")[1] == {}
+    assert tried == []
+    places, cannot = placement.engines_of(Terminal(), [certificate, flood], "local")
+    assert [*places] == ["certificate"]
+    assert "this kernel has no iptables-hashlimit" in cannot["syn-flood"]
+    assert len(tried) == 1 and "hashlimit" in tried[0] and "netem" not in tried[0]
 
 
 @pytest.fixture
