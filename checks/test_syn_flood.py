@@ -19,7 +19,7 @@ from faultlab.run.readings import FAULTY, FIXED, Measured
 PAGES = 12
 GAP = 0.11  # seconds between users: slots that are free for a moment can help only one of them
 LONGEST = 60  # seconds of the crowd; it ends when the pages are counted
-FILLED = 20_000  # SYNs; a queue of 16,384 lets a stranger into three quarters of its slots
+FILLED = 20_000  # SYNs; more than ten times what the queue of a cheat holds
 SLOTS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is kept for peers that web knows
 DROPS = "TcpExtListenDrops"
 OVERFLOWS = "TcpExtListenOverflows"
