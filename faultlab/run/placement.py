@@ -92,9 +92,13 @@ def cannot_run(engine: Engine, lab: Lab) -> str:
         return why
     if engine.owns_kernel:
         return ""
-    if lab.scope == "kernel" or not lab.requires:
-        return reason(lab, [])
-    return reason(lab, trial.lacking(engine, "machine", lab.requires, naming.prefix() + "trial"))
+    return reason(lab, [] if lab.scope == "kernel" else lacking_for(engine, [lab]))
+
+
+def lacking_for(engine: Engine, chosen: Iterable[Lab]) -> list[str]:
+    """List what the engine's kernel lacks of what these labs require, found by trying."""
+    wanted = sorted({name for lab in chosen for name in lab.requires})
+    return trial.lacking(engine, "machine", wanted, naming.prefix() + "trial") if wanted else []
 
 
 def reason(lab: Lab, lacking: Collection[str]) -> str:
@@ -238,10 +242,9 @@ def _examined(
     amiss = [fact for fact in preflight.ready(engine) if not fact.ok]
     if amiss:
         raise CannotRun(f"{amiss[0].name}: {amiss[0].text}.", "faultlab doctor")
-    wanted = {name for lab in chosen for name in lab.requires}
-    if not wanted:
+    if not any(lab.requires for lab in chosen):
         return engine, []
     with term.step("doctor", "trying what this kernel can do") as step:
-        lacking = trial.lacking(engine, "machine", sorted(wanted), naming.prefix() + "trial")
+        lacking = lacking_for(engine, chosen)
         step.done("tried")
     return engine, lacking

@@ -12,8 +12,8 @@ from statistics import median
 
 import pytest
 
-from faultlab.core import naming, paths
-from faultlab.engine import libvirt, trial
+from faultlab.core import paths
+from faultlab.engine import libvirt
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import checks
 from faultlab.lab import load as labs
@@ -188,8 +188,7 @@ def not_here() -> dict[str, str]:
     engine = LocalEngine()
     engine.images.ensure(lambda _: None)
     every = all_labs()
-    wanted = sorted({name for lab in every.values() for name in lab.requires})
-    lacking = trial.lacking(engine, "machine", wanted, naming.prefix() + "trial")
+    lacking = placement.lacking_for(engine, every.values())
     why = {lab_id: placement.reason(lab, lacking) for lab_id, lab in every.items()}
     lacks = {lab_id: reason for lab_id, reason in why.items() if reason}
     os.environ[_NOT_HERE] = json.dumps(lacks)
