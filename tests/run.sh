@@ -75,5 +75,6 @@ for part in beside vm lint; do ended "$part"; done
 # The first part leaves no processor idle. The second one does, between its loads.
 later unit nice -n 5 .venv/bin/pytest -q -n 2 --dist worksteal \
     -p tests.unit.in_turns tests/unit
-start live .venv/bin/pytest -v -rs --durations=30 -m "not beside" tests/live
+start live .venv/bin/pytest -v -rs -n 2 --dist loadscope --no-loadscope-reorder \
+    --durations=30 -m "not beside" tests/live
 for part in live unit; do ended "$part"; done

@@ -2,14 +2,18 @@
 
 In a quick run (FAULTLAB_QUICK, as `make test` sets it) a test that is marked `rotates` runs only
 when it is its turn, and with `together` all tests of its file at once. `minutes` is about how long
-it takes, so that no run gets too much (turns.py), and `turn` the turn itself. Tests that are marked
-`beside` run several at a time, each worker of pytest-xdist in a namespace of its own. A worker
-takes one test of a lab, or the tests of a file, or those of all labs of the VM.
+it takes, so that no run gets too much (turns.py), and `turn` the turn itself. Each worker of
+pytest-xdist has a namespace of its own. Tests that are marked `beside` run several at a time. Of
+the others, one worker takes the labs and what is in the VM, and one takes the rest. A test that is
+marked `alone` waits until the other worker is between two tests. A worker takes one test of a lab,
+or the tests of a file, or all that may need the VM.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
 import shutil
 import signal
 import sys
@@ -41,6 +45,8 @@ BEFORE = pytest.StashKey[dict[str, list[str]]]()
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
+# The workers collect the same tests, so the seed that chooses some of them is theirs together.
+os.environ.setdefault("FAULTLAB_SEED", str(random.randrange(10**6)))
 # Neither stacks nor sweeps of the tests touch what a learner has up.
 os.environ["FAULTLAB_NAMESPACE"] = f"{WORKER}-{verify_namespace()}".lstrip("-")
 
@@ -109,19 +115,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         takes: dict[str, float] = defaultdict(float)
         for name, each in dict.fromkeys(map(_turn, items)):
             takes[_scope(name)] += each
-        items.sort(key=lambda item: (_rank(item.nodeid, walked), -takes[_scope(item.nodeid)]))
+        items.sort(key=lambda item: (_rank(item, walked), -takes[_scope(item.nodeid)]))
 
 
-def _rank(nodeid: str, walked: list[str]) -> int:
+def _rank(item: pytest.Item, walked: list[str]) -> int:
     """Return when a worker takes a test; `walked`: the labs that are walked beside others.
 
     A worker is given its next test while one is in progress. So the longest walks of labs and the
     tests of the VM come first, one for each worker, and then walks that are left out. Of the
-    others, those that take longest come first.
+    others, those that take longest come first, and those that need the machine alone come last.
     """
-    lab_id = _lab(nodeid)
-    if "test_labs.py" not in nodeid:
-        return 1 if _in_vm(nodeid) else 4
+    lab_id = _lab(item.nodeid)
+    if "test_labs.py" not in item.nodeid:
+        return 5 if item.get_closest_marker("alone") else 1 if _in_vm(item.nodeid) else 4
+    if not turns.mark(lab_id):
+        return 0
     if lab_id not in walked:
         return 2
     return 0 if lab_id in walked[: WORKERS - 1] else 3
@@ -136,14 +144,19 @@ def _lab(nodeid: str) -> str:
 def _in_vm(nodeid: str) -> bool:
     """Return whether a test may need the VM."""
     lab_id = _lab(nodeid)
-    return "InTheVm" in nodeid or (lab_id != "" and needs_vm(turns.all_labs()[lab_id]))
+    named = any(words in nodeid for words in ("InTheVm", "in_the_vm", "test_vm.py"))
+    return named or (lab_id != "" and needs_vm(turns.all_labs()[lab_id]))
 
 
 def _scope(nodeid: str) -> str:
-    """Return what one worker takes at once: a test of a lab, a file, or all tests in the VM."""
-    if _in_vm(nodeid):
+    """Return what one worker takes at once: a test of a lab, a file, or all that may need the VM.
+
+    The labs that one verify walks are among the latter.
+    """
+    lab_id = _lab(nodeid)
+    if _in_vm(nodeid) or ("test_labs.py" in nodeid and not turns.mark(lab_id)):
         return "vm"
-    return nodeid if _lab(nodeid) else nodeid.partition("::")[0]
+    return nodeid if lab_id else nodeid.partition("::")[0]
 
 
 class _Scheduling(LoadScopeScheduling):
@@ -165,6 +178,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Boot the lab VM before the first test that needs it, or wait until run.sh has done so."""
     if WORKER and _in_vm(item.nodeid):
         _boot_the_vm()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a test that is marked `alone` wait until no other worker has one, and others for it."""
+    alone = item.get_closest_marker("alone") is not None
+    with (lock.private(lock.folder()) / "tests.lock").open("w") as room:
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -110,6 +110,7 @@ true"""
         assert kept.run("host", command).code == 127
 
 
+@pytest.mark.alone
 def test_commands_have_limits(kept: Session) -> None:
     """In time, in bytes; and a process in the background holds nothing up."""
     began = time.monotonic()

@@ -144,6 +144,7 @@ def test_a_daemon_restarts_and_its_machine_keeps_its_settings(quiet_stack: Stack
 
 
 @pytest.mark.rotates(minutes=0.25)
+@pytest.mark.alone
 def test_the_host_is_as_it_was_after_a_lab() -> None:
     """Sysctls, rules, interfaces, qdiscs, mounts and foreign Docker objects before and after."""
     before = snapshot()

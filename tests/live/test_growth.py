@@ -37,7 +37,6 @@ class Cost:
 def cost(stack: Stack, orders: int) -> Cost:
     """Two partners for two seconds, after one in which the server reads its tables."""
     seconds = stack.pace.seconds(2)
-
     with lock.turn(alone=True):
         wrk.bookings(stack["client"], connections=2, seconds=seconds)
         before = watch(stack)
@@ -52,7 +51,8 @@ def growth() -> Iterator[dict[str, list[Cost]]]:
         sweeps: dict[str, list[Cost]] = {index: [] for index in INDEXES}
         for orders in (ORDERS * times for times in TIMES):
             fill = f"(echo 'SET @orders = {orders};'; cat /etc/mysql/booking.sql) | mysql"
-            run.stack["db"].must(fill, timeout=120)
+            with lock.turn(alone=False):
+                run.stack["db"].must(fill, timeout=120)
             for index, change in INDEXES.items():
                 run.stack["db"].must(f"mysql -e '{change}'")
                 sweeps[index].append(cost(run.stack, orders))

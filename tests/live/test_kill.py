@@ -12,9 +12,13 @@ from faultlab.engine.local import LocalEngine
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 
-pytestmark = [pytest.mark.rotates(minutes=0.1), pytest.mark.usefixtures("nothing_up")]
+pytestmark = [
+    pytest.mark.rotates(minutes=0.1),
+    pytest.mark.usefixtures("nothing_up"),
+    pytest.mark.alone,
+]
 KILLS = int(os.environ.get("FAULTLAB_KILLS", "10"))
-SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
+SEED = int(os.environ["FAULTLAB_SEED"])  # conftest.py
 LAB = "mtu"
 # How long each command runs if it is not killed, in seconds, with room above.
 LENGTHS = {"start": 7.0, "reset": 7.0, "verify": 25.0, "fix": 1.0, "down": 1.0}

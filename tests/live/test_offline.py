@@ -44,6 +44,7 @@ def inside(machine: Path, command: str) -> tuple[int, str]:
 
 
 @pytest.mark.rotates(turn=0)
+@pytest.mark.alone
 def test_a_bare_machine_without_a_network(machine: Path) -> None:
     """Set up from the bundle, then a lab here and one in the VM, and no packet leaves."""
     code, said = inside(

@@ -20,7 +20,7 @@ from faultlab.engine.local import LocalEngine
 from tests.live.classes import Class, opened, settle, type_into
 from tests.live.stacks import container
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.alone]
 NAME = "pair"
 CLASS = """
 title = "A class of two"

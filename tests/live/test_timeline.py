@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faultlab.core import paths
+from faultlab.core import lock, paths
 from faultlab.engine.local import LocalEngine
 from faultlab.probes import wrk
 from faultlab.run import series
@@ -28,10 +28,11 @@ HELPED = "com.docker.compose.service"  # the label that helpers do not have
 def run() -> Iterator[Run]:
     """A stack with nginx, PHP-FPM and MariaDB, under load, with nginx restarted once."""
     with untouched("repeat-queries", "timeline", collects=True) as begun:
-        wrk.bookings(begun.stack["client"], connections=8, seconds=3)
-        begun.stack["nginx"].restart()
-        begun.stack.wait_ready()
-        wrk.bookings(begun.stack["client"], connections=8, seconds=3)
+        with lock.turn(alone=True):
+            wrk.bookings(begun.stack["client"], connections=8, seconds=3)
+            begun.stack["nginx"].restart()
+            begun.stack.wait_ready()
+            wrk.bookings(begun.stack["client"], connections=8, seconds=3)
         begun.collect(on=False)
         yield begun
 

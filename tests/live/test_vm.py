@@ -27,8 +27,9 @@ from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import boot_the_vm, needs_vm
 
 LABS = [lab_id for lab_id in labs.ids() if needs_vm(labs.load(lab_id))]
-SEED = int(os.environ.get("FAULTLAB_SEED", str(random.randrange(10**6))))
+SEED = int(os.environ["FAULTLAB_SEED"])  # conftest.py
 DICE = random.Random(SEED)
+pytestmark = pytest.mark.alone
 
 
 def of_the_vm() -> Shell:

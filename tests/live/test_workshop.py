@@ -21,7 +21,7 @@ from tests.live.classes import Class, opened, type_into
 from tests.live.stacks import container
 from tests.waiting import until
 
-pytestmark = pytest.mark.rotates(together=True, minutes=2)
+pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.alone]
 
 CLASS = """
 title = "A class of three"

@@ -29,7 +29,7 @@ AFFORDED = "conntrack"
 TURNS = {
     **dict.fromkeys(("cache-connections", "cpu-quota", "keepalive-race", "max-connections"), 2),
     **dict.fromkeys(("metadata-lock", "pool-leak", "slow-log", "stampede", "syn-flood"), 2),
-    **dict.fromkeys(("thread-limit", AFFORDED), 2),
+    **dict.fromkeys(("php-workers", "thread-limit", AFFORDED), 2),
     **dict.fromkeys(("heap-leak", "idle-drop", "retry-storm"), 5),
 }
 # The minutes of a turn. The other labs take two. The labs of the first lines are walked alone on
@@ -37,11 +37,11 @@ TURNS = {
 MINUTES = {
     **dict.fromkeys(("busy", "healthy"), 0.5),
     **dict.fromkeys(("latent", "port-range", "repeat-queries", "slow-join"), 1.2),
-    **dict.fromkeys(("bandwidth", "scale-out"), 1.9),
-    **dict.fromkeys(("gzip", "somaxconn"), 2.7),
-    "query-cache": 2.9,
-    **dict.fromkeys(("missing-index", "php-workers", "slow-log"), 3.5),
+    **dict.fromkeys(("bandwidth", "gzip", "somaxconn"), 1.9),
+    **dict.fromkeys(("php-workers", "scale-out"), 2.4),
+    **dict.fromkeys(("missing-index", "query-cache", "temp-tables"), 2.9),
     **dict.fromkeys(("cpu-quota", "time-wait"), 3.0),
+    "slow-log": 4.0,
     AFFORDED: 4.5,
     **dict.fromkeys(("certificate", "deleted-log", "mtu", "nagle"), 1.1),
     **dict.fromkeys(("inodes", "metadata-lock", "pmtu-black-hole", "regex"), 1.5),
