@@ -9,6 +9,7 @@ quick run does not wait until its hypervisor has time.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def walk(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dic
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            print(f"  {line}", end="", flush=True)
+            print(f"  {line}", end="", file=sys.stderr, flush=True)  # of a worker it is shown
     finally:
         process.terminate()  # unless it has ended; it takes its stacks down
         process.wait()
@@ -72,7 +73,7 @@ def walked(request: pytest.FixtureRequest, planned: Plan) -> dict[str, dict[str,
     alone = [lab_id for lab_id in planned.turns if not LABS[lab_id]]
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
-        print()
+        print(file=sys.stderr)
         return verify(planned, alone, "tested.json", jobs=4)
 
 

@@ -174,7 +174,7 @@ def test_from_the_catalogue_to_the_lesson(
     assert said == []
 
 
-@pytest.mark.rotates(minutes=1)
+@pytest.mark.rotates(minutes=1.4)
 def test_hints_of_a_lab_of_stages_follow_the_repairs(
     url: str, browser: Browser, tmp_path: Path
 ) -> None:
