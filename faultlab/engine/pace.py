@@ -41,15 +41,26 @@ def find(machine: Shell) -> Pace:
     """Return the highest pace of a machine's kernel that was measured in the last minutes.
 
     Stacks that start meanwhile can only lower what is measured. So the first measurement waits
-    until it is alone, and the next ones share their turn with such stacks.
+    until it is alone, and stacks that need it too wait for its result. The next ones share their
+    turn with such stacks.
     """
     file = lock.folder() / f"pace-{UUID(machine.must(_KERNEL).strip())}"
+    if _known(file) is None:
+        with lock.hold(f"first-{file.name}", "start", wait=True):
+            if _known(file) is None:
+                with lock.turn(alone=True):
+                    return _keep(file, measure(machine))
+    with lock.turn(alone=False):
+        return _keep(file, measure(machine))
+
+
+def _keep(file: Path, found: Pace) -> Pace:
+    """Return the higher of a measured pace and the known one, and keep it if it is new."""
     known = _known(file)
-    with lock.turn(alone=known is None):
-        share = max(measure(machine).share, known or _known(file) or 0.0)
-    if known is None or share > known:
-        file.write_text(str(share))
-    return Pace(share)
+    if known is None or found.share > known:
+        file.write_text(str(found.share))
+        return found
+    return Pace(known)
 
 
 def _known(file: Path) -> float | None:

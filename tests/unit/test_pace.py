@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import cast
 
@@ -13,6 +14,7 @@ from faultlab.core import lock
 from faultlab.engine import pace
 from faultlab.engine.pace import Pace
 from faultlab.engine.shell import Shell
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,18 @@ def test_the_highest_pace_of_a_kernel_counts(turns: list[str]) -> None:
     machine = Machine(300, 150, 450, 300)
     assert [found(machine) for _ in range(4)] == [0.5, 0.5, 0.75, 0.75]
     assert turns == ["alone", "shared", "shared", "shared"]
+
+
+def test_stacks_that_start_at_once_wait_for_one_measurement(turns: list[str]) -> None:
+    """The machine is alone for one of them, and not for each."""
+    machine = Machine(*[300] * 4)
+    with ThreadPoolExecutor() as pool, lock.turn(alone=False):
+        turns.clear()
+        waiting = [pool.submit(found, machine) for _ in range(4)]
+        until(lambda: turns == ["alone"])
+        assert not any(each.done() for each in waiting)
+    assert [each.result() for each in waiting] == [0.5] * 4
+    assert turns == ["alone", *["shared"] * 3]
 
 
 def test_another_kernel_has_its_own_pace(turns: list[str]) -> None:
