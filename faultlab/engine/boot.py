@@ -12,7 +12,6 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine import libvirt
 from faultlab.engine.contract import Say
 from faultlab.engine.local import LocalEngine
-from faultlab.engine.shell import Shell
 from faultlab.engine.ssh import BOOT_SECONDS, Connection, ssh_command
 from faultlab.lab import images
 
@@ -120,22 +119,17 @@ def _start(note: Say) -> None:
 
 def _clock_rate(connection: Connection) -> tuple[float, float]:
     """Return the seconds that pass in the VM in one second here: at least, and at most."""
-    asked, answered, began = _clock(connection.kernel)
-    connection.docker()
-    while True:
-        time.sleep(0.5)
-        asked_again, answered_again, now = _clock(connection.kernel)
-        longest = answered_again - asked
-        slowest, fastest = (now - began) / longest, (now - began) / (asked_again - answered)
-        if fastest - slowest < _WIDTH * slowest or longest > _CLOCK_SECONDS:
-            return slowest, fastest
-
-
-def _clock(kernel: Shell) -> tuple[float, float, float]:
-    """Return our clock before and after the VM has read its own, and that; all in seconds."""
-    asked = time.monotonic()
-    there = float(kernel.must("cat /proc/uptime").split()[0])
-    return asked, time.monotonic(), there
+    with connection.kernel.uptime() as uptime:
+        uptime()  # the first reading also starts the session
+        asked, began, answered = time.monotonic(), uptime(), time.monotonic()
+        connection.docker()
+        while True:
+            time.sleep(0.5)
+            asked_again, now, answered_again = time.monotonic(), uptime(), time.monotonic()
+            longest = answered_again - asked
+            slowest, fastest = (now - began) / longest, (now - began) / (asked_again - answered)
+            if fastest - slowest < _WIDTH * slowest or longest > _CLOCK_SECONDS:
+                return slowest, fastest
 
 
 def _destroy(note: Say) -> None:

@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 
 from faultlab.core import lock, paths
 from faultlab.core.command import DIE_WITH_US, run
@@ -46,15 +48,40 @@ class VmKernel(Shell):
         """Run a shell command as root in the VM."""
         inner = f"sudo timeout -k 1 {timeout:g} sh -c {shlex.quote(command)}"
         started = time.monotonic()
-        # Use only the existing connection, never a new one to some other "vm".
-        ssh = [*_SSH, "-S", str(self._control), "-o", "ProxyCommand=false", "vm"]
-        done = run([*ssh, inner], timeout=timeout + 60)
+        done = run(self._ssh(inner), timeout=timeout + 60)
         seconds = time.monotonic() - started
         if done.returncode == 255:
             raise libvirt.silent()
         if done.returncode == 124:
             raise late("In the lab VM", timeout, command, "faultlab vm reset")
         return Done(command, done.returncode, done.stdout, done.stderr, seconds)
+
+    @contextmanager
+    def uptime(self) -> Iterator[Callable[[], float]]:
+        """Give a function that reads the seconds since the VM has booted, in one session.
+
+        A reading takes milliseconds. Without KVM a command would take half a second.
+        """
+        loop = "while read -r _; do read -r up _ </proc/uptime; echo $up; done"
+        with subprocess.Popen(self._ssh(loop), stdin=PIPE, stdout=PIPE, bufsize=0) as session:
+            asks, answers = session.stdin, session.stdout
+            assert asks is not None and answers is not None
+
+            def read() -> float:
+                with suppress(BrokenPipeError):
+                    asks.write(b"\n")
+                if line := answers.readline():
+                    return float(line)
+                raise libvirt.silent()
+
+            try:
+                yield read
+            finally:
+                asks.close()
+
+    def _ssh(self, command: str) -> list[str]:
+        """Return an ssh command that uses the existing connection, and no new one to another VM."""
+        return [*_SSH, "-S", str(self._control), "-o", "ProxyCommand=false", "vm", command]
 
 
 def _stands(command: list[str], control: Path, socket: Path) -> bool:

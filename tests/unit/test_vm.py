@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -15,7 +15,7 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine import boot, libvirt, ssh
-from faultlab.engine.shell import Done, Shell
+from faultlab.engine.shell import Done
 from faultlab.engine.vm import VmEngine
 
 Virsh = Callable[[str], None]
@@ -146,6 +146,19 @@ def test_a_connection_that_is_gone_is_no_verdict(virsh: Virsh, tmp_path: Path) -
     with pytest.raises(CannotRun, match="does not answer"):
         done: Done = ssh.VmKernel(tmp_path / "gone").run("true")
         assert done.code == 0
+    with (
+        ssh.VmKernel(tmp_path / "gone").uptime() as uptime,
+        pytest.raises(CannotRun, match="does not answer"),
+    ):
+        uptime()
+
+
+def test_the_clock_of_the_vm_is_read_in_one_session(virsh: Virsh, tmp_path: Path) -> None:
+    virsh('for last; do :; done; exec sh -c "$last"')
+    (tmp_path / "virsh").rename(tmp_path / "ssh")
+    with ssh.VmKernel(tmp_path).uptime() as uptime:
+        first, second = uptime(), uptime()
+    assert 0 < first <= second
 
 
 def test_ssh_reads_no_configuration_of_the_user(virsh: Virsh, tmp_path: Path) -> None:
@@ -224,10 +237,8 @@ class Clock:
         self.now += seconds
 
 
-class Booted(Shell):
-    """The kernel of a VM whose clock runs `rate` times as fast as ours; it answers slowly."""
-
-    name = "kernel"
+class Booted:
+    """A VM whose clock runs `rate` times as fast as ours; its kernel answers slowly."""
 
     def __init__(self, rate: float, clock: Clock) -> None:
         self.rate = rate
@@ -235,12 +246,16 @@ class Booted(Shell):
         self.delays = cycle([0.3, 0.0, 0.1])  # seconds
         self.kernel = self  # like a connection's
 
-    def run(self, command: str, timeout: float = 30) -> Done:
-        assert command == "cat /proc/uptime"
+    @contextmanager
+    def uptime(self) -> Iterator[Callable[[], float]]:
+        """Give the function that reads the VM's clock."""
+        yield self._read
+
+    def _read(self) -> float:
         self.clock.sleep(next(self.delays))
         there = self.rate * self.clock.monotonic()
         self.clock.sleep(next(self.delays))
-        return Done(command, 0, f"{there:.2f} 9.00\n", "", 0.0)
+        return round(there, 2)
 
     def docker(self) -> None:
         """Its Docker is there at once."""
