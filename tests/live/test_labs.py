@@ -60,7 +60,8 @@ def walk(planned: Plan, lab_ids: list[str], to: str, jobs: int) -> dict[str, dic
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            print(f"  {line}", end="", file=sys.stderr, flush=True)  # of a worker it is shown
+            # Nobody sees what a worker of pytest-xdist writes to its standard output.
+            print(f"  {line}", end="", file=sys.stderr, flush=True)
     finally:
         process.terminate()  # unless it has ended; it takes its stacks down
         process.wait()
