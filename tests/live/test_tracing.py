@@ -31,7 +31,6 @@ def test_each_block_has_shown_what_it_promises() -> None:
             assert word in body, f"not in the record: {word}"
 
 
-@pytest.mark.beside
 class TestInTheVm:
     """The kernel of the lab VM is traced, so no other test of the VM runs meanwhile."""
 
