@@ -29,6 +29,8 @@ from tests.live.stacks import boot_the_vm, needs_vm
 LABS = [lab_id for lab_id in labs.ids() if needs_vm(labs.load(lab_id))]
 SEED = int(os.environ["FAULTLAB_SEED"])  # conftest.py
 DICE = random.Random(SEED)
+# Other tests look whether the VM has a lab of theirs, and wait while it does not answer.
+pytestmark = pytest.mark.alone
 
 
 def of_the_vm() -> Shell:
@@ -132,7 +134,6 @@ PAIRS = [
     PAIRS if os.environ.get("FAULTLAB_VM_BLOWS") == "all" else [DICE.choice(PAIRS)],
 )
 @pytest.mark.rotates(turn=2)
-@pytest.mark.alone
 def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     """Whatever hits a lab in the VM, the next start works, and down leaves nothing."""
     before = kernel.read(of_the_vm())
@@ -142,8 +143,7 @@ def test_a_blow_in_the_middle(blow: str, lab_id: str) -> None:
     nothing_left(lab_id, before)
 
 
-@pytest.mark.rotates(minutes=1.2)
-@pytest.mark.beside
+@pytest.mark.rotates(minutes=0.7)
 @pytest.mark.parametrize("how", ["hung", "cut off"])
 def test_a_vm_that_does_not_answer(how: str) -> None:
     """Status and start say so, with the command that helps; and it helps."""
@@ -159,8 +159,7 @@ def test_a_vm_that_does_not_answer(how: str) -> None:
     assert of_the_vm().run("true").code == 0
 
 
-@pytest.mark.rotates(minutes=0.6)
-@pytest.mark.beside
+@pytest.mark.rotates(minutes=0.3)
 def test_reset_is_the_boot_state() -> None:
     """Settings, swap, files and containers are as they were after boot."""
     shell = of_the_vm()
@@ -176,8 +175,7 @@ def test_reset_is_the_boot_state() -> None:
     assert began - 1 < float(shell.must("date +%s")) < time.time() + 1
 
 
-@pytest.mark.rotates(minutes=0.2)
-@pytest.mark.beside
+@pytest.mark.rotates(minutes=0.1)
 def test_filters_and_timestamps_have_a_user_from_boot_on() -> None:
     """Without KVM the first filter on a link hung the VM if a packet came just then."""
     shell = of_the_vm()
@@ -186,7 +184,6 @@ def test_filters_and_timestamps_have_a_user_from_boot_on() -> None:
 
 
 @pytest.mark.rotates(minutes=0.7)
-@pytest.mark.alone
 def test_vagrant_by_hand() -> None:
     """halt, up, ssh and destroy do what a Vagrant user expects, and we notice each."""
     assert "running" in vagrant("status")
