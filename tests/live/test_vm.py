@@ -183,6 +183,13 @@ def test_filters_and_timestamps_have_a_user_from_boot_on() -> None:
     assert shell.must("systemctl is-active always-on").strip() == "active"
 
 
+@pytest.mark.rotates(minutes=0.1)
+def test_a_program_has_the_same_addresses_each_time() -> None:
+    """Without KVM QEMU would translate it again each time, as it once did (decision 022)."""
+    maps = [of_the_vm().must("cat /proc/self/maps") for _ in range(2)]
+    assert maps[0] == maps[1]
+
+
 @pytest.mark.rotates(minutes=0.7)
 def test_vagrant_by_hand() -> None:
     """halt, up, ssh and destroy do what a Vagrant user expects, and we notice each."""
