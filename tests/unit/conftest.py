@@ -20,6 +20,9 @@ from faultlab.cli.main import main
 from faultlab.core import lock
 from faultlab.engine import compose
 from faultlab.lab import images
+from faultlab.lab import load as labs
+from faultlab.score import tool
+from faultlab.workshop import roster
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -122,8 +125,11 @@ def forget() -> None:
 
 
 @pytest.fixture
-def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
-    """The project, copied to where FAULTLAB_ROOT points."""
+def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Project]:
+    """The project, copied to where FAULTLAB_ROOT points.
+
+    What is kept of its labs is forgotten with it, because their folders are gone.
+    """
     root = tmp_path / "project"
     root.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.svg")
@@ -131,7 +137,12 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
         shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
-    return Project(root)
+    of_labs = (labs.loaded, roster._stages, tool.causes)
+    for kept in of_labs:
+        kept.cache_clear()
+    yield Project(root)
+    for kept in of_labs:
+        kept.cache_clear()
 
 
 @pytest.fixture
