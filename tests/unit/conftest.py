@@ -116,20 +116,17 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def forget() -> None:
-    """Empty the caches that hold for one process.
+    """Empty the caches that hold for one process: a test can have labs of its own, in its folder.
 
     Not that of compose files: it goes by their paths, and each test has its own folder.
     """
-    images.tag.cache_clear()
-    compose.program.cache_clear()
+    for kept in (images.tag, compose.program, labs.loaded, roster._stages, tool.causes):
+        kept.cache_clear()
 
 
 @pytest.fixture
-def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Project]:
-    """The project, copied to where FAULTLAB_ROOT points.
-
-    What is kept of its labs is forgotten with it, because their folders are gone.
-    """
+def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
+    """The project, copied to where FAULTLAB_ROOT points."""
     root = tmp_path / "project"
     root.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.svg")
@@ -137,12 +134,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Project
         shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
-    of_labs = (labs.loaded, roster._stages, tool.causes)
-    for kept in of_labs:
-        kept.cache_clear()
-    yield Project(root)
-    for kept in of_labs:
-        kept.cache_clear()
+    return Project(root)
 
 
 @pytest.fixture
