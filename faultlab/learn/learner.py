@@ -140,6 +140,7 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
     name = stack_name(lab.alias)
     term.heading(f"{lab.alias}: {lab.title}")
     engine = placement.choose(term, lab, wanted)
+    run: Run | None = None
     try:
         with term.step("stack", "starting its containers") as step:
             run = Run.begin(engine, lab, name)
@@ -157,6 +158,8 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
             step.done("none, as it should be" if lab.control else "proven")
     except BaseException as error:
         with uninterrupted():
+            if run is not None:
+                run.collect(on=False)
             engine.down(name)
         if isinstance(error, SaidNo):
             error.message += " Rolled back."

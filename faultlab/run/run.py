@@ -73,8 +73,12 @@ def _up(
         stack.make_ready()
         return stack, None
     timeline = Timeline(stack, lab.services, record)
-    with meanwhile(timeline.start):
-        stack.make_ready()
+    try:
+        with meanwhile(timeline.start):
+            stack.make_ready()
+    except BaseException:
+        timeline.stop()
+        raise
     return stack, timeline
 
 

@@ -281,3 +281,39 @@ def test_a_lab_whose_fault_ends_a_daemon_is_up(
 
 class Up(dict[str, None]):
     """The containers of a stack, by name."""
+
+
+class Counted(FakeEngine):
+    """It counts the helpers that are still there."""
+
+    helpers = began = 0
+
+    @contextmanager
+    def lines(self, *args: Any, **options: Any) -> Iterator[Iterator[str]]:
+        """Print nothing."""
+        self.helpers, self.began = self.helpers + 1, self.began + 1
+        try:
+            yield iter([])
+        finally:
+            self.helpers -= 1
+
+
+@pytest.mark.parametrize("breaks", [(Stack, "make_ready"), (Run, "healthy"), (Run, "gate")])
+def test_a_lab_that_does_not_start_leaves_no_helper(
+    breaks: tuple[type, str], project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project.root
+    engine = Counted()
+
+    def broken(*args: object) -> None:
+        raise CannotRun("It is broken.")
+
+    monkeypatch.setattr(Stack, "make_ready", lambda _self: None)
+    for name in ("healthy", "inject"):
+        monkeypatch.setattr(Run, name, lambda _self: None)
+    monkeypatch.setattr(*breaks, broken)
+    monkeypatch.setattr(placement, "choose", lambda *args: engine)
+    # Its traceback keeps the helpers, so that nothing else ends them.
+    with pytest.raises(CannotRun, match="It is broken") as error:
+        learner.begin(Terminal(as_json=True), labs.load("mtu"), "auto")
+    assert error.traceback and engine.began and engine.helpers == 0 and engine.stacks() == []
