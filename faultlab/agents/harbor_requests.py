@@ -35,6 +35,7 @@ exit "$code"
 """
 _SETUP = f"mkdir -p {_FOLDER} && mkfifo {_PIPE} && chmod +x {_ON} && ln {_ON} {_ON[:-2]}diagnose"
 _PAUSE = 1.0  # seconds after a pipe that cannot be read
+_LOST = 125  # the exit code of a request that met a trouble of ours
 _AT_ONCE = 16  # requests; an agent can write any number of names into the pipe
 
 
@@ -91,5 +92,8 @@ class Requests:
                     return Output(0, f"{' '.join(said.values())}\n", "")
         except BadInput as problem:
             return Output(2, "", f"{problem.message}\n")
+        except Problem as problem:  # without a response the agent would wait for its time limit
+            self.problem = problem
+            return Output(_LOST, "", f"{problem.message}\n")
         usage = "Use: on MACHINE COMMAND..., or diagnose COMPONENT RESOURCE CAUSE\n"
         return Output(2, "", usage)

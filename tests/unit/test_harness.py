@@ -181,6 +181,19 @@ def test_a_diagnosis_is_said(programs: Path) -> None:
     assert call(programs / "diagnose", "web")[2].startswith("Use: on MACHINE")
 
 
+def test_a_request_to_a_container_that_ended_has_a_response(
+    here: Here, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent waited for it until its time limit, which is many minutes."""
+    run = here.run
+
+    def lost(machine: str, command: str, timeout: float = 60) -> Output:
+        return ended() if command == "id" else run(machine, command, timeout)
+
+    monkeypatch.setattr(here, "run", lost)
+    assert call(programs / "on", "client", "id") == (125, "", "The stack is gone.\n")
+
+
 def test_many_requests_at_once(here: Here, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent is root on client, so it can write any number of names into the pipe."""
     begun = threading.active_count()
