@@ -1,5 +1,6 @@
 """Agents: what they repaired, what they named, and what that took, from their trials."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +8,10 @@ from typing import Literal
 from faultlab.core.statistics import Share, median
 from faultlab.lab import load as labs
 from faultlab.score import baselines, figures, results
+from faultlab.score.figures import Cell
 from faultlab.score.results import Agent, Results, Trial
+
+LEGEND = "R repaired every time   r repaired now and then"
 
 Counted = Literal["commands", "seconds", "tokens", "cost"]
 
@@ -43,6 +47,27 @@ def rows(kept: Results) -> list[AgentRow]:
         by_tool = figures.grouped(some.trials.values(), lambda trial: trial.tool)
         found += [_row(tool, trials) for tool, trials in sorted(by_tool.items())]
     return found
+
+
+def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the agents, and for each lab the letters of each agent: `R` if it repaired it."""
+    looks = kept.only(lambda trial: trial.agent is not None and kept.current(trial))
+    names = sorted({trial.tool for trial in looks.trials.values()})
+    repaired = Counter(
+        (trial.tool, trial.lab, trial.agent["repaired"])
+        for trial in looks.trials.values()
+        if trial.agent and figures.ill(trial)
+    )
+
+    def letters(cell: Cell) -> str:
+        yes, no = (repaired[cell.tool, cell.lab, each] for each in (True, False))
+        mark = "" if not yes else "r" if no else "R"
+        return (mark + cell.letters).strip()
+
+    return names, {
+        lab: [letters(its[name]) if name in its else "" for name in names]
+        for lab, its in figures.cells(looks).items()
+    }
 
 
 def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:

@@ -1,5 +1,6 @@
 """Tables: the figures of a score beside its matrix, for a person, Markdown and the page alike."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ def tables(kept: Results) -> list[Table]:
         _floors(kept),
         _costs(kept),
         _agents(kept),
+        _agents_by_lab(kept),
     )
     return [table for table in every if table.rows]
 
@@ -173,3 +175,10 @@ def _agents(kept: Results) -> Table:
     headings = ["agent", "repaired", "cause named", "component named", "false alarms"]
     headings += ["commands", "seconds", "tokens", "cost", "errors"]
     return Table(AGENTS, text, headings, rows)
+
+
+def _agents_by_lab(kept: Results) -> Table:
+    names, by_lab = agents.grid(kept)
+    rows = [(lab, *marks) for lab, marks in by_lab.items()]
+    text = "; ".join(re.split(" {2,}", "   ".join((agents.LEGEND, *figures.LEGEND)))) + "."
+    return Table("See what each agent did in each lab", text, ("lab", *names), rows)

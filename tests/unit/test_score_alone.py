@@ -376,6 +376,16 @@ class TestAgents:
         assert [guess.tool for guess in guesses] == [baselines.FREQUENT, baselines.CHANCE]
         assert guesses[0].repaired == Share(0, 0)
 
+    def test_each_lab(self) -> None:
+        """A lab that was repaired once of twice has a small letter. A false alarm has its sign."""
+        twice = [replace(t, number=2) for t in self.trials() if t.lab == "mtu"]
+        never = [replace(t, agent={**t.agent, "repaired": False}) for t in twice if t.agent]  # type: ignore[arg-type]
+        other = [trial("oracle", "gzip", HEALTHY, alarm=False, agent=self.trials()[0].agent)]
+        once = agents.grid(scored(*self.trials(), *other))
+        assert once == (["nop", "oracle"], {"gzip": ["c", ""], "mtu": ["RN!", ""]})
+        both = agents.grid(scored(*self.trials(), *never))
+        assert both == (["nop"], {"gzip": ["c"], "mtu": ["rN!"]})
+
     def test_the_looks_of_a_cheater_are_not_guessed(self) -> None:
         """It makes one for each cheat, so something would be wrong more often."""
         cheats = [replace(self.trials()[0], tool="cheater", number=n) for n in range(1, 50)]
@@ -432,7 +442,7 @@ class TestCard:
     def test_in_markdown_and_as_a_page(self, file: Path, faultlab: Run, tmp_path: Path) -> None:
         text = faultlab("scorecard", str(file), "--markdown").out
         titles = [each.title for each in tables.tables(results.read(file))]
-        assert len(titles) == 5 and all(f"## {title}\n" in text for title in titles)
+        assert len(titles) == 6 and all(f"## {title}\n" in text for title in titles)
         assert (
             "| mine | 1 | 10 of 10, 100% (72 to 100) | 0 of 26, 0% (0 to 13) | +100 | 2 of 2"
             in text
