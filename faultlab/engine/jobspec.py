@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+from faultlab.core import git
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine import program
 from faultlab.engine.manifest import NODE
@@ -87,6 +88,7 @@ def _container(batch: str, name: str) -> dict[str, Any]:
         "FAULTLAB_STATE": "/tmp/state",
         "HOME": "/tmp",
         **({VARIABLE: chosen()} if chosen() else {}),
+        **git.told(),
     }
     env += [{"name": key, "value": value} for key, value in values.items()]
     return {

@@ -9,7 +9,6 @@ and a lab that has its turn more rarely takes more of its remedies then.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeVar
 
 from faultlab.core import git
@@ -45,12 +44,6 @@ class Remedies:
         return [*([self.before_fix] if self.before_fix else []), *self.cheats]
 
 
-@cache
-def commit() -> int:
-    """Return how many commits there are up to this one; 0 outside a git checkout."""
-    return int(git.says("rev-list", "--count", "HEAD") or 0)
-
-
 def quick() -> bool:
     """Return whether this run takes only the parts whose turn it is."""
     return bool(os.environ.get(QUICK))
@@ -75,7 +68,7 @@ def remedies(lab: Lab) -> Remedies:
         return Remedies(alternatives, cheats, lab.orders, late=True)
     # Three apart, so that a lab's remedies and those of its neighbours come at different commits.
     often = turns(lab.id)
-    number, every = commit() // often + 3 * labs.ids().index(lab.id), EVERY // often
+    number, every = git.commits() // often + 3 * labs.ids().index(lab.id), EVERY // often
     both = [*alternatives, *(-cheat for cheat in cheats)]
     chosen, one = next_of(both, number, every), cheats[0]  # the fix need not undo the other cheats
     # The cheat of a control breaks something, and no fix can follow it.

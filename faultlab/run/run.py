@@ -262,7 +262,7 @@ def _context(engine: Engine, lab: Lab) -> Mapping[str, Any]:
     return {
         "lab": lab.id,
         "faultlab": __version__,
-        "commit": git.says("describe", "--always", "--exclude=*", "--dirty=+"),  # `+`: files differ
+        "commit": git.commit(),
         "engine": engine.name,
         "docker": facts.version,
         "kernel": facts.kernel,

@@ -28,7 +28,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from faultlab.core import lock
+from faultlab.core import git, lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import verify_namespace
 from faultlab.engine.local import LocalEngine
@@ -98,7 +98,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is not next, in a quick run."""
     out: list[pytest.Item] = []
-    now = rotation.commit() % rotation.EVERY
+    now = git.commits() % rotation.EVERY
     for beside in (True, False):
         group = [item for item in items if _beside(item) is beside]
         turning = {item: _turn(item) for item in group if item.get_closest_marker("rotates")}
@@ -236,7 +236,7 @@ def pytest_terminal_summary(
         return
     terminalreporter.section("left out of this quick run")
     terminalreporter.write_line(
-        f"Commit {rotation.commit()}: {out.total()} tests and the remedies of labs that are not"
+        f"Commit {git.commits()}: {out.total()} tests and the remedies of labs that are not"
         f" next. Each has its turn within {rotation.EVERY} commits; all of them: make test-all"
     )
     for test, count in sorted(out.items()):

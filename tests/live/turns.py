@@ -12,7 +12,7 @@ from statistics import median
 
 import pytest
 
-from faultlab.core import paths
+from faultlab.core import git, paths
 from faultlab.engine import libvirt
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import checks
@@ -110,7 +110,7 @@ def plan() -> Plan:
     long_first = sorted(all_labs(), key=lambda lab_id: -passed.get(lab_id, math.inf))
     if not rotation.quick():
         return Plan({lab_id: 1 for lab_id in long_first if lab_id not in out}, out)
-    number = rotation.commit()
+    number = git.commits()
     turns = {}
     for lab_id, turn in (rota(beside=True)[0] | rota(beside=False)[0]).items():
         commits = _commits(lab_id)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from faultlab.core import archive, paths
+from faultlab.core import archive, git, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine import cluster, jobspec, podhelpers, podjobs, program
@@ -255,6 +255,21 @@ def test_a_task_has_no_rights_on_its_node() -> None:
     kinds = [its for file in files for its in yaml.safe_load_all(file.read_text())]
     space = next(its for its in kinds if its["kind"] == "Namespace")
     assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_a_task_knows_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no checkout, so a quick walk would take the same parts at each commit."""
+    pod = jobspec.job("b", "n", 1, 1, alone=False)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    told = {each["name"]: each.get("value") for each in container["env"]}
+    here = git.commit(), git.commits()
+    assert (told["FAULTLAB_COMMIT"], told["FAULTLAB_COMMITS"]) == (here[0], str(here[1]))
+    for name in ("FAULTLAB_COMMIT", "FAULTLAB_COMMITS"):
+        monkeypatch.setenv(name, str(told[name]))
+    monkeypatch.setattr(git, "says", lambda *_: "")
+    git.commits.cache_clear()
+    assert (git.commit(), git.commits()) == here
+    git.commits.cache_clear()
 
 
 def test_a_result_among_other_lines() -> None:

@@ -17,7 +17,6 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal, typable
 from faultlab.engine import libvirt
 from faultlab.lab import images
-from faultlab.run import rotation
 from tests.unit.conftest import REPO, Run
 
 SHARED = ("labs", "images", "checks", "tools", "setup", "deploy")
@@ -72,9 +71,9 @@ def test_a_checkout_is_as_it_was() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_the_repository_around_it_is_not_its_own() -> None:
-    rotation.commit.cache_clear()
-    assert (rotation.commit(), git.says("describe", "--always")) == (0, "")
-    rotation.commit.cache_clear()
+    git.commits.cache_clear()
+    assert (git.commits(), git.says("describe", "--always")) == (0, "")
+    git.commits.cache_clear()
 
 
 @pytest.mark.usefixtures("package")

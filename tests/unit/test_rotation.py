@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from faultlab.core import git
 from faultlab.lab import load as labs
 from faultlab.run import rotation
 from faultlab.run.rotation import Remedies
@@ -19,7 +20,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def taken(at: pytest.MonkeyPatch, commit: int) -> dict[str, Remedies]:
-    at.setattr(rotation, "commit", lambda: commit)
+    at.setattr(git, "commits", lambda: commit)
     return {lab.id: rotation.remedies(lab) for lab in LABS}
 
 
@@ -75,7 +76,7 @@ def test_everything_is_next_once_in_so_many_commits() -> None:
 
 
 def test_this_checkout_has_a_number() -> None:
-    assert rotation.commit() > 0
+    assert git.commits() > 0
 
 
 def test_long_things_are_dealt_out_evenly() -> None:

@@ -379,7 +379,7 @@ class TestAgents:
     def test_each_lab(self) -> None:
         """A lab that was repaired once of twice has a small letter. A false alarm has its sign."""
         twice = [replace(t, number=2) for t in self.trials() if t.lab == "mtu"]
-        never = [replace(t, agent={**t.agent, "repaired": False}) for t in twice if t.agent]  # type: ignore[arg-type]
+        never = [replace(t, agent={**t.agent, "repaired": False}) for t in twice if t.agent]
         other = [trial("oracle", "gzip", HEALTHY, alarm=False, agent=self.trials()[0].agent)]
         once = agents.grid(scored(*self.trials(), *other))
         assert once == (["nop", "oracle"], {"gzip": ["c", ""], "mtu": ["RN!", ""]})
