@@ -104,8 +104,14 @@ def of_way(results: Results, way: Way) -> Results:
 
 
 def headline(results: Results) -> Way:
-    """Return the way that the figures are about: alone, if any trial was made so."""
-    return ALONE if of_way(results, ALONE).trials else CROWD
+    """Return the way that the figures are about: alone, if each tool of a crowd also looked so."""
+    alone, crowd = ({key[0] for key in of_way(results, way).trials} for way in (ALONE, CROWD))
+    return ALONE if alone and crowd <= alone else CROWD
+
+
+def beside(results: Results) -> Way:
+    """Return the other way, whose figures are beside these."""
+    return CROWD if headline(results) == ALONE else ALONE
 
 
 def rows(results: Results) -> list[Row]:

@@ -15,7 +15,7 @@ from faultlab.score.agents import AgentRow
 from faultlab.score.compare import Better
 from faultlab.score.figures import Cell, Disagreement, Row
 from faultlab.score.floors import Cost, Floor
-from faultlab.score.results import CROWD, Results, Way
+from faultlab.score.results import ALONE, CROWD, Results, Way
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class RowFacts:
 class Scorecard:
     """The figures of a score. `seed`, `machine`: how and where it was made.
 
-    `way`: how the tools of `rows` and `cells` looked. `crowd`: the rows of the same tools in a
-    crowd, if they also looked alone. `guesses`: rows of the computed baselines. `groups`: those of
+    `way`: how the tools of `rows` and `cells` looked. `crowd`, `alone`: the rows of those that
+    also looked in the other way. `guesses`: rows of the computed baselines. `groups`: those of
     tools that cannot be ranked; `better` says who is better than whom.
     """
 
@@ -58,6 +58,7 @@ class Scorecard:
     way: Way
     rows: list[RowFacts]
     crowd: list[RowFacts]
+    alone: list[RowFacts]
     guesses: list[RowFacts]
     groups: dict[str, int]
     better: list[Better]
@@ -178,7 +179,9 @@ def facts(kept: Results) -> Scorecard:
     """Return shares with their intervals, cells and disagreements, but not the trials."""
     way = figures.headline(kept)
     shown = figures.of_way(kept, way)
-    crowd = figures.rows(figures.of_way(kept, CROWD)) if way != CROWD else []
+    crowd, alone = (
+        figures.rows(figures.of_way(kept, each)) if each != way else [] for each in (CROWD, ALONE)
+    )
     _, better, groups = tables.ranked(kept)
     return Scorecard(
         file=str(kept.file),
@@ -188,6 +191,7 @@ def facts(kept: Results) -> Scorecard:
         way=way,
         rows=[_row_facts(row) for row in figures.rows(shown)],
         crowd=[_row_facts(row) for row in crowd],
+        alone=[_row_facts(row) for row in alone],
         guesses=[_row_facts(row) for row in baselines.rows(baselines.guesses(shown))],
         groups=groups,
         better=better,

@@ -9,7 +9,7 @@ from faultlab.score import agents, baselines, compare, figures, floors
 from faultlab.score.compare import Better
 from faultlab.score.figures import Row
 from faultlab.score.floors import ABOUT
-from faultlab.score.results import ALONE, CROWD, Results
+from faultlab.score.results import ALONE, Results
 
 COSTS, AGENTS = "See what a look costs", "Compare the agents"
 
@@ -59,17 +59,17 @@ def number(value: float | None, form: str = ".1f") -> str:
 
 def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str, int]) -> Table:
     way = figures.headline(kept)
-    crowd = {row.tool: row for row in figures.rows(figures.of_way(kept, CROWD))}
-    beside = way == ALONE and bool(crowd)
+    others = {row.tool: row for row in figures.rows(figures.of_way(kept, figures.beside(kept)))}
+    so = "in a crowd" if way == ALONE else "alone"
     headings = ["tool", "group", "catches", "false alarms", "less false"]
-    headings += ["catches in a crowd", "false alarms in a crowd"] if beside else []
+    headings += [f"catches {so}", f"false alarms {so}"] if others else []
     headings += ["cause named", "component named", "seconds", "no diagnosis"]
 
     def cells(row: Row) -> Iterator[Cell]:
         yield from (row.tool, str(groups.get(row.tool, "-")), row.detects, row.false)
         yield number(row.informed, "+.0f")
-        if beside:
-            other = crowd.get(row.tool)
+        if others:
+            other = others.get(row.tool)
             yield from (other.detects, other.false) if other else ("-", "-")
         yield from (row.cause, row.component, number(row.seconds), str(row.unknown))
 
@@ -77,6 +77,7 @@ def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str,
     text = (
         f"{looked}. Tools of one group cannot be ranked. “Less false” is catches minus false"
         " alarms, so a guess has about 0."
+        + (f" What they did {so} can be of fewer looks." if others else "")
     )
     return Table("Compare the tools", text, headings, [[*cells(row)] for row in rows])
 

@@ -275,6 +275,21 @@ class TestFloors:
         shown = figures.of_way(more, ALONE)
         assert figures.rows(shown) == figures.rows(found) and figures.headline(more) == ALONE
 
+    def test_a_part_of_the_tools_alone_is_beside_the_crowd(self) -> None:
+        both = [trial(t, "mtu", FAULTY, alarm=True, way=CROWD) for t in ("one", "two")]
+        crowd = scored(*both)
+        assert figures.headline(crowd) == CROWD
+        part = scored(*both, trial("one", "mtu", FAULTY, alarm=False))
+        assert figures.headline(part) == CROWD
+        table = tables.tables(part)[0]
+        at = table.headings.index("catches alone")
+        assert {row[0]: row[at] for row in table.rows[:2]} == {"one": Share(1, 0), "two": "-"}
+        card = scorecard.facts(part)
+        assert ([row.tool for row in card.alone], card.crowd) == (["one"], [])
+        whole = scored(*part.trials.values(), trial("two", "mtu", FAULTY, alarm=True))
+        assert figures.headline(whole) == ALONE
+        assert "catches in a crowd" in tables.tables(whole)[0].headings
+
     def test_costs(self) -> None:
         own = Effect("d", "s", 1.0, 2.0)
         facts: dict[str, Any] = {"took": 20.0, "cpu": 1.5, "memory": 5, "effect": own}
