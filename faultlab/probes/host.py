@@ -1,7 +1,7 @@
 """Probe: CPUs, memory and disks of the whole kernel below a machine. Source: proc(5), PSI.
 
-The values are the same in every container of one kernel. They are those of `vmstat` and `free`, and
-in addition the major faults.
+The values are the same in every container of one kernel that can use all CPUs. They are those of
+`vmstat` and `free`, and in addition the major faults.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine.contention import count_cpus, parse_stat, waited
+from faultlab.engine.contention import parse_stat, waited
 from faultlab.engine.shell import Shell
 
-CPU = "cat /proc/stat && cat /proc/pressure/cpu 2>/dev/null; true"
+CPU = (
+    "cat /proc/stat && cat /proc/pressure/cpu 2>/dev/null; grep Cpus_allowed_list /proc/self/status"
+)
 MEMORY = "cat /proc/meminfo /proc/vmstat"
 DISKS = "cat /proc/diskstats"
 SPACE = "df -kP /"
 
+_CPU = re.compile(r"^(cpu(\d+) .+)$", re.MULTILINE)
 # Partitions, and devices that are no disks.
 _NO_DISK = re.compile(
     r"(loop|ram|zram|sr|fd|dm-|md)\d|(sd|vd|xvd|hd)[a-z]+\d|(nvme\d+n\d+|mmcblk\d+)p\d"
@@ -25,7 +28,7 @@ _NO_DISK = re.compile(
 
 @dataclass(frozen=True)
 class Processors:
-    """Ticks of all CPUs since boot; waiting for a disk is idle.
+    """Ticks since boot of all CPUs that the machine can use; waiting for a disk is idle.
 
     `count`: the number of CPUs. `running`: tasks that run or are ready to. `wait`: seconds in which
     some task waited, if the kernel counts them.
@@ -49,10 +52,19 @@ def processors(machine: Shell) -> Processors:
 
 
 def parse_processors(out: str) -> Processors:
-    """Parse /proc/stat, then the pressure if the kernel has it."""
-    busy, idle, _ = parse_stat(out)
+    """Parse /proc/stat, the pressure if the kernel has it, and then the CPUs that can be used."""
+    told = re.search(r"^Cpus_allowed_list:\s*(\S+)", out, re.MULTILINE)
+    usable = _numbers(told[1]) if told else None  # older records do not say it
+    its = [line for line, n in _CPU.findall(out) if usable is None or int(n) in usable]
+    busy, idle, _ = map(sum, zip(*map(parse_stat, its), strict=True))
     running = out.split("\nprocs_running ")[1].split(maxsplit=1)[0]
-    return Processors(busy, idle, count_cpus(out), int(running), waited(out))
+    return Processors(busy, idle, len(its), int(running), waited(out))
+
+
+def _numbers(text: str) -> set[int]:
+    """Return the numbers of a list such as `0-2,5`."""
+    ends = [part.partition("-") for part in text.strip().split(",")]
+    return {n for first, _, last in ends for n in range(int(first), int(last or first) + 1)}
 
 
 @dataclass(frozen=True)

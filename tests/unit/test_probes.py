@@ -425,7 +425,11 @@ def test_the_state_of_a_container(name: str, state: State) -> None:
 
 def test_processors() -> None:
     now = host.parse_processors(recorded("host/cpu"))
-    assert now == host.Processors(2783196, 2147910, 2, 19, 6151.157336)
+    each = (1352056, 1113190), (1431137, 1034718)
+    assert now == host.Processors(2783193, 2147908, 2, 19, 6151.157336)
+    for usable, its in {"0": each[:1], "1": each[1:], "0-1": each, "0,1": each}.items():
+        told = host.parse_processors(recorded("host/cpu") + f"Cpus_allowed_list:\t{usable}\n")
+        assert (told.busy, told.idle, told.count) == (*map(sum, zip(*its, strict=True)), len(its))
     later = dataclasses.replace(now, busy=now.busy + 150, idle=now.idle + 50)
     assert later.busy_percent_since(now) == 75
     assert now.busy_percent_since(now) == 0
