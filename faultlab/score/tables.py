@@ -122,8 +122,9 @@ def _floors(kept: Results) -> Table:
     text = (
         "Alarms where nothing can be wrong: on machines without daemons, on an idle stack, on a"
         " healthy stack under load. Then what the alarms in labs are about, by their lines without"
-        " numbers: the machine (also on the empty host), the stack (also on the idle one), the"
-        " load, or the lab (new against the healthy look at the same lab)."
+        " numbers. The empty host also has those about the machine, and the idle stack those about"
+        " the stack. One about the lab is new against the healthy look at the same lab. The others"
+        " are about the load."
     )
     headings = ["tool", "empty host", "healthy, idle", "healthy, load"]
     headings += [f"false: {kind}" for kind in ABOUT] + [f"caught: {kind}" for kind in ABOUT]
@@ -147,9 +148,9 @@ def _costs(kept: Results) -> Table:
         for each in found
     ]
     text = (
-        "For one look: the seconds of the trial, and the CPU seconds of the tool's containers"
-        " (medians); the peak memory of a container, with cached files; how many times as slow the"
-        " lab was meanwhile (median of the looks in which its check measures a time or a rate)."
+        "The seconds of a trial, and the CPU seconds of the tool's containers, are medians. Memory"
+        " is the peak of a container, with cached files. Slowdown says how many times as slow the"
+        " lab was meanwhile. It is a median of the looks in which a time or a rate is measured."
     )
     headings = ("tool", "seconds", "CPU seconds", "memory, MB", "slowdown", "looks")
     return Table(COSTS, text, headings, rows)
@@ -181,5 +182,5 @@ def _agents(kept: Results) -> Table:
 def _agents_by_lab(kept: Results) -> Table:
     names, by_lab = agents.grid(kept)
     rows = [(lab, *marks) for lab, marks in by_lab.items()]
-    text = "; ".join(re.split(" {2,}", "   ".join((agents.LEGEND, *figures.LEGEND)))) + "."
+    text = ". ".join(re.split(" {2,}", "   ".join((agents.LEGEND, *figures.LEGEND)))) + "."
     return Table("See what each agent did in each lab", text, ("lab", *names), rows)
