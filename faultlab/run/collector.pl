@@ -10,7 +10,7 @@ use IO::Socket::UNIX;
 use Time::HiRes qw(time sleep);
 
 my ($pause, $life, @wanted) = @ARGV;
-my (%id, %probe, %pid, %dbh);
+my (%id, %probe, %pid, %dbh, %later);
 for (@wanted) {
     my ($role, $id, $probe) = split /=/, $_, 3;
     ($id{$role}, $probe{$role}) = ($id, $probe);
@@ -126,6 +126,14 @@ sub pool {
     return (active => $active, queue => $queue || 0);
 }
 
+# A full server keeps one more connection for an administrator, who needs it for a repair.
+sub not_the_last {
+    my ($dbh) = @_;
+    my (undef, $connected) = $dbh->selectrow_array("SHOW GLOBAL STATUS LIKE 'Threads_connected'");
+    my ($most) = $dbh->selectrow_array('SELECT @@max_connections');
+    return $connected <= $most;
+}
+
 # One connection that stays, and whose questions no slow log keeps.
 sub database {
     my ($role) = @_;
@@ -135,7 +143,13 @@ sub database {
         my $socket = "/proc/$pid/root/run/mysqld/mysqld.sock";
         return () unless -S $socket && eval { require DBI; 1 };
         my %how = (RaiseError => 1, PrintError => 0);
+        return () if time < ($later{$role} || 0);
         $dbh = eval { DBI->connect("DBI:mysql:mysql_socket=$socket;mysql_connect_timeout=1", 'root', '', \%how) } or return ();
+        if (!eval { not_the_last($dbh) }) {
+            $dbh->disconnect;
+            $later{$role} = time + 5;
+            return ();
+        }
         eval { $dbh->do('SET SESSION slow_query_log = OFF') };
         $dbh{$role} = $dbh;
     }
