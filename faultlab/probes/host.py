@@ -63,7 +63,7 @@ def parse_processors(out: str) -> Processors:
 
 def _numbers(text: str) -> set[int]:
     """Return the numbers of a list such as `0-2,5`."""
-    ends = [part.partition("-") for part in text.strip().split(",")]
+    ends = [part.partition("-") for part in text.split(",")]
     return {n for first, _, last in ends for n in range(int(first), int(last or first) + 1)}
 
 

@@ -139,18 +139,18 @@ sub database {
     my ($role) = @_;
     my $dbh = $dbh{$role};
     if (!$dbh) {
+        return () if time < ($later{$role} || 0);
         my $pid = $pid{$role};
         my $socket = "/proc/$pid/root/run/mysqld/mysqld.sock";
         return () unless -S $socket && eval { require DBI; 1 };
         my %how = (RaiseError => 1, PrintError => 0);
-        return () if time < ($later{$role} || 0);
         $dbh = eval { DBI->connect("DBI:mysql:mysql_socket=$socket;mysql_connect_timeout=1", 'root', '', \%how) } or return ();
+        eval { $dbh->do('SET SESSION slow_query_log = OFF') };
         if (!eval { not_the_last($dbh) }) {
             $dbh->disconnect;
             $later{$role} = time + 5;
             return ();
         }
-        eval { $dbh->do('SET SESSION slow_query_log = OFF') };
         $dbh{$role} = $dbh;
     }
     my $rows = eval {

@@ -39,7 +39,7 @@ class AgentRow:
 
 def rows(kept: Results) -> list[AgentRow]:
     """Return a row for each agent, and then for the guesses in the same looks."""
-    agents = kept.only(lambda trial: trial.agent is not None and kept.current(trial))
+    agents = _looks(kept)
     found = []
     # A cheater makes a look for each cheat, and these are no looks of the others.
     looks = agents.only(lambda trial: trial.tool != results.CHEATER)
@@ -51,7 +51,7 @@ def rows(kept: Results) -> list[AgentRow]:
 
 def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
     """Return the agents, and for each lab the letters of each agent: `R` if it repaired it."""
-    looks = kept.only(lambda trial: trial.agent is not None and kept.current(trial))
+    looks = _looks(kept)
     names = sorted({trial.tool for trial in looks.trials.values()})
     repaired = Counter(
         (trial.tool, trial.lab, trial.agent["repaired"])
@@ -68,6 +68,11 @@ def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
         lab: [letters(its[name]) if name in its else "" for name in names]
         for lab, its in figures.cells(looks).items()
     }
+
+
+def _looks(kept: Results) -> Results:
+    """Return the trials of agents and labs as they are today."""
+    return kept.only(lambda trial: trial.agent is not None and kept.current(trial))
 
 
 def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:

@@ -109,11 +109,6 @@ def headline(results: Results) -> Way:
     return ALONE if alone and crowd <= alone else CROWD
 
 
-def beside(results: Results) -> Way:
-    """Return the other way, whose figures are beside these."""
-    return CROWD if headline(results) == ALONE else ALONE
-
-
 def rows(results: Results) -> list[Row]:
     """Return a row for each tool, the best informed first and the baselines last."""
     by_tool = grouped(results.trials.values(), lambda trial: trial.tool)

@@ -1,6 +1,5 @@
 """Tables: the figures of a score beside its matrix, for a person, Markdown and the page alike."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ from faultlab.score import agents, baselines, compare, figures, floors
 from faultlab.score.compare import Better
 from faultlab.score.figures import Row
 from faultlab.score.floors import ABOUT
-from faultlab.score.results import ALONE, Results
+from faultlab.score.results import ALONE, CROWD, Results
 
 COSTS, AGENTS = "See what a look costs", "Compare the agents"
 
@@ -59,8 +58,8 @@ def number(value: float | None, form: str = ".1f") -> str:
 
 def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str, int]) -> Table:
     way = figures.headline(kept)
-    others = {row.tool: row for row in figures.rows(figures.of_way(kept, figures.beside(kept)))}
-    so = "in a crowd" if way == ALONE else "alone"
+    other_way, so = (CROWD, "in a crowd") if way == ALONE else (ALONE, "alone")
+    others = {row.tool: row for row in figures.rows(figures.of_way(kept, other_way))}
     headings = ["tool", "group", "catches", "false alarms", "less false"]
     headings += [f"catches {so}", f"false alarms {so}"] if others else []
     headings += ["cause named", "component named", "seconds", "no diagnosis"]
@@ -182,5 +181,5 @@ def _agents(kept: Results) -> Table:
 def _agents_by_lab(kept: Results) -> Table:
     names, by_lab = agents.grid(kept)
     rows = [(lab, *marks) for lab, marks in by_lab.items()]
-    text = ". ".join(re.split(" {2,}", "   ".join((agents.LEGEND, *figures.LEGEND)))) + "."
+    text = "   ".join((agents.LEGEND, *figures.LEGEND)).replace("   ", ". ") + "."
     return Table("See what each agent did in each lab", text, ("lab", *names), rows)
