@@ -1,8 +1,9 @@
 """Alone: the tools look at a proven stack one after the other, each without the others.
 
-Before each tool the lab's check proves again that the phase still shows; if it does not, the next
-tool gets a fresh stack. The stack and its load are on one processor and the tool on another. The
-tools that read files all get the same recording.
+The lab's users come beside each tool. If they do not feel what the phase shows, the lab's check
+looks again without the tool. If the phase has gone, the next tool gets a fresh stack, and so does
+this one, unless the check had proven the phase just before it. The stack and its load are on one
+processor and the tool on another. The tools that read files all get the same recording.
 """
 
 import math
@@ -19,7 +20,7 @@ from faultlab.core.errors import Problem
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab.check import Check, Reading
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import HEALTHY, STILL
+from faultlab.run.readings import HEALTHY, STILL, showing
 from faultlab.run.run import Run
 from faultlab.score import looks, recording, trial
 from faultlab.score.looks import FLOORS, Look, made_in
@@ -59,32 +60,32 @@ class Alone:
         waiting[:] = [tool for tool in waiting if tool not in readers]
         if readers:
             yield from self._replayed(run, look, readers)
-        used = bool(readers)
+        proven = not readers  # by the lab's check, just before the next tool
         while waiting and self.allows(waiting[0].window + TRIAL_SECONDS):
-            began = time.monotonic()
-            self.note(f"{look.text}: {waiting[0].id}")
-            if used and not _shows(run, look.phase):
+            tool, began = waiting[0], time.monotonic()
+            self.note(f"{look.text}: {tool.id}")
+            outcome, felt = self._live(run, look, tool)
+            shows = _felt(run, look.phase, felt)
+            again = not shows and _shows(run, look.phase)
+            if not (shows or again or proven):
+                return  # the tool before can have ended the phase, so this one looks again
+            facts = {"run": run.record.id, "took": _since(began), "effect": _effect(run, look, felt)}
+            yield made_in(look, waiting.pop(0), outcome, way=ALONE, **facts)
+            if not (shows or again):
                 return
-            tool, used = waiting.pop(0), True
-            outcome, own = self._live(run, look, tool)
-            facts = {"run": run.record.id, "took": _since(began), "effect": own}
-            yield made_in(look, tool, outcome, way=ALONE, **facts)
+            proven = again
 
     def _reads(self, tool: Tool) -> bool:
         """Return whether a recording has what the tool reads; this kernel's log is in none."""
         return bool(tool.replay) and (self.engine.owns_kernel or "SYSLOG" not in tool.capabilities)
 
-    def _live(self, run: Run, look: Look, tool: Tool) -> tuple[Outcome, Effect | None]:
-        """Let one tool look, beside the lab's users unless it is a floor."""
-        found: list[Any] = []
-        load = partial(traffic, lambda: found.append(run.check.look(run.stack)), wait=True)
-        idle = look.phase in FLOORS
-        with lock.turn(alone=True), nullcontext() if idle else load():
+    def _live(self, run: Run, look: Look, tool: Tool) -> tuple[Outcome, list[Any]]:
+        """Let one tool look, and the lab's users beside it unless it is a floor; return both."""
+        felt: list[Any] = []
+        load = partial(traffic, lambda: felt.append(run.check.look(run.stack)), wait=True)
+        with lock.turn(alone=True), nullcontext() if look.phase in FLOORS else load():
             outcome = trial.examine(run.stack, look.lab, [tool], self.cpus)[tool.id]
-        if idle:
-            return outcome, None
-        before = STILL if STILL in run.phases else look.phase
-        return outcome, effect(run.check, run.reading(before), found)
+        return outcome, felt
 
     def _replayed(self, run: Run, look: Look, readers: Sequence[Tool]) -> Iterator[Trial]:
         """Record one look of the lab's check, and let each of these tools read its machines."""
@@ -130,6 +131,28 @@ def _shows(run: Run, phase: str) -> bool:
     except Problem:
         return False
     return True
+
+
+def _felt(run: Run, phase: str, felt: Sequence[Any]) -> bool:
+    """Return whether the users of the last look beside a tool felt what the phase shows."""
+    if phase in FLOORS:
+        return True  # there are no users, and nothing is wrong
+    if not felt:
+        return False
+    now, healthy = Reading(felt[-1]), run.reading(HEALTHY)
+    if phase == HEALTHY or run.lab.control:
+        wanted = run.check.good(now, healthy)
+    else:
+        wanted = showing(run.lab, run.check.bad(now, healthy))
+    return all(finding.holds for finding in wanted)
+
+
+def _effect(run: Run, look: Look, felt: Sequence[Any]) -> Effect | None:
+    """Return what a tool changed for the users of a stack; None for a floor."""
+    if look.phase in FLOORS:
+        return None
+    before = STILL if STILL in run.phases else look.phase
+    return effect(run.check, run.reading(before), felt)
 
 
 def effect(

@@ -110,7 +110,7 @@ class Stacks:
         if state.running:
             return found.terminal()
         daemon = machine in labs.loaded(seat.turn.lab).daemons
-        button = "Press `docker restart` under The host." if daemon else "Start the lab over."
+        button = "Press Restart under The host." if daemon else "Start the lab over."
         raise CannotRun(f"{machine} is not running (exit code {state.exit_code}). {button}")
 
     def _machine(self, seat: Seat, name: str) -> Machine:

@@ -90,8 +90,8 @@ def check(page: Page, *words: str) -> None:
 
 
 def restart(page: Page, daemon: str) -> None:
-    """Press `docker restart`, and wait until the page says that it has happened."""
-    page.get_by_role("button", name="docker restart").click()
+    """Press Restart, and wait until the page says that it has happened."""
+    page.get_by_role("button", name="Restart", exact=True).click()
     settle(page, "!told.doing && !pressed")
     expect(page.locator("#message")).to_have_text(f"{daemon} was restarted.")
 

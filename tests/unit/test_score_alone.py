@@ -188,6 +188,21 @@ class TestStack:
         assert [t.tool for t in made] == ["repairs", "next", "last"]
         assert made[0].run != made[1].run == made[2].run
 
+    def test_a_tool_after_one_that_repaired_looks_again(self) -> None:
+        """Also if the users beside the first tool were gone before it repaired."""
+        wanted = [tool("first"), tool("repairs", window=6), tool("next")]
+        made = self.examined(wanted, FAULTY)
+        assert [t.tool for t in made] == ["first", "repairs", "next"]
+        assert made[1].run != made[2].run
+
+    def test_a_tool_that_disturbs_the_users_alone_counts(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(alone, "_felt", lambda *_: False)
+        made = self.examined([tool("one"), tool("two")], FAULTY)
+        assert [t.tool for t in made] == ["one", "two"]
+        assert len({t.run for t in made}) == 1
+
     def test_it_stops_in_time(self) -> None:
         left = [True, True, False]
         made = self.examined(

@@ -226,7 +226,7 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
         state = State(running=False, exit_code=137, oom_killed=False, started="")
 
     monkeypatch.setattr(own.OwnStacks, "_machine", lambda *_: Dead())
-    with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press `docker"):
+    with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press Restart"):
         session.stacks.terminal(seat, "tomcat")
     with pytest.raises(CannotRun, match=r"Start the lab over"):
         session.stacks.terminal(seat, "app")

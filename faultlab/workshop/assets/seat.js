@@ -101,7 +101,7 @@ function showFindings(now) {
   list.replaceChildren(...said.map((text) => element("li", {}, text)));
   byId("findings").querySelector(".wide").hidden = !now.findings.length;
   const dead = Object.values(now.states).some((state) => state.startsWith("exited"));
-  const advice = dead ? " Press docker restart under The host." : "";
+  const advice = dead ? " Press Restart under The host." : "";
   byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why + advice : "";
 }
 
