@@ -70,7 +70,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        share("pings lost", "echoes.loss", good=3, bad=15, stage=1).says(
+        share("pings lost", "echoes.loss", good=1, bad=15, stage=1).says(
             "Nearly every ping gets a reply.", "Many pings get no reply."
         ),
         Measure(

@@ -13,7 +13,7 @@ from faultlab.probes import ab, host, wrk
 PORTS = (8080, 8081)
 BASKET = "basket.jsp?kb={n}"
 PAGE = "basket.jsp?kb=1024"
-WARM = 1000  # baskets, until Java has compiled its code and used all of its heap once
+WARM = 3000  # baskets, until Java has compiled its code and used all of its heap many times
 WARM_SECONDS = 30  # at most: a host that swaps does not fill them all
 SECONDS = 8
 SWAPPING = 15_000  # pages a look: after the fix, up to 3,000 pages of other programs come back
