@@ -107,15 +107,14 @@ def rush(machine: Shell, url: str, users: int) -> Rush:
     return Rush(arriving(machine, url, tries=users, max_time=5), alone)
 
 
-def paced(
-    machine: Shell, url: str, *, count: int, per_second: int, max_time: float, seconds: int
-) -> int:
-    """Count how many of `count` pages come within `max_time`, each over a new connection.
+def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int) -> int:
+    """Count how many of `count` pages come within `seconds`, each over a new connection.
 
-    At most `per_second` are asked for in a second, one after the other, until `seconds` are over.
+    At most `per_second` are asked for in a second, one after the other. A page that takes more than
+    five seconds does not count.
     """
     command = (
-        f"timeout {seconds} curl -s -o /dev/null --max-time {max_time:g} -H 'Connection: close'"
+        f"timeout {seconds} curl -s -o /dev/null --max-time 5 -H 'Connection: close'"
         f" --rate {per_second}/s {_UNBUFFERED} '{url}?visit=[1-{count}]'"
     )
     return _arrived(machine.run(command, timeout=seconds + 30).out)
