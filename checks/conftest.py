@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from faultlab.core import lock
-from faultlab.core.errors import CannotRun
+from faultlab.core.errors import CannotRun, Problem
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
@@ -100,17 +100,23 @@ def pytest_runtest_makereport(
     report = yield
     verdict = ""
     text = ""
+    hint = ""
     if report.skipped and call.excinfo is not None:
         verdict, text = "skip", str(call.excinfo.value)
     elif report.failed and call.excinfo is not None:
         said_no = call.when == "call" and call.excinfo.errisinstance(AssertionError)
         verdict = "fail" if said_no else "unknown"
-        lines = str(call.excinfo.value).splitlines() or [call.excinfo.typename]
-        text = lines[0] if said_no else f"{call.excinfo.typename}: {lines[0]}"
+        error = call.excinfo.value
+        text = (str(error).splitlines() or [call.excinfo.typename])[0]
+        if isinstance(error, Problem):
+            hint = error.hint
+        elif not said_no:
+            text = f"{call.excinfo.typename}: {text}"
     elif report.passed and call.when == "call":
         verdict = "pass"
     if verdict:
         entry = {"test": item.name, "verdict": verdict, "text": text}
+        entry |= {"hint": hint} if hint else {}
         item.config.stash[VERDICTS].append(entry)
     return report
 

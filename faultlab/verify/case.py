@@ -67,6 +67,12 @@ class Case(Made):
     interrupted: bool = False
     kept: bool = False
 
+    @property
+    def hint(self) -> str:
+        """Return the command to type next, if a test with the verdict of the case has one."""
+        hints = [test.get("hint", "") for test in self.tests if test["verdict"] == self.verdict]
+        return next(filter(None, hints), "")
+
 
 @dataclass(frozen=True)
 class Ended:

@@ -84,7 +84,7 @@ class Result:
                 record = paths.show(paths.runs() / bad[0].run / "run.json")
                 raise kind(
                     f"{counts[verdict]} of {len(self.cases)} cases: {verdict}.",
-                    f"less {record}" if bad[0].run else "faultlab doctor",
+                    bad[0].hint or (f"less {record}" if bad[0].run else "faultlab doctor"),
                     told,
                 )
         return told

@@ -36,6 +36,15 @@ def test_broken() -> None:
 def test_not_here() -> None:
     pytest.skip("no netem")
 """
+IN_THE_WAY = """
+from faultlab.core.errors import CannotRun
+
+def test_well() -> None:
+    pass
+
+def test_kernel() -> None:
+    raise CannotRun("gzip is up on the same kernel.", "make down-gzip")
+"""
 SLOW = """
 import time
 from pathlib import Path
@@ -142,7 +151,13 @@ def test_every_kind_of_verdict_comes_through(project: Project) -> None:
         ("test_broken", "unknown", "OSError: the socket is gone"),
         ("test_not_here", "skip", "no netem"),
     ]
-    assert (case.verdict, case.reason) == ("fail", "measured 5, wanted 0")
+    assert (case.verdict, case.reason, case.hint) == ("fail", "measured 5, wanted 0", "")
+
+
+def test_a_problem_comes_through_with_its_next_command(project: Project) -> None:
+    case = run(project, IN_THE_WAY)
+    assert case.verdict == "unknown" and case.reason == "gzip is up on the same kernel."
+    assert case.hint == "make down-gzip"
 
 
 def test_pytest_that_dies_is_unknown(project: Project) -> None:

@@ -150,6 +150,15 @@ def test_the_hint_without_a_run(tmp_path: Path) -> None:
     assert stop.value.hint == "faultlab doctor"
 
 
+def test_the_hint_of_a_problem_comes_first(tmp_path: Path) -> None:
+    cases = result(tmp_path)
+    told = {"test": "test_fix", "verdict": "unknown", "text": "in the way", "hint": "make clean"}
+    cases.add(replace(case("unknown"), tests=[told]))
+    with pytest.raises(CannotRun) as stop:
+        cases.conclude()
+    assert stop.value.hint == "make clean"
+
+
 def test_all_pass_is_silent(tmp_path: Path) -> None:
     cases = result(tmp_path)
     cases.add(case("pass"))
