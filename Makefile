@@ -55,7 +55,7 @@ down-%: ready ## remove the lab
 	@$(FAULTLAB) down $*
 verify-%: ready ## run the whole contract of a lab (REPEAT=3)
 	@$(FAULTLAB) verify $* --repeat $(REPEAT)
-verify: ready ## run a part of the contract of all labs (JOBS=4 for more at a time)
+verify: ready ## run a part of the contract of all labs (JOBS=4)
 	@$(FAULTLAB) verify --all --quick --engine $(ENGINE) --jobs $(JOBS) --repeat $(REPEAT)
 
 page class: export FAULTLAB_WEB = 1
