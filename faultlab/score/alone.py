@@ -20,7 +20,7 @@ from faultlab.core.errors import Problem
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab.check import Check, Reading
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import HEALTHY, STILL, showing
+from faultlab.run.readings import FAULTY, HEALTHY, STILL, showing
 from faultlab.run.run import Run
 from faultlab.score import looks, recording, trial
 from faultlab.score.looks import FLOORS, Look, made_in
@@ -140,10 +140,10 @@ def _felt(run: Run, phase: str, felt: Sequence[Any]) -> bool:
     if not felt:
         return False
     now, healthy = Reading(felt[-1]), run.reading(HEALTHY)
-    if phase == HEALTHY or run.lab.control:
-        wanted = run.check.good(now, healthy)
-    else:
+    if phase == FAULTY and not run.lab.control:
         wanted = showing(run.lab, run.check.bad(now, healthy))
+    else:
+        wanted = run.check.good(now, healthy)
     return all(finding.holds for finding in wanted)
 
 

@@ -179,9 +179,18 @@ class TestStack:
         assert self.given == "3"
         assert all(t.took is not None and not t.replayed and t.effect is None for t in made)
 
-    @pytest.mark.parametrize("phase", PHASES)
-    def test_every_phase_is_proven_again(self, phase: str) -> None:
+    @pytest.mark.parametrize("phase", [*PHASES, *looks.FLOORS])
+    @pytest.mark.parametrize("felt", [True, False])
+    def test_the_check_looks_again_only_if_its_users_do_not_feel_the_phase(
+        self, phase: str, felt: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        again: list[str] = []
+        monkeypatch.setattr(looks, "_end_daemons", lambda _: None)
+        monkeypatch.setattr(alone, "_shows", lambda _, phase: not again.append(phase))
+        if not felt:
+            monkeypatch.setattr(alone, "_felt", lambda *_: False)
         assert len({t.run for t in self.examined([tool("one"), tool("two")], phase)}) == 1
+        assert again == [phase] * (0 if felt else 2)
 
     def test_a_stack_that_lost_its_phase_is_replaced(self) -> None:
         made = self.examined([tool("repairs"), tool("next"), tool("last")], FAULTY)
@@ -194,14 +203,6 @@ class TestStack:
         made = self.examined(wanted, FAULTY)
         assert [t.tool for t in made] == ["first", "repairs", "next"]
         assert made[1].run != made[2].run
-
-    def test_a_tool_that_disturbs_the_users_alone_counts(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(alone, "_felt", lambda *_: False)
-        made = self.examined([tool("one"), tool("two")], FAULTY)
-        assert [t.tool for t in made] == ["one", "two"]
-        assert len({t.run for t in made}) == 1
 
     def test_it_stops_in_time(self) -> None:
         left = [True, True, False]
