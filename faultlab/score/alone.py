@@ -69,7 +69,8 @@ class Alone:
             again = not shows and _shows(run, look.phase)
             if not (shows or again or proven):
                 return  # the tool before can have ended the phase, so this one looks again
-            facts = {"run": run.record.id, "took": _since(began), "effect": _effect(run, look, felt)}
+            facts = {"run": run.record.id, "took": _since(began)}
+            facts |= {"effect": _effect(run, look, felt)}
             yield made_in(look, waiting.pop(0), outcome, way=ALONE, **facts)
             if not (shows or again):
                 return
@@ -139,7 +140,8 @@ def _felt(run: Run, phase: str, felt: Sequence[Any]) -> bool:
         return True  # there are no users, and nothing is wrong
     if not felt:
         return False
-    now, healthy = Reading(felt[-1]), run.reading(HEALTHY)
+    now: Reading[Any, Any] = Reading(felt[-1])
+    healthy = run.reading(HEALTHY)
     if phase == FAULTY and not run.lab.control:
         wanted = showing(run.lab, run.check.bad(now, healthy))
     else:

@@ -185,8 +185,13 @@ class TestStack:
         self, phase: str, felt: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         again: list[str] = []
+
+        def shows(_: Any, phase: str) -> bool:
+            again.append(phase)
+            return True
+
         monkeypatch.setattr(looks, "_end_daemons", lambda _: None)
-        monkeypatch.setattr(alone, "_shows", lambda _, phase: not again.append(phase))
+        monkeypatch.setattr(alone, "_shows", shows)
         if not felt:
             monkeypatch.setattr(alone, "_felt", lambda *_: False)
         assert len({t.run for t in self.examined([tool("one"), tool("two")], phase)}) == 1
