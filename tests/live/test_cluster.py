@@ -18,7 +18,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser
 
-from faultlab.core import naming, paths
+from faultlab.core import git, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.engine import program, registry
 from faultlab.engine.contract import Machine
@@ -76,6 +76,7 @@ def test_walks_go_on_when_their_command_is_killed(
     cases = told(file)
     assert len(cases) == 4 and {case["verdict"] for case in cases} == {"pass"}
     assert len({case["run"] for case in cases}) == 4
+    assert {case["commit"] for case in cases} == {git.commit()}
     assert [case["run"] for case in cases if case["kept"]] == [case["run"] for case in first]
     for case in cases:
         assert (paths.runs() / case["run"] / "run.json").exists()
