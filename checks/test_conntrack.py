@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
-from faultlab.lab.limits import at_least, at_least_times, at_most_times
+from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows
 from faultlab.probes import ab, conntrack, log
 from faultlab.run.contract import Contract
@@ -61,8 +61,8 @@ CHECK = Check(
         Measure(
             f"visits answered, of {VISITS}",
             lambda now: now.visits.requests - now.visits.failed,
-            at_least_times(0.6),
-            at_most_times(0.2),
+            at_least(2400),
+            at_most(800),
         ).says(
             "About as many users get their page as before.",
             "Far fewer users get their page than before.",
