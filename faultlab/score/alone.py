@@ -69,8 +69,8 @@ class Alone:
             again = not shows and _shows(run, look.phase)
             if not (shows or again or proven):
                 return  # the tool before can have ended the phase, so this one looks again
-            facts = {"run": run.record.id, "took": _since(began)}
-            facts |= {"effect": _effect(run, look, felt)}
+            took, own = _since(began), _effect(run, look, felt)
+            facts = {"run": run.record.id, "took": took, "effect": own}
             yield made_in(look, waiting.pop(0), outcome, way=ALONE, **facts)
             if not (shows or again):
                 return

@@ -202,8 +202,8 @@ class TestStack:
         assert [t.tool for t in made] == ["repairs", "next", "last"]
         assert made[0].run != made[1].run == made[2].run
 
-    def test_a_tool_after_one_that_repaired_looks_again(self) -> None:
-        """Also if the users beside the first tool were gone before it repaired."""
+    def test_each_tool_counts_once_if_a_later_one_ends_the_phase(self) -> None:
+        """It looks again on a fresh stack, as the one before it could have ended the phase."""
         wanted = [tool("first"), tool("repairs", window=6), tool("next")]
         made = self.examined(wanted, FAULTY)
         assert [t.tool for t in made] == ["first", "repairs", "next"]
