@@ -19,7 +19,7 @@ from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
-from faultlab.learn import hints, learner, mystery, progress, several
+from faultlab.learn import checking, hints, learner, mystery, progress, several
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -43,7 +43,7 @@ class Written:
 VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "start": (learner.start, several.start),
     "hint": (hints.hint,),
-    "check": (learner.check,),
+    "check": (checking.check,),
     "fix": (learner.fix,),
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),
