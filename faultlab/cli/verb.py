@@ -39,6 +39,13 @@ ENGINE = click.option(
 )
 
 MINUTES = click.FloatRange(0, 60)  # until a repair is looked at again; 0: it is not
+LATER = click.option(
+    "--later",
+    type=MINUTES,
+    default=3.0,
+    metavar="MINUTES",
+    help="after which a repair is looked at again, which counts; 0 for never (3)",
+)
 
 EVENTS = click.option(
     "--events", is_flag=True, expose_value=False, help="print a JSON object for each step"
@@ -82,7 +89,9 @@ class Verb(click.Command):
         """
         options = [param for param in self.params if isinstance(param, click.Option)]
         valued = {name for each in options if not each.is_flag for name in each.opts}
-        able = {name for each in options if (each.metavar or "").startswith("[") for name in each.opts}
+        able = {
+            name for each in options if (each.metavar or "").startswith("[") for name in each.opts
+        }
         first: list[str] = []
         last: list[str] = []
         words = iter(_joined(args, able))

@@ -40,4 +40,4 @@ def _now(stack: Stack, started: Mapping[str, str], may_stop: Collection[str]) ->
         for name, since in started.items()
         if name in states and states[name].running and states[name].started != since
     ]
-    return [each for each in found if stack[each.name].joins not in ended] + again
+    return again + [each for each in found if stack[each.name].joins not in ended]
