@@ -19,6 +19,7 @@ from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
+from faultlab.lab.repair import Repairs
 from faultlab.learn import hints, learner, mystery, progress, several
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
@@ -89,7 +90,12 @@ OTHERS: dict[str, Any] = {
     "file-reliability": walks.Document,
 }
 # The files that people write.
-TOML: dict[str, Any] = {"lab.toml": Lab, "tool.toml": Tool | Agent, "class.toml": Plan}
+TOML: dict[str, Any] = {
+    "lab.toml": Lab,
+    "repairs.toml": Repairs,
+    "tool.toml": Tool | Agent,
+    "class.toml": Plan,
+}
 _NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
 
 
