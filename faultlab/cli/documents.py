@@ -28,7 +28,7 @@ from faultlab.run import record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard
 from faultlab.score.tool import Tool
-from faultlab.verify import matrix, reliability_page, verify, walks
+from faultlab.verify import judge_error, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
 from faultlab.workshop.plan import Plan
 
@@ -58,6 +58,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "watch": (watch.watch,),
     "verify": (verify.verify,),
     "matrix": (matrix.show,),
+    "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),

@@ -28,7 +28,10 @@ expected = "refuse"
 kind     = "public"
 why      = "Probing changes what web sends."
 source   = "TCP MTU Path Discovery, example.org"
-steps    = [{ at = "web", run = "sysctl -w net.ipv4.tcp_mtu_probing=1" }, { at = "nginx", limit = { pids = -1 } }]
+steps    = [
+  { at = "web", run = "sysctl -w net.ipv4.tcp_mtu_probing=1" },
+  { at = "nginx", limit = { pids = -1 } },
+]
 when     = { at = "web", run = "sysctl -n net.ipv4.tcp_mtu_probing | grep -qx 1" }
 """
 SECOND = 'title    = "TCP probes for the MTU"'
