@@ -77,6 +77,11 @@ class Tally:
         if row.wrong or not row.decided:
             self.term.say(f"         {row.reason or '; '.join(s.words for s in row.deciding)}")
 
+    def lacks(self, row: Tried) -> bool:
+        """Return whether a repair is still to be tried; one that was unknown is tried again."""
+        found = self.rows.get((row.lab, row.title))
+        return found is None or found.got == "unknown"
+
     def write(self) -> None:
         """Write the file, by lab."""
         if self._to:
@@ -116,30 +121,36 @@ def try_repairs(
     chosen = _part(labs.chosen(lab_ids, everything, "judge-error"), share)
     wish = Wish(kind, only, walks)
     every = {lab.id: trials.of(lab) for lab in chosen}
-    _must_exist(only, every)
-    to = paths.in_a_folder(json_file) if json_file else None
-    old = [row for name in more for row in judge_error.read(Path(name))]
-    old += judge_error.read(to) if to and to.is_file() and to.stat().st_size else []
     asked = [trial.row for each in every.values() for trial in each]
-    tally = Tally(term, _kept(every, old), asked, to)
+    _must_exist(only, asked)
+    to = paths.in_a_folder(json_file) if json_file else None
+    tally = Tally(term, _kept(every, _earlier(to, more)), asked, to)
     todo = {
-        lab.id: missing
-        for lab in chosen
-        if (missing := [t for t in every[lab.id] if t.row in wish and _open(t, tally)])
+        lab_id: [trial for trial in each if trial.row in wish and tally.lacks(trial.row)]
+        for lab_id, each in every.items()
     }
     tally.write()
-    places = _places(term, [lab for lab in chosen if lab.id in todo], wanted)
-    with term.alive("try", f"{sum(map(len, todo.values()))} repairs of {len(todo)} labs") as step:
-        here = [lab for lab in chosen if lab.id in places]
-        if jobs > 1 and len(here) > 1:
-            rows = list(tally.rows.values())
+    places = _places(term, [lab for lab in chosen if todo[lab.id]], wanted)
+    here = [lab for lab in chosen if lab.id in places]
+    if jobs > 1 and len(here) > 1:
+        rows = [*tally.rows.values()]
+        with term.alive("try", f"repairs of {len(here)} labs, {jobs} at a time"):
             beside.run(here, places, rows, words=wish.words, jobs=jobs, add=tally.add)
-        else:
-            for lab in here:
-                step.note(lab.id)
-                for row in trials.tried(places[lab.id], lab, todo[lab.id]):
-                    tally.add(row)
+    else:
+        _one_by_one(places, here, todo, tally)
     return _concluded(term, tally, asked)
+
+
+def _one_by_one(
+    places: Mapping[str, Engine],
+    here: Sequence[Lab],
+    todo: Mapping[str, Sequence[Trial]],
+    tally: Tally,
+) -> None:
+    for lab in here:
+        with tally.term.alive("try", f"{len(todo[lab.id])} repairs of {lab.id}"):
+            for row in trials.tried(places[lab.id], lab, todo[lab.id]):
+                tally.add(row)
 
 
 def _part(chosen: list[Lab], share: str) -> list[Lab]:
@@ -151,12 +162,19 @@ def _part(chosen: list[Lab], share: str) -> list[Lab]:
     return chosen[int(match[1]) - 1 :: int(match[2])]
 
 
-def _must_exist(only: str, every: Mapping[str, Sequence[Trial]]) -> None:
-    titles = [trial.row.title for each in every.values() for trial in each]
+def _must_exist(only: str, asked: Sequence[Tried]) -> None:
+    titles = [row.title for row in asked]
     if only and only not in titles:
         near = difflib.get_close_matches(only, titles, n=1, cutoff=0.4)
         more = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"No repair of these labs has the title {only!r}{more}", _HELP)
+
+
+def _earlier(to: Path | None, more: Sequence[str]) -> list[Tried]:
+    """Return the rows of these files; of two for one repair the last one counts."""
+    files = [Path(name) for name in more]
+    files += [to] if to and to.is_file() and to.stat().st_size else []
+    return [row for file in files for row in judge_error.read(file)]
 
 
 def _kept(every: Mapping[str, Sequence[Trial]], old: Sequence[Tried]) -> list[Tried]:
@@ -169,19 +187,11 @@ def _kept(every: Mapping[str, Sequence[Trial]], old: Sequence[Tried]) -> list[Tr
     file = paths.root() / RELIABILITY
     recorded = read_walks(file) if file.is_file() else Walks()
     for trial in (trial for each in every.values() for trial in each):
-        row = was.get((trial.row.lab, trial.row.digest))
+        row = was.get((trial.row.lab, trial.row.digest)) or trials.walked(trial, recorded)
         if row is not None:
             words = ("title", "kind", "expected", "why", "source")
             rows.append(replace(row, **{key: getattr(trial.row, key) for key in words}))
-        elif row := trials.walked(trial, recorded):
-            rows.append(row)
     return rows
-
-
-def _open(trial: Trial, tally: Tally) -> bool:
-    """Return whether a repair is still to be tried; nothing is known about one that was unknown."""
-    row = tally.rows.get((trial.row.lab, trial.row.title))
-    return row is None or row.got == "unknown"
 
 
 def _places(term: Terminal, chosen: Sequence[Lab], wanted: str) -> dict[str, Engine]:

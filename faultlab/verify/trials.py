@@ -144,9 +144,9 @@ def _verdict(run: Run, trial: Trial, phase: str) -> dict[str, Any]:
     except Problem as problem:
         return {"got": got, "reason": " ".join(problem.message.split())[:300]}
     accepted = all(finding.holds for finding in good)
-    seed = run.record.facts["readings"][phase].get("seed")
+    looks = [each for each in run.record.facts["events"] if each["event"] == "measured"]
     return {
         "got": "accept" if accepted else "refuse",
         "findings": [Seen.of(finding) for finding in good],
-        "seed": "" if seed is None else str(seed),
+        "seed": looks[-1]["seed"],
     }
