@@ -107,13 +107,15 @@ class DockerMachine(Machine):
         with self.engine.errors():
             self.container.restart(timeout=5)
 
-    def limit(self, cpus: float | None, memory: str | None) -> None:
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
         """Change the limits of the running container, as `docker update` does."""
         change: dict[str, Any] = {}
         if cpus is not None:
             change["NanoCpus"] = int(cpus * 1e9)
         if memory is not None:
             change["Memory"] = change["MemorySwap"] = bytes_of(memory)
+        if pids is not None:
+            change["PidsLimit"] = pids
         # The SDK would set quota and period instead, and then `docker update --cpus` is refused.
         api: Any = self.container.client.api  # type: ignore[union-attr]
         with self.engine.errors():

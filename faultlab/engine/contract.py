@@ -99,8 +99,8 @@ class Machine(Shell):
         """Stop and start it; the machine that a daemon has joined keeps its settings."""
 
     @abstractmethod
-    def limit(self, cpus: float | None, memory: str | None) -> None:
-        """Change its limits while it runs; `cpus` in cores, `memory` as in "512m"."""
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
+        """Change its limits while it runs, as model.Limit has them. Raises CannotRun."""
 
     @abstractmethod
     def put(self, folder: str, archive: bytes) -> None:
