@@ -154,13 +154,13 @@ def _trial(
 
 
 def _facts(verdict: Verdict, usage: Usage) -> results.Agent:
-    found = results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
-        repaired=verdict.repaired,
-        commands=verdict.commands,
-        seconds=verdict.seconds,
-        tokens=usage.tokens,
-        cost=usage.cost,
-    )
+    found: results.Agent = {  # type: ignore[typeddict-item]  # its configuration is no key
+        "repaired": verdict.repaired,
+        "commands": verdict.commands,
+        "seconds": verdict.seconds,
+        "tokens": usage.tokens,
+        "cost": usage.cost,
+    }
     if verdict.later:
         found["later"] = verdict.later
     if verdict.aborted:

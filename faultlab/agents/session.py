@@ -57,6 +57,7 @@ def open(
         lock.hold(name, "agent"),
         standing(engine, lab.called(case), name, phase, collects=False) as run,
     ):
+        run.note_processes()
         session = Session(run, phase, later)
         with traffic(session.visit):
             yield session
