@@ -7,8 +7,8 @@ from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Done, Shell
 
 _PREFIX = "ip -4 -o addr show dev eth0 | sed -nE '1s/.* inet ([0-9]+[.][0-9]+[.][0-9]+)[.].*/\\1/p'"
-# Docker gives out addresses from below, so nobody else has these.
-_FIRST, _LAST = 130, 250
+# Docker gives out addresses from below, and a machine of a lab can move to .250.
+_FIRST, _LAST = 130, 249
 # The address is the source of every route that there is, also of one that leads through a router.
 _MOVE = (
     "{{ ip -4 addr replace {0}/24 dev eth0 && ip -4 route show dev eth0 |"

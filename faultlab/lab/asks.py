@@ -12,6 +12,8 @@ from faultlab.lab.services import CLIENT
 
 FAILED = "failed"  # the first word of a response that failed
 RIGHT = ": right answers"  # the end of the name of the finding
+# So long a header makes `GET /` fill one segment of 256 bytes, the smallest that Linux announces.
+_SMALLEST_FULL = 210
 _AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 # Its free tables on a day in the past, for which no load books any more.
 _RESTAURANT = (
@@ -111,7 +113,7 @@ def page(
         asked = "next\n".join(
             f'url = "{url.replace("{n}", str(n))}"\noutput = "{i}"\nmax-time = {seconds:g}\n'
             f'write-out = "%{{filename_effective}} %{{http_code}} %{{exitcode}}\\n"\n'
-            f"{_headers(i, len(numbers))}"
+            f"{_headers(i, n, len(numbers))}"
             for i, n in enumerate(numbers)
         )
         mask = shlex.quote(f"s#{changes}##g" if changes else "")
@@ -178,26 +180,28 @@ def basket() -> tuple[Ask, ...]:
 
 
 def clicks() -> Ask:
-    """Return the ask for four hundred pages, one by one over one connection, and if five are late.
+    """Return the ask for 4,000 pages, one by one over one connection, and if five are late.
 
-    One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more. If 3% are
-    lost each way, 16 of the pages are late.
+    One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more. If 0.5% are
+    lost one way, 20 of the pages are late.
     """
     return said(
-        "four hundred clicks",
-        "timeout 8 curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' 'http://web/#[1-400]' |"
+        "four thousand clicks",
+        "timeout 12 curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' 'http://web/#[1-4000]' |"
         " awk '{ pages[$1]++; late += $2 > 0.15 }"
         " END { for (code in pages) print code, pages[code]; print (late > 5) }'",
+        seconds=12,
     )
 
 
-def _headers(number: int, of: int) -> str:
-    """Return headers of any size for a tiny packet, or the headers of a browser.
+def _headers(number: int, drawn: int, of: int) -> str:
+    """Return headers of a drawn size for a tiny packet, or the headers of a browser.
 
     If the sender's kernel still fragments a packet, it passes even where the MTU is too small.
     """
     if number < of / 2:
-        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 24 * (number % 10)}"\n'
+        size = 24 * (number % 9) + drawn % 24 if number % 10 < 9 else _SMALLEST_FULL
+        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * size}"\n'
     cookie = "0123456789abcdef" * 40
     return f'compressed\nuser-agent = "{_AGENT}"\nheader = "Cookie: visitor={cookie}"\n'
 
