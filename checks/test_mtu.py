@@ -35,7 +35,8 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of the interface of web, and one SYN-ACK."""
-    return Inspection(interface.read(stack.sidecar("web")), capture.announced_mss(stack.user(), "web"))
+    eth0 = interface.read(stack.sidecar("web"))
+    return Inspection(eth0, capture.announced_mss(stack.user(), "web"))
 
 
 CHECK = Check(

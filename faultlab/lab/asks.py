@@ -187,7 +187,7 @@ def clicks() -> Ask:
     """
     return said(
         "four thousand clicks",
-        "timeout 12 curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' 'http://web/#[1-4000]' |"
+        "timeout 12 curl -so /dev/null -w '%{http_code} %{time_total}\\n' 'http://web/#[1-4000]' |"
         " awk '{ pages[$1]++; late += $2 > 0.15 }"
         " END { for (code in pages) print code, pages[code]; print (late > 5) }'",
         seconds=12,
