@@ -180,17 +180,17 @@ def basket() -> tuple[Ask, ...]:
 
 
 def clicks() -> Ask:
-    """Return the ask for 4,000 pages, one by one over one connection, and if five are late.
+    """Return the ask for 3,000 pages, one by one over one connection, and if over five are late.
 
     One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more. If 0.5% are
-    lost one way, 20 of the pages are late.
+    lost one way, 15 of the pages are late. On a slow machine fewer come in eight seconds.
     """
     return said(
-        "four thousand clicks",
-        "timeout 12 curl -so /dev/null -w '%{http_code} %{time_total}\\n' 'http://web/#[1-4000]' |"
-        " awk '{ pages[$1]++; late += $2 > 0.15 }"
-        " END { for (code in pages) print code, pages[code]; print (late > 5) }'",
-        seconds=12,
+        "three thousand clicks",
+        "{ timeout 8 curl -so /dev/null -w '%{stderr}%{http_code} %{time_total}\\n'"
+        " 'http://web/#[1-3000]' || [ $? = 124 ]; } 2>&1 |"
+        " awk '{ codes[$1]; pages++; late += $2 > 0.15 }"
+        " END { for (code in codes) print code; print (pages < 300), (late > 5) }'",
     )
 
 
