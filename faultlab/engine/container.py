@@ -79,6 +79,13 @@ class DockerMachine(Machine):
         )
 
     @property
+    def link(self) -> tuple[str, str]:
+        """Return its IPv4 address and its hardware address; empty for one that joins another's."""
+        networks: dict[str, Any] = self.container.attrs["NetworkSettings"]["Networks"] or {}
+        its: dict[str, Any] = next(iter(networks.values()), {})
+        return str(its.get("IPAddress", "")), str(its.get("MacAddress", ""))
+
+    @property
     def pid(self) -> str:
         """Return the id of its first process; "0" while it does not run."""
         if not self.container.attrs["State"]["Pid"]:
