@@ -18,7 +18,7 @@ from faultlab.core.defaults import JUDGED
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.core.text import number
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 from faultlab.lab.repair import KINDS, Expected
 
 SCHEMA = 1
