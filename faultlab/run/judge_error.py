@@ -63,7 +63,7 @@ class Tried:
     kind: str
     expected: Expected
     got: Got
-    why: str
+    why: str = ""
     source: str = ""
     reason: str = ""
     findings: list[Seen] = field(default_factory=list)
