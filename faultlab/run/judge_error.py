@@ -18,7 +18,7 @@ from faultlab.core.defaults import JUDGED
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.core.text import number
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 from faultlab.lab.repair import KINDS, Expected
 
 SCHEMA = 1
@@ -63,7 +63,7 @@ class Tried:
     kind: str
     expected: Expected
     got: Got
-    why: str
+    why: str = ""
     source: str = ""
     reason: str = ""
     findings: list[Seen] = field(default_factory=list)
@@ -78,6 +78,11 @@ class Tried:
     commit: str = ""
     kernel: str = ""
     cpus: int = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what is the same as long as the repair and what judges it are the same."""
+        return self.lab, self.digest
 
     @property
     def decided(self) -> bool:
