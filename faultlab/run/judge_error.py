@@ -157,14 +157,14 @@ def line(rows: Iterable[Tried]) -> str:
     if not found.unsound.of + found.sound.of:
         return ""
     return (
-        f"Accepted though unsound: {_short(found.unsound)}."
+        f"Accepted though unsound: {_short(found.unsound, 'repairs ')}."
         f" Refused though sound: {_short(found.sound)}."
     )
 
 
-def _short(of: Share) -> str:
+def _short(of: Share, of_what: str = "") -> str:
     low, high = of.interval
-    return f"{of.happened} of {of.of} repairs (95%: {low:.1f} to {high:.1f}%)"
+    return f"{of.happened} of {of.of} {of_what}(95%: {low:.1f} to {high:.1f}%)"
 
 
 def file() -> Path:
