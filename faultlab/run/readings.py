@@ -24,6 +24,7 @@ STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 CHECK = "check"  # what a learner has done so far
 VERDICT = "verdict"  # what an agent has done in the end
 LATER = "later"  # the same a few minutes later: this is the verdict that counts
+REPAIR = "repair "  # the beginning of a phase after a repair of repairs.toml; its number follows
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 
