@@ -119,7 +119,7 @@ class FakeMachine(Machine):
         self.created = "2026-01-01T00:00:00"
         self.mark = f"{stack}/{name}"
         self.restarts = 0
-        self.limits: tuple[float | None, str | None] = (None, None)
+        self.limits: tuple[float | None, str | None, int | None] = (None, None, None)
         self.files: dict[str, bytes] = {}
         self.furnished = False
         self.stack = stack
@@ -162,9 +162,9 @@ class FakeMachine(Machine):
         """Count the restart."""
         self.restarts += 1
 
-    def limit(self, cpus: float | None, memory: str | None) -> None:
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
         """Keep the limits."""
-        self.limits = (cpus, memory)
+        self.limits = (cpus, memory, pids)
 
     def put(self, folder: str, archive: bytes) -> None:
         """Keep the archive."""
