@@ -6,8 +6,8 @@ from random import Random
 from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Done, Shell
 
-# Docker gives out addresses from below, so nobody else has these.
-_FIRST, _LAST = 130, 250
+# Docker gives out addresses from below, and the shop of a lab moves to .250.
+_FIRST, _LAST = 130, 249
 # The address is the source of every route that there is, also of one that leads through a router.
 _MOVE = (
     "{{ ip -4 addr replace {0}/24 dev eth0 && ip -4 route show dev eth0 |"
