@@ -39,7 +39,7 @@ KIND = """mysql -BNe "SELECT column_type FROM information_schema.columns
 WHERE table_schema = 'booking' AND table_name = 'orders' AND column_name = 'id'" """
 BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}  # any other: 64
 SEQUENCES = """mysql -BNe "SELECT table_name FROM information_schema.tables
-WHERE table_schema = 'booking' AND table_type = 'SEQUENCE' AND table_name REGEXP '^[a-zA-Z0-9_]+$'" """
+WHERE table_schema = 'booking' AND table_type = 'SEQUENCE'" """
 AT = "mysql -BNe 'SELECT next_not_cached_value, cache_size, maximum_value FROM booking.{}'"
 
 
