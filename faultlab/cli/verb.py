@@ -111,7 +111,7 @@ def verb(*examples: str) -> Callable[[Callable[..., object]], Verb]:
         def shown(term: Terminal, *words: Any, **options: Any) -> None:
             term.json(act(term, *words, **options))
 
-        name = act.__name__.removesuffix("_")
+        name = act.__name__.removesuffix("_").replace("_", "-")
         lines = tuple(f"faultlab {name} {words}".rstrip() for words in examples)
         command = click.command(name, Verb, examples=lines, short_help=act.__doc__)
         return command(click.pass_obj(shown))

@@ -25,6 +25,7 @@ from faultlab.run.readings import (
     FAULTY,
     FIXED,
     HEALTHY,
+    REPAIR,
     STILL,
     VERDICT,
     Measured,
@@ -114,10 +115,13 @@ class Looks(Measured):
         """Return whether what should be healthy was not, or whether the fault left no evidence."""
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
-        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT) or phase.startswith(ALTERNATIVE)
+        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT) or phase.startswith(
+            (ALTERNATIVE, REPAIR)
+        )
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False
-        if phase == CHECK and not self.lab.control and all(f.holds for f in self.ill(phase)):
+        tried = phase == CHECK or phase.startswith(REPAIR)
+        if tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
             return False  # the learner has not repaired it, and must not wait three times as long
         return not all(finding.holds for finding in self.good(phase))
 

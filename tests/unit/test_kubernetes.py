@@ -242,6 +242,8 @@ def test_what_an_engineer_types() -> None:
     assert json.loads(patch) == {"spec": {"containers": [container]}}
     with pytest.raises(CannotRun, match="cannot be restarted"):
         machine("web").restart()
+    with pytest.raises(CannotRun, match="no limit of processes of its own"):
+        nginx.limit(None, None, 300)
 
 
 def test_a_command_that_was_cut_off_is_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
