@@ -80,6 +80,11 @@ class Tried:
     cpus: int = 0
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Return what is the same as long as the repair and what judges it are the same."""
+        return self.lab, self.digest
+
+    @property
     def decided(self) -> bool:
         """Return whether the check said yes or no."""
         return self.got in ("accept", "refuse")
