@@ -22,25 +22,23 @@ done; rm photo"""
 EMPTY = f"head -c 3000000 /dev/zero | curl -sm 5 --data-binary @- {PHOTO}"
 SIZES = (200_000, 7_500_000)  # bytes; nginx takes eight million, and the disk has sixteen
 # A log that is still open and that no folder leads to: then what is written is lost.
-LOST = (
-    """find /proc/{pid}/fd -lname '/* (deleted)' ! -lname '/dev/*' ! -lname '*error*' | grep -q ."""
-)
+LOST = "find /proc/{}/fd -lname '/* (deleted)' ! -lname '/dev/*' ! -lname '*error*' | grep -q ."
 # The lines with a mark in all files that were written in the last minute, wherever they are.
-FOUND = """find {root} '(' -path {root}/proc -o -path {root}/sys -o -path {root}/dev ')' -prune -o \\
--type f -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{mark}[0-9]*' {{}} + 2>/dev/null |
+FOUND = """find {root} '(' -path {root}/proc -o -path {root}/sys -o -path {root}/dev ')' -prune \\
+-o -type f -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{mark}[0-9]*' {{}} + 2>/dev/null |
 sort -u | wc -l"""
 SECONDS = 7  # that a line can take to be written
 PAGES = ("/", "/index.html", "/index.php", "/booking/photo.php")
 WORDS = ("page", "from", "n", "id", "q", "ref")
 LAST_MONTH = "[01/Nov/2026:"  # in each line of the old log, whatever its name is now
-OLD = f"""find {{0}} '(' -path {{0}}/proc -o -path {{0}}/sys -o -path {{0}}/dev ')' -prune -o \\
--type f -name '*.gz' -size +9k -print 2>/dev/null | xargs -r -n 1 \\
+OLD = f"""find {{0}} '(' -path {{0}}/proc -o -path {{0}}/sys -o -path {{0}}/dev ')' -prune \\
+-o -type f -name '*.gz' -size +9k -print 2>/dev/null | xargs -r -n 1 \\
 sh -c 'zcat "$0" 2>/dev/null | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Photos of 0.25 to 3 MB, then visits that the request log must have, then the old log."""
+    """Photos of 0.2 to 7.5 MB, then visits that the request log must have, then the old log."""
 
     start: curl.Page
     refused: float
@@ -74,7 +72,7 @@ def counted(stack: Stack, nginx: Sidecar) -> int:
     mark = f"{dice.choice(WORDS)}={dice.getrandbits(40):010x}-"
     url = f"http://web{dice.choice(PAGES)}?{mark}"
     stack.user().run(f"curl -s -m 5 -o /dev/null '{url}[1-{COUNT}]'", timeout=90)
-    if nginx.run(LOST.format(pid=nginx.pid)).code == 0:
+    if nginx.run(LOST.format(nginx.pid)).code == 0:
         return 0
     count = FOUND.format(root=nginx.root, mark=mark)
     tries = f"for i in $(seq {2 * SECONDS}); do"
