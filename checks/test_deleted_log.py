@@ -24,15 +24,15 @@ SIZES = (200_000, 7_500_000)  # bytes; nginx takes eight million, and the disk h
 # A log that is still open and that no folder leads to: then what is written is lost.
 LOST = "find /proc/{}/fd -lname '/* (deleted)' ! -lname '/dev/*' ! -lname '*error*' | grep -q ."
 # The lines with a mark in all files that were written in the last minute, wherever they are.
-FOUND = """find {root} '(' -path {root}/proc -o -path {root}/sys -o -path {root}/dev ')' -prune \\
--o -type f -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{mark}[0-9]*' {{}} + 2>/dev/null |
+FOUND = """find -H {root} \\
+'(' -path {root}/proc -o -path {root}/sys -o -path {root}/dev ')' -prune -o -type f -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{mark}[0-9]*' {{}} + 2>/dev/null |
 sort -u | wc -l"""
 SECONDS = 7  # that a line can take to be written
 PAGES = ("/", "/index.html", "/index.php", "/booking/photo.php")
 WORDS = ("page", "from", "n", "id", "q", "ref")
 LAST_MONTH = "[01/Nov/2026:"  # in each line of the old log, whatever its name is now
-OLD = f"""find {{0}} '(' -path {{0}}/proc -o -path {{0}}/sys -o -path {{0}}/dev ')' -prune \\
--o -type f -name '*.gz' -size +9k -print 2>/dev/null | xargs -r -n 1 \\
+OLD = f"""find -H {{0}} '(' -path {{0}}/proc -o -path {{0}}/sys -o -path {{0}}/dev ')' -prune \\
+-o -type f -name '*.gz' -size +49k -print 2>/dev/null | xargs -r -n 1 \\
 sh -c 'zcat "$0" 2>/dev/null | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
 
 
