@@ -23,17 +23,17 @@ EMPTY = f"head -c 3000000 /dev/zero | curl -sm 5 --data-binary @- {PHOTO}"
 SIZES = (200_000, 7_500_000)  # bytes; nginx takes eight million, and the disk has sixteen
 # A log that is still open and that no folder leads to: then what is written is lost.
 LOST = "find /proc/{}/fd -lname '/* (deleted)' ! -lname '/dev/*' ! -lname '*error*' | grep -q ."
-# The lines with a mark in all files that were written in the last minute, wherever they are.
-FOUND = """find -H {root} \\
-'(' -path {root}/proc -o -path {root}/sys -o -path {root}/dev ')' -prune -o -type f -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{mark}[0-9]*' {{}} + 2>/dev/null |
+# All files of nginx, wherever they are.
+EVERY = "cd {0} && find . '(' -path ./proc -o -path ./sys -o -path ./dev ')' -prune -o -type f"
+# The lines with a mark in those that were written in the last minute.
+FOUND = f"""{EVERY} -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{{1}}[0-9]*' {{{{}}}} + |
 sort -u | wc -l"""
 SECONDS = 7  # that a line can take to be written
 PAGES = ("/", "/index.html", "/index.php", "/booking/photo.php")
 WORDS = ("page", "from", "n", "id", "q", "ref")
 LAST_MONTH = "[01/Nov/2026:"  # in each line of the old log, whatever its name is now
-OLD = f"""find -H {{0}} '(' -path {{0}}/proc -o -path {{0}}/sys -o -path {{0}}/dev ')' -prune \\
--o -type f -name '*.gz' -size +49k -print 2>/dev/null | xargs -r -n 1 \\
-sh -c 'zcat "$0" 2>/dev/null | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
+OLD = f"""{EVERY} -name '*.gz' -size +49k -print | xargs -r -n 1 \\
+sh -c 'zcat "$0" | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def counted(stack: Stack, nginx: Sidecar) -> int:
     stack.user().run(f"curl -s -m 5 -o /dev/null '{url}[1-{COUNT}]'", timeout=90)
     if nginx.run(LOST.format(nginx.pid)).code == 0:
         return 0
-    count = FOUND.format(root=nginx.root, mark=mark)
+    count = FOUND.format(nginx.root, mark)
     tries = f"for i in $(seq {2 * SECONDS}); do"
     later = f"{tries} [ $({count}) -lt {COUNT} ] || break; sleep 0.5; done; {count}"
     return int(nginx.run(later).out or 0)
