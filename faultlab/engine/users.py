@@ -5,6 +5,7 @@ from random import Random
 
 from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Done, Shell
+from faultlab.lab import browser
 
 _PREFIX = "ip -4 -o addr show dev eth0 | sed -nE '1s/.* inet ([0-9]+[.][0-9]+[.][0-9]+)[.].*/\\1/p'"
 # Docker gives out addresses from below, so nobody else has these.
@@ -15,10 +16,14 @@ _MOVE = (
     " sed -E 's/ (src|proto) [^ ]+//g; s/^/route replace /; s/$/ dev eth0 src {0}/' |"
     " ip -4 -batch -; }} >/dev/null\n"
 )
+# curl sends these headers where a command names no others.
+_BROWSE = "export CURL_HOME=$(mktemp -d); cat >$CURL_HOME/.curlrc <<'_end_'\n{}_end_\n"
 
 
 class Users(Shell):
     """The users of a stack. Each command comes from another address, which is drawn.
+
+    curl sends the headers of a browser, of a version that is drawn.
 
     `dice`: returns what draws the addresses of the look that is taken now.
     """
@@ -37,4 +42,6 @@ class Users(Shell):
         """Return the commands that take another address; earlier ones stay for open connections."""
         if not self._prefix:
             self._prefix = self._machine.must(_PREFIX).strip()
-        return _MOVE.format(f"{self._prefix}.{self._dice().randint(_FIRST, _LAST)}")
+        dice = self._dice()
+        browse = _BROWSE.format(browser.config(dice.randint(0, 29)))
+        return browse + _MOVE.format(f"{self._prefix}.{dice.randint(_FIRST, _LAST)}")
