@@ -28,10 +28,13 @@ sleep {KEPT} && took "$one" 0.05 && took "{PAGE}?restaurants=$more&g=$n" "$more 
 
 @dataclass(frozen=True)
 class Look:
-    """Two hundred users, and guests beside them who read what the book says at that time."""
+    """Two hundred users, and guests beside them who are told what the book says at that time.
+
+    `told`: 16 in records from before they were asked.
+    """
 
     load: wrk.Load
-    told: int
+    told: int = 2 * GUESTS
 
 
 @dataclass(frozen=True)
