@@ -19,7 +19,7 @@ RETRANSMITTED = "TcpRetransSegs"
 CLOSED = """tried() { for _ in 1 2 3; do
 printf 'version\\r\\nquit\\r\\n' | timeout 0.5 nc "$@" cache 11211 | grep -c . ; done; }
 """
-OFFICE = f"{CLOSED}tried"
+OFFICE = f"{CLOSED}tried; true"
 # The users' machine takes four addresses more: those below 20 belong to the stack.
 ANYWHERE = f"""{CLOSED}
 net=$(ip -4 -o addr show dev eth0 | sed -nE '1s/.* inet ([0-9.]+)[.].*/\\1/p')
