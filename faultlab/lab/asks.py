@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from faultlab.lab import browser
 from faultlab.lab.services import CLIENT
 
 FAILED = "failed"  # the first word of a response that failed
 RIGHT = ": right answers"  # the end of the name of the finding
 # So long a header makes `GET /` fill one segment of 256 bytes, the smallest that Linux announces.
 _SMALLEST_FULL = 210
-_AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
 # Its free tables on a day in the past, for which no load books any more.
 _RESTAURANT = (
     "http://web/booking/restaurant.php"
@@ -113,12 +113,12 @@ def page(
         asked = "next\n".join(
             f'url = "{url.replace("{n}", str(n))}"\noutput = "{i}"\nmax-time = {seconds:g}\n'
             f'write-out = "%{{filename_effective}} %{{http_code}} %{{exitcode}}\\n"\n'
-            f"{_headers(i, n, len(numbers))}"
+            f"{_headers(i, numbers)}"
             for i, n in enumerate(numbers)
         )
         mask = shlex.quote(f"s#{changes}##g" if changes else "")
         return (
-            f"cd $(mktemp -d) && curl -s --parallel --parallel-immediate --parallel-max {times}"
+            f"cd $(mktemp -d) && curl -qs --parallel --parallel-immediate --parallel-max {times}"
             " -K - <<'_end_' | sort -n |"
             " while read -r i code end; do if [ \"$code $end\" = '200 0' ];"
             f" then sed -E {mask} $i | sha256sum | cut -c1-16; else echo {FAILED} $code $end; fi;"
@@ -194,16 +194,17 @@ def clicks() -> Ask:
     )
 
 
-def _headers(number: int, drawn: int, of: int) -> str:
+def _headers(number: int, numbers: Sequence[int]) -> str:
     """Return headers of a drawn size for a tiny packet, or the headers of a browser.
 
     If the sender's kernel still fragments a packet, it passes even where the MTU is too small.
     """
-    if number < of / 2:
-        size = 24 * (number % 9) + drawn % 24 if number % 10 < 9 else _SMALLEST_FULL
+    if number < len(numbers) / 2:
+        drawn = numbers[number] % 24
+        size = 24 * (number % 9) + drawn if number % 10 < 9 else _SMALLEST_FULL
         return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * size}"\n'
     cookie = "0123456789abcdef" * 40
-    return f'compressed\nuser-agent = "{_AGENT}"\nheader = "Cookie: visitor={cookie}"\n'
+    return f'compressed\n{browser.config(numbers[0])}header = "Cookie: visitor={cookie}"\n'
 
 
 def said(name: str, command: str, seconds: float = 10, most: int = 1_000_000) -> Ask:
