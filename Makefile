@@ -41,8 +41,8 @@ mystery: ready ## start an unnamed lab (SEED=7 TIER=web LEVEL=3)
 	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL))
 hint-%: ready ## show the next hint
 	@$(FAULTLAB) hint $*
-check-%: ready ## measure if it is fixed
-	@$(FAULTLAB) check $*
+check-%: ready ## measure if it is fixed (LATER=3: and still is)
+	@$(FAULTLAB) check $* $(if $(LATER),--later $(LATER))
 fix-%: ready ## apply the documented fix (STAGE=2: only fault 2)
 	@$(FAULTLAB) fix $* $(STAGE)
 flame-%: ready ## draw a flame graph of its CPU time

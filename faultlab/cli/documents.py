@@ -19,7 +19,8 @@ from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
-from faultlab.learn import hints, learner, mystery, progress, several
+from faultlab.lab.repair import Repairs
+from faultlab.learn import checking, hints, learner, mystery, progress, several
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -27,7 +28,7 @@ from faultlab.run import record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard
 from faultlab.score.tool import Tool
-from faultlab.verify import matrix, reliability_page, verify, walks
+from faultlab.verify import judge_error, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
 from faultlab.workshop.plan import Plan
 
@@ -43,7 +44,7 @@ class Written:
 VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "start": (learner.start, several.start),
     "hint": (hints.hint,),
-    "check": (learner.check,),
+    "check": (checking.check,),
     "fix": (learner.fix,),
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),
@@ -57,6 +58,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "watch": (watch.watch,),
     "verify": (verify.verify,),
     "matrix": (matrix.show,),
+    "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),
@@ -89,7 +91,12 @@ OTHERS: dict[str, Any] = {
     "file-reliability": walks.Document,
 }
 # The files that people write.
-TOML: dict[str, Any] = {"lab.toml": Lab, "tool.toml": Tool | Agent, "class.toml": Plan}
+TOML: dict[str, Any] = {
+    "lab.toml": Lab,
+    "repairs.toml": Repairs,
+    "tool.toml": Tool | Agent,
+    "class.toml": Plan,
+}
 _NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
 
 

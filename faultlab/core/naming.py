@@ -16,6 +16,7 @@ OWNER_LABEL = "faultlab.owner"
 BATCH_LABEL = "faultlab.batch"  # of the Jobs of one command, and of the stacks that they start
 
 VERIFY = "verify"  # the end of the namespace of `faultlab verify`
+JUDGE = "judge"  # the end of the namespace of `faultlab judge-error`
 _CHOSEN = "FAULTLAB_NAMESPACE"
 CASE = "case-"  # the beginning of the name of each case of an agent
 _USUAL = "faultlab"  # the folder that `git clone` creates in a user's home
@@ -42,8 +43,17 @@ def _own() -> str:
 
 def verify_namespace() -> str:
     """Return the namespace of verify, which is never a learner's."""
+    return _ending(VERIFY)
+
+
+def judge_namespace() -> str:
+    """Return the namespace of judge-error, which is never a learner's and never verify's."""
+    return _ending(JUDGE)
+
+
+def _ending(name: str) -> str:
     own = namespace()
-    return own if own.split("-")[-1] == VERIFY else f"{own}-{VERIFY}".lstrip("-")
+    return own if own.split("-")[-1] == name else f"{own}-{name}".lstrip("-")
 
 
 def prefix(of: str | None = None) -> str:

@@ -79,6 +79,13 @@ class DockerMachine(Machine):
         )
 
     @property
+    def link(self) -> tuple[str, str]:
+        """Return its IPv4 address and its hardware address; empty for one that joins another's."""
+        networks: dict[str, Any] = self.container.attrs["NetworkSettings"]["Networks"] or {}
+        its: dict[str, Any] = next(iter(networks.values()), {})
+        return str(its.get("IPAddress", "")), str(its.get("MacAddress", ""))
+
+    @property
     def pid(self) -> str:
         """Return the id of its first process; "0" while it does not run."""
         if not self.container.attrs["State"]["Pid"]:
@@ -107,13 +114,15 @@ class DockerMachine(Machine):
         with self.engine.errors():
             self.container.restart(timeout=5)
 
-    def limit(self, cpus: float | None, memory: str | None) -> None:
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
         """Change the limits of the running container, as `docker update` does."""
         change: dict[str, Any] = {}
         if cpus is not None:
             change["NanoCpus"] = int(cpus * 1e9)
         if memory is not None:
             change["Memory"] = change["MemorySwap"] = bytes_of(memory)
+        if pids is not None:
+            change["PidsLimit"] = pids
         # The SDK would set quota and period instead, and then `docker update --cpus` is refused.
         api: Any = self.container.client.api  # type: ignore[union-attr]
         with self.engine.errors():

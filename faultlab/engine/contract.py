@@ -76,6 +76,11 @@ class Machine(Shell):
     mark: str  # the text in /proc/PID/cgroup that identifies its processes
 
     @property
+    def link(self) -> tuple[str, str]:
+        """Return its IPv4 address and its hardware address; empty where users keep theirs."""
+        return "", ""
+
+    @property
     @abstractmethod
     def pid(self) -> str:
         """Return the id of its first process in the kernel below; "0" while it does not run."""
@@ -99,8 +104,8 @@ class Machine(Shell):
         """Stop and start it; the machine that a daemon has joined keeps its settings."""
 
     @abstractmethod
-    def limit(self, cpus: float | None, memory: str | None) -> None:
-        """Change its limits while it runs; `cpus` in cores, `memory` as in "512m"."""
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
+        """Change its limits while it runs, as model.Limit has them. Raises CannotRun."""
 
     @abstractmethod
     def put(self, folder: str, archive: bytes) -> None:
@@ -171,7 +176,6 @@ class Engine(ABC):
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # labs can change the kernel below: its machine is disposable
     part_of: ClassVar[str] = ""  # another engine: for that name, both are taken in their order
-    draws_addresses: ClassVar[bool] = True  # users can take any free address of their network
     unasked: ClassVar[bool] = True  # `auto` can choose it
     prompt: ClassVar[str] = "$"  # where a person types the commands for its containers
     ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images

@@ -51,7 +51,6 @@ class KubernetesEngine(WithPods):
 
     name = "kubernetes"
     owns_kernel = False
-    draws_addresses = False  # the network of a cluster gives each pod its one address
     unasked = False
     ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
     walk_seconds = 5400

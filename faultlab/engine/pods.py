@@ -124,8 +124,13 @@ class PodMachine(Machine):
         if done.code != 0:
             raise CannotRun(f"{self.name} did not restart: {done.err.strip()}", self.typed("logs"))
 
-    def limit(self, cpus: float | None, memory: str | None) -> None:
-        """Change its limits in place, and wait until the node has done it. Raises CannotRun."""
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
+        """Change its limits in place, and wait until the node has done it. Raises CannotRun.
+
+        The limit of processes is one of the node and not of a container.
+        """
+        if pids is not None:
+            raise CannotRun("A pod has no limit of processes of its own.", self.typed("describe"))
         wanted = limits(cpus, memory)
         change = {"containers": [{"name": self.name, "resources": {"limits": wanted}}]}
         with self.cluster.errors():

@@ -38,6 +38,7 @@ class Stack(Mapping[str, Machine]):
         self.name = name
         self.pace = Pace()
         self.dice = Random()
+        self._apart: dict[str, Users] = {}
         self._helper: tuple[Machine, float] | None = None
         self._held = ExitStack()
         self._one_helper = threading.Lock()
@@ -69,10 +70,11 @@ class Stack(Mapping[str, Machine]):
         if name not in self._users or not self._users[name].state.running:
             raise CannotRun(f"{name} is not there in {self.name}.", "faultlab status")
         its = self._users[name]
-        return its if its.joins or not self.engine.draws_addresses else Users(its, self._draws)
-
-    def _draws(self) -> Random:
-        return self.dice
+        if its.joins or not its.link[0]:
+            return its
+        if name not in self._apart:
+            self._apart[name] = Users(its, lambda: self.dice, self.machines)
+        return self._apart[name]
 
     def sidecar(self, name: str) -> Sidecar:
         """Return a shell beside a machine or daemon, with programs that nobody on it can change.

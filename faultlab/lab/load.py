@@ -13,7 +13,8 @@ from faultlab.core import document, paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
 from faultlab.lab.abilities import ABILITIES
-from faultlab.lab.model import KERNEL, Lab, Truth
+from faultlab.lab.model import KERNEL, Lab, Sign, Step, Truth
+from faultlab.lab.repair import Repair, Repairs
 
 _MANUAL = "docs/adding-a-lab.md"
 
@@ -77,18 +78,41 @@ def load_folder(folder: Path) -> Lab:
     return lab
 
 
+def repairs(lab: Lab) -> list[Repair]:
+    """Return the repairs in a lab's repairs.toml, none without the file. Raises BadInput."""
+    file = lab.folder / "repairs.toml"
+    if not file.is_file():
+        return []
+    found = document.strict(Repairs, file, paths.show(file), _MANUAL).repair
+    steps = [
+        (f"repair[{i}].steps[{j}]", step)
+        for i, repair in enumerate(found)
+        for j, step in enumerate(repair.steps)
+    ]
+    signs = [(f"repair[{i}].when", each.when) for i, each in enumerate(found) if each.when]
+    _check_steps(lab, file, steps, signs)
+    return found
+
+
 def _check_places(lab: Lab, file: Path) -> None:
     """Check that daemons, abilities and places are known. Raises BadInput."""
-    stack = lab.services
-    named = [(f"daemons[{i}]", name, [*stack.daemons]) for i, name in enumerate(lab.daemons)]
+    daemons = [*lab.services.daemons]
+    named = [(f"daemons[{i}]", name, daemons) for i, name in enumerate(lab.daemons)]
     named += [(f"requires[{i}]", name, [*ABILITIES]) for i, name in enumerate(lab.requires)]
     document.all_known(named, paths.show(file), _MANUAL)
-    needed = stack.needed(lab.daemons)
+    signs = [(f"hint[{i}].when", rung.when) for i, rung in enumerate(lab.hint) if rung.when]
+    _check_steps(lab, file, lab.steps(), signs)
+
+
+def _check_steps(
+    lab: Lab, file: Path, steps: Sequence[tuple[str, Step]], signs: Sequence[tuple[str, Sign]]
+) -> None:
+    """Check that steps and signs, each with its key, are where something is. Raises BadInput."""
+    needed = lab.services.needed(lab.daemons)
     places = [*needed, *([KERNEL] if lab.scope == "kernel" else [])]
-    steps = [
+    found = [
         (f"{key}.at", step.at, places if step.run is not None else lab.daemons)
-        for key, step in lab.steps()
+        for key, step in steps
     ]
-    signs = ((f"hint[{i}].when.at", rung.when) for i, rung in enumerate(lab.hint))
-    steps += [(key, sign.at, needed) for key, sign in signs if sign]
-    document.all_known(steps, paths.show(file), _MANUAL)
+    found += [(f"{key}.at", sign.at, needed) for key, sign in signs]
+    document.all_known(found, paths.show(file), _MANUAL)

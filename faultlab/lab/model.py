@@ -25,15 +25,21 @@ def bytes_of(memory: str) -> int:
 
 
 class Limit(Strict):
-    """The limits that `docker update` sets on a running daemon. `cpus`: cores; `memory`: "512m"."""
+    """The limits that `docker update` sets on a running daemon.
+
+    `cpus`: cores; `memory`: "512m"; `pids`: processes and threads, -1 for no limit.
+    """
 
     cpus: Annotated[float, Field(gt=0, le=1024, strict=False)] | None = None
     memory: Annotated[str, Field(pattern=r"^[0-9]+[kmg]$")] | None = None
+    pids: Annotated[int, Field(ge=-1)] | None = None
 
     @model_validator(mode="after")
     def _something(self) -> Limit:
-        if self.cpus is None and self.memory is None:
-            raise ValueError("expected cpus or memory")
+        if self.cpus is None and self.memory is None and self.pids is None:
+            raise ValueError("expected cpus, memory or pids")
+        if self.pids == 0:
+            raise ValueError("pids: expected a number from 1 up, or -1 for no limit")
         return self
 
     @property
@@ -41,7 +47,8 @@ class Limit(Strict):
         """The limits as options of `docker update`."""
         cpus = f"--cpus {self.cpus:g}" if self.cpus is not None else ""
         memory = f"--memory {self.memory} --memory-swap {self.memory}" if self.memory else ""
-        return " ".join(filter(None, (cpus, memory)))
+        pids = f"--pids-limit {self.pids}" if self.pids is not None else ""
+        return " ".join(filter(None, (cpus, memory, pids)))
 
 
 class Step(Strict):

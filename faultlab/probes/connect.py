@@ -61,9 +61,13 @@ class Handshakes:
 
 def tried(user: Shell, host: str, port: int = 80, count: int = 5, gap: float = 0.1) -> Handshakes:
     """Open `count` connections, `gap` seconds apart, and close them. Raises CannotRun."""
+    return parse(user.must(command(host, port, count, gap), timeout=count * gap + 20), count)
+
+
+def command(host: str, port: int, count: int, gap: float) -> str:
+    """Return the command that opens the connections and prints their times."""
     script = _OPEN.replace("WAIT", str(_WAIT))
-    command = f"python3 - {host} {port} {count} {gap:g} <<'_end_'\n{script}_end_"
-    return parse(user.must(command, timeout=count * gap + 20), count)
+    return f"python3 - {host} {port} {count} {gap:g} <<'_end_'\n{script}_end_"
 
 
 def parse(out: str, sent: int) -> Handshakes:

@@ -4,21 +4,28 @@ A Python file counts by its meaning. Comments, docstrings, line breaks, the sour
 and the sentences of a check for learners do not count. Nor does the reason given for a remedy.
 """
 
+from __future__ import annotations
+
 import ast
 import hashlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from faultlab.core import paths
 from faultlab.lab import checks, images
 from faultlab.lab import load as labs
-from faultlab.lab.model import Lab
+from faultlab.lab.model import Lab, Remedy
 
-_WALKED = {"daemons", "scope", "requires", "load", "ordered", "alternative", "cheat"}
+_STACK = {"daemons", "scope", "requires", "load"}
+_WALKED = _STACK | {"ordered", "alternative", "cheat"}
 _REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
-_TEXTS = ("lab.toml", "README.md", "ticket.md")  # in a lab's folder; lab.toml counts by its keys
+# In a lab's folder: lab.toml counts by its keys, and no walk tries repairs.toml.
+_NOT_WALKED = ("lab.toml", "README.md", "ticket.md", "repairs.toml")
 _PROGRAM = Path(__file__).parents[1]
 # Python 3.11 counts the recursion of all threads together, and raises SystemError if two parse.
 _one_at_a_time = threading.Lock()
@@ -26,7 +33,7 @@ _one_at_a_time = threading.Lock()
 
 def fault(lab: Lab) -> str:
     """Return the digest of a lab's fault, stack and check, on which a tool is examined."""
-    digest = hashlib.sha256(lab.model_dump_json(include={"inject", "fix", "truth"}).encode())
+    digest = hashlib.sha256(_dumped(lab, include={"inject", "fix", "truth"}))
     digest.update(_meaning(checks.file_of(lab.id).read_text()).encode())
     for file in [paths.labs() / "stack.yaml", *([lab.overlay] if lab.overlay else [])]:
         digest.update(file.read_bytes())
@@ -36,17 +43,42 @@ def fault(lab: Lab) -> str:
 def walk(lab_id: str) -> str:
     """Return the digest of a lab's steps, files, check and images. Raises BadInput."""
     lab = labs.load(lab_id)
-    steps = lab.model_dump_json(include=_WALKED | {"inject", "fix"}, exclude=_REASONS)
-    digest = hashlib.sha256(steps.encode())
+    steps = _dumped(lab, include=_WALKED | {"inject", "fix"}, exclude=_REASONS)
+    return _of_lab(lab, steps).hexdigest()[:12]
+
+
+def repairs(lab: Lab) -> Callable[[Remedy], str]:
+    """Return what gives the digest of a repair and of what judges it: the fault and the check.
+
+    Not of the words about it, nor of the lab's other remedies.
+    """
+    judged = _of_lab(lab, _dumped(lab, include=_STACK | {"inject"}))
+
+    def one(repair: Remedy) -> str:
+        digest = judged.copy()
+        digest.update(_dumped(repair, include={"steps"}))
+        return digest.hexdigest()[:12]
+
+    return one
+
+
+def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
+    """Return the digest of these steps and of the lab's files, check and images."""
+    digest = hashlib.sha256(steps)
     digest.update((paths.labs() / "stack.yaml").read_bytes())
     for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
-        if file.name not in _TEXTS:
+        if file.name not in _NOT_WALKED:
             digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
-    for file in _reached([checks.file_of(lab_id)], within=paths.checks()):
+    for file in _reached([checks.file_of(lab.id)], within=paths.checks()):
         digest.update(_meaning(file.read_text()).encode())
     for name in lab.services.images(lab.daemons):
         digest.update(images.tag(name).encode())
-    return digest.hexdigest()[:12]
+    return digest
+
+
+def _dumped(model: BaseModel, **what: Any) -> bytes:
+    """Return some keys of a model; a limit without `pids` as when there was no such key."""
+    return model.model_dump_json(**what).replace(',"pids":null', "").encode()
 
 
 def program(lab_id: str) -> str:

@@ -25,7 +25,7 @@ def apply(stack: Stack, steps: Iterable[Step]) -> None:
         if step.run is not None:
             stack.shell(step.at).must(step.run, _STEP_SECONDS)
         elif step.limit is not None:
-            stack[step.at].limit(step.limit.cpus, step.limit.memory)
+            stack[step.at].limit(step.limit.cpus, step.limit.memory, step.limit.pids)
         else:
             stack[step.at].restart()
             restarted = True

@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from random import Random
@@ -13,10 +14,12 @@ from faultlab.engine import pace, speed
 from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine, Say
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Reading
+from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
+from faultlab.lab.outage import Outage
+from faultlab.lab.reading import Reading
 from faultlab.probes import answers
-from faultlab.run import serving
+from faultlab.run import outages, serving
 from faultlab.run.readings import (
     ALTERNATIVE,
     BEFORE,
@@ -25,9 +28,12 @@ from faultlab.run.readings import (
     FAULTY,
     FIXED,
     HEALTHY,
+    LATER,
+    REPAIR,
     STILL,
     VERDICT,
     Measured,
+    of_examinee,
     showing,
 )
 from faultlab.run.record import Record
@@ -114,10 +120,15 @@ class Looks(Measured):
         """Return whether what should be healthy was not, or whether the fault left no evidence."""
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
-        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT) or phase.startswith(ALTERNATIVE)
+        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT, LATER) or phase.startswith(
+            (ALTERNATIVE, REPAIR)
+        )
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False
-        if phase == CHECK and not self.lab.control and all(f.holds for f in self.ill(phase)):
+        if self.reading(phase).outages:
+            return False  # no busy machine ends another
+        tried = phase == CHECK or phase.startswith(REPAIR)
+        if tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
             return False  # the learner has not repaired it, and must not wait three times as long
         return not all(finding.holds for finding in self.good(phase))
 
@@ -127,13 +138,7 @@ class Looks(Measured):
         observer = self.engine.observer(self.stack.name)
         fast = speed.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
-        try:
-            # A faster machine only raises the bar: what harms the users by `fast` does so by both.
-            reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
-            if self._must_respond(phase, reading):
-                reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
-        finally:
-            self._all_running()
+        reading = self._taken(phase, fast)
         took, seen = time.monotonic() - began, observer.since(before)
         if fast is not None:  # unfinished work of the look can slow the second one down
             reading = replace(reading, reference=max(fast, speed.measure()))
@@ -141,6 +146,24 @@ class Looks(Measured):
         with self.record.changing:
             self.record.facts["readings"][phase] = dumped
         return took, seen
+
+    def _taken(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+        """Return a reading, or what had ended so that there is none. Raises CannotRun."""
+        ended = self._outages(phase, self.check.may_stop) if of_examinee(phase) else []
+        if ended:
+            return Reading(None, outages=ended)
+        try:
+            # A faster machine only raises the bar: what harms the users by `fast` does so by both.
+            reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
+            if self._must_respond(phase, reading):
+                reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
+        except Exception:
+            # Not each look can be taken at a daemon that may stop.
+            ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
+            if not ended:
+                raise
+            return Reading(None, outages=ended)
+        return replace(reading, outages=self._outages(phase, self.check.may_stop))
 
     def _answers(self) -> dict[str, list[str]]:
         """Send the asks of the check, each from the users of its machine."""
@@ -194,22 +217,30 @@ class Looks(Measured):
                 f"wait until it is calm, then: {again}",
             )
 
-    def _all_running(self) -> None:
-        stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]
-        if stopped:
-            name = stopped[0].split()[0]
-            # A restarted machine has new namespaces, without the fault and without our settings.
-            daemon = name in self.lab.daemons and not self.engine.owns_kernel
-            last = self.stack[name].last_log_line()
-            raise CannotRun(
-                f"{stopped[0]} is not running, so nothing can be judged."
-                + (f" Its log ends: {last[:200]}" if last else ""),
-                self.stack[name].typed("start") if daemon else f"make reset-{self.lab.alias}",
-            )
-        if self.machines_started() != self.record.facts["machines"]:
+    def _outages(self, phase: str, may_stop: Collection[str]) -> list[Outage]:
+        """Return what has ended. Raises CannotRun if no examinee has done that."""
+        found = outages.find(self.stack, self.record.facts["machines"], may_stop)
+        if not found or of_examinee(phase):
+            return found
+        name, code = found[0].name, found[0].exit_code
+        if code is None:
             raise CannotRun(
                 "A machine was restarted, so its settings are gone.", f"make reset-{self.lab.alias}"
             )
+        last = self.stack[name].last_log_line()
+        raise CannotRun(
+            f"{name} (exit code {code}) is not running, so nothing can be judged."
+            + (f" Its log ends: {last[:200]}" if last else ""),
+            self.to_mend(found[0]),
+        )
+
+    def to_mend(self, ended: Outage) -> str:
+        """Return the command that brings back what has ended.
+
+        A restarted machine has new namespaces, without the fault and without our settings.
+        """
+        daemon = ended.name in self.lab.daemons and not self.engine.owns_kernel
+        return self.stack[ended.name].typed("start") if daemon else f"make reset-{self.lab.alias}"
 
     def machines_started(self) -> dict[str, str]:
         """Return when each machine started. A restart removes its namespaces and so the fault."""

@@ -17,7 +17,7 @@ from faultlab.core import document
 from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
-from faultlab.core.naming import VERIFY
+from faultlab.core.naming import JUDGE, VERIFY
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab
@@ -25,6 +25,7 @@ from faultlab.learn import mystery
 
 MOST_SEATS = 64
 _MANUAL = "docs/workshop.md"
+_TAKEN = {VERIFY: "verify", JUDGE: "judge-error"}  # the ends of namespaces
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,19}")
 
 
@@ -120,9 +121,9 @@ def read(name: str) -> Plan:
             f"The file's name becomes one of containers: a-z, 0-9 and -, got {file.stem!r}.",
             f"mv {name} class.toml",
         )
-    if file.stem == VERIFY:
+    if verb := _TAKEN.get(file.stem):
         raise BadInput(
-            f"Stacks of `faultlab verify` are called {VERIFY}: give the class another name.",
+            f"Stacks of `faultlab {verb}` are called {file.stem}: give the class another name.",
             f"mv {name} class.toml",
         )
     try:

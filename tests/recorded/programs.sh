@@ -14,6 +14,10 @@ probe() {
 }
 link() { probe "interface/$1" web COMMAND; }
 syn() { keep "hping3/$1" client "hping3 -S -p $2 2>&1"; }
+# opens NAME HOST PORT COUNT GAP: how quickly connections open
+opens() {
+    keep "connect/$1" client "$(../../.venv/bin/python -c "from faultlab.probes import connect; print(connect.command('$2', $3, $4, $5))")"
+}
 get() { keep "curl/$1" client "curl -sS -o /dev/null --max-time 3 -w '%{json}' $2"; }
 wrk() { keep "wrk/$1" client "wrk -t2 -s /usr/local/share/wrk/json.lua --timeout 1s $2 2>&1"; }
 rules() { keep "iptables/$1" web "iptables -w 5 -nvxL"; }

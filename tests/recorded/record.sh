@@ -15,7 +15,7 @@ route vpn "ip route add default dev lo; ip route add 198.18.0.0/16 dev lo; ip ro
 route halves "ip route add 0.0.0.0/1 dev lo; ip route add 128.0.0.0/1 dev lo; $show"
 "$fl" reset healthy >/dev/null
 trap '"$fl" down healthy' EXIT
-syn healthy '80 -c 5 -i u100000 web'; syn closed '81 -c 3 web'; syn unknown-host '80 -c 3 nowhere'
+opens healthy web 80 5 0.1; opens closed web 81 3 0.1; syn unknown-host '80 -c 3 nowhere'
 get healthy http://web/; get missing http://web/none; get refused http://web:81/
 get unknown-host http://nowhere/; rules empty
 mss healthy; state running "$stack-nginx"
@@ -30,7 +30,7 @@ back web "nc -6 -lk \$(ip -6 -j address show dev eth0 | jq -r '.[].addr_info[].l
 probe sockets/many web COMMAND
 
 on web "ip link set dev eth0 mtu 100"  # the lab mtu
-get mtu http://web/; syn mtu '80 -c 5 -i u100000 web'; mss mtu; link mtu; wrk mtu "-c 4 -d 3s http://web/"
+get mtu http://web/; opens mtu web 80 5 0.1; mss mtu; link mtu; wrk mtu "-c 4 -d 3s http://web/"
 on web "ip link set dev eth0 mtu 1500; tc qdisc add dev eth0 root tbf rate 1mbit burst 10kb latency 5ms"
 wrk tbf "-c 20 -d 2s $page"
 on web "tc qdisc del dev eth0 root; tc qdisc add dev eth0 root handle 1: htb default 1
@@ -41,12 +41,10 @@ on web "tc qdisc del dev eth0 root; iptables -A INPUT -p tcp --dport 80
     iptables -A INPUT -p tcp --dport 80 -m statistic --mode random --probability 0.30 -j DROP
     iptables -A OUTPUT -p tcp --sport 80 -m statistic --mode random --probability 0.30 -j DROP
     iptables -N EXTRA; iptables -A FORWARD ! -i eth0 -j EXTRA; iptables -A EXTRA -p tcp --dport 81 -j REJECT"
-syn lossy '80 -c 20 -i u100000 web'; rules chains
+opens lossy web 80 20 0.1; rules chains
 on web "iptables -F; iptables -A INPUT -p tcp --dport 80 -j DROP; iptables -P FORWARD DROP"
-syn dropped '80 -c 3 -i u100000 web'; mss dropped; rules policy
+opens dropped web 80 3 0.1; mss dropped; rules policy
 on web "iptables -F"
-on client "iptables -A OUTPUT -p tcp --tcp-flags RST RST -j DROP"  # web repeats its SYN-ACKs
-syn duplicates '80 -c 5 -i u500000 web'
 on web "sysctl -qw net.core.somaxconn=10"
 docker restart "$stack-nginx" >/dev/null
 wrk somaxconn "-c 400 -d 3s -H 'Connection: close' http://web/"

@@ -73,8 +73,10 @@ class Network:
         match command.split(maxsplit=2):
             case ["timeout", *_] if "tcpdump" in command:
                 out = recorded("capture/healthy" if self.mtu == 1500 else "capture/mtu")
-            case ["hping3", *_]:
-                out = recorded("hping3/healthy")
+            case ["python3", "-", *_]:
+                out = json.dumps([0.4, 0.5, 0.6, 0.8, 1.1])  # connections to web, five as a rule
+            case ["perl", *_] | ["export", *_]:  # in the helper beside the stack
+                out = ""
             case ["cd", *_] if "output" in command:  # an ask for a page, many times
                 asked = command.count("output")
                 well = "failed 404 0\n" if self.moved else "48bdcd2e9d7ffafd\n"
@@ -117,7 +119,7 @@ class FakeMachine(Machine):
         self.created = "2026-01-01T00:00:00"
         self.mark = f"{stack}/{name}"
         self.restarts = 0
-        self.limits: tuple[float | None, str | None] = (None, None)
+        self.limits: tuple[float | None, str | None, int | None] = (None, None, None)
         self.files: dict[str, bytes] = {}
         self.furnished = False
         self.stack = stack
@@ -160,9 +162,9 @@ class FakeMachine(Machine):
         """Count the restart."""
         self.restarts += 1
 
-    def limit(self, cpus: float | None, memory: str | None) -> None:
+    def limit(self, cpus: float | None, memory: str | None, pids: int | None = None) -> None:
         """Keep the limits."""
-        self.limits = (cpus, memory)
+        self.limits = (cpus, memory, pids)
 
     def put(self, folder: str, archive: bytes) -> None:
         """Keep the archive."""

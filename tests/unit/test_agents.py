@@ -230,7 +230,7 @@ class TestHost:
         assert its.run("host", "docker update --cpus 0.5 -m 512M nginx php-fpm").code == 0
         nginx = its._run.stack["nginx"]
         assert isinstance(nginx, FakeMachine)
-        assert (nginx.restarts, nginx.limits) == (1, (0.5, "512m"))
+        assert (nginx.restarts, nginx.limits) == (1, (0.5, "512m", None))
 
     @pytest.mark.parametrize(
         "command",

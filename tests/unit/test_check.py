@@ -17,14 +17,16 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
 from faultlab.lab import check, checks
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
+from faultlab.lab.check import Check, Evidence, Measure
+from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
-from faultlab.probes import ab, curl, hping3, memcaslap, mysqlslap, startup, wrk
+from faultlab.lab.reading import Reading
+from faultlab.probes import ab, connect, curl, memcaslap, mysqlslap, startup, wrk
 from faultlab.run import contract
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens any more
-    hping3.Handshakes: lambda: hping3.parse((RECORDED / "hping3/closed.txt").read_text()),
+    connect.Handshakes: lambda: connect.parse("[]", 20),
     curl.Page: lambda: curl.parse((RECORDED / "curl/refused.txt").read_text()),
     wrk.Load: lambda: wrk.parse((RECORDED / "wrk/refused.txt").read_text(), 4),
     startup.Start: lambda: startup.Start(seconds=120, served=False),

@@ -39,6 +39,7 @@ class Docker(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     printed = b""
     removals: ClassVar[list[int]] = []
+    updates: ClassVar[list[object]] = []
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
@@ -50,7 +51,9 @@ class Docker(BaseHTTPRequestHandler):
         self.tell({"message": "no exit event"}, self.removals.pop(0))
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("/update"):
+            self.updates.append(json.loads(asked))
         if "/exec/" not in self.path or not self.path.endswith("/start"):
             return self.tell({"Id": "1"})
         self.wfile.write(UPGRADED + self.printed)
@@ -101,6 +104,19 @@ def test_a_helper_that_stays_is_an_error(
     monkeypatch.setattr(helper, "_PATIENCE", 0.2)
     with pytest.raises(CannotRun, match="no exit event"), engine.beside("stack", 10):
         pass
+
+
+def test_limits_as_docker_update_sets_them(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Docker, "updates", [])
+    machine.limit(0.5, "1m", 300)
+    machine.limit(None, None, -1)
+    sizes = {"Memory": 1 << 20, "MemorySwap": 1 << 20}
+    assert Docker.updates == [
+        {"NanoCpus": 500_000_000, **sizes, "PidsLimit": 300},
+        {"PidsLimit": -1},
+    ]
 
 
 def test_what_came_with_the_headers_is_not_lost(

@@ -160,7 +160,7 @@ MISTAKES = {
     "a limit that limits nothing": (
         INJECT,
         "limit = {}",
-        "inject[0].limit: expected cpus or memory",
+        "inject[0].limit: expected cpus, memory or pids",
     ),
     "a fault without a fix": (
         FIX,

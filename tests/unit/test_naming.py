@@ -22,6 +22,7 @@ def unasked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_the_usual_checkout_has_the_name_of_its_user() -> None:
     assert naming.stack_name("mtu") == "faultlab-anna-b-mtu"
     assert naming.verify_namespace() == "anna-b-verify"
+    assert naming.judge_namespace() == "anna-b-judge"
 
 
 def test_another_checkout_and_another_user_have_other_names(

@@ -18,6 +18,7 @@ from faultlab.probes import (
     ab,
     capture,
     cgroup,
+    connect,
     conntrack,
     curl,
     fpm,
@@ -37,9 +38,10 @@ from faultlab.probes import (
 )
 from faultlab.probes.ab import Visits
 from faultlab.probes.cgroup import Cpu
+from faultlab.probes.connect import Handshakes
 from faultlab.probes.curl import Page
 from faultlab.probes.host import Memory
-from faultlab.probes.hping3 import Flood, Handshakes
+from faultlab.probes.hping3 import Flood
 from faultlab.probes.interface import Interface, Link, Qdisc
 from faultlab.probes.iptables import Rule
 from faultlab.probes.sockets import Listener
@@ -154,48 +156,15 @@ def test_curl_without_a_result(out: str) -> None:
         curl.parse(out)
 
 
-@pytest.mark.parametrize(
-    ("name", "handshakes", "loss"),
-    [
-        ("healthy", Handshakes(5, 5, 0, 0.6, 1.1), 0.0),
-        ("mtu", Handshakes(5, 5, 0, 0.7, 1.0), 0.0),  # a SYN fits
-        ("closed", Handshakes(3, 0, 0, 0.0, 0.0), 1.0),  # an RST is no SYN-ACK
-        ("lossy", Handshakes(20, 10, 2, 0.7, 1025.1), 0.5),  # with segments of other connections
-        ("dropped", Handshakes(3, 0, 0, 0.0, 0.0), 1.0),  # a stray SYN-ACK answers no SYN of ours
-        ("zero", Handshakes(40, 40, 0, 0.7, 1.0), 0.0),  # one rounds down to 0.0 ms
-        ("duplicates", Handshakes(3, 3, 0, 0.4, 1.1), 0.0),  # hping3 itself says -66% loss
-    ],
-)
-def test_hping3(name: str, handshakes: Handshakes, loss: float) -> None:
-    got = hping3.parse(recorded(f"hping3/{name}"))
-    assert got == handshakes
-    assert got.first_try_loss == loss
-
-
-def test_hping3_rounds_the_first_answer_down_to_nothing() -> None:
-    """It looks like a stray; yet when no other SYN lacks its answer, it is the first one's."""
-    out = recorded("hping3/healthy").replace("seq=0 win=64240 rtt=1.1", "seq=0 win=64240 rtt=0.0")
-    assert hping3.parse(out) == Handshakes(5, 5, 0, 0.4, 0.8)
-    lost = out.replace("5 packets received", "4 packets received").replace("seq=3", "seq=9")
-    assert hping3.parse(lost).unanswered == 1
-    acknowledged = out.replace("flags=SA", "flags=A", 1)  # the server is in TIME-WAIT there
-    assert hping3.parse(acknowledged) == hping3.parse(out)
-
-
-def test_hping3_that_was_stopped_by_a_stray_has_not_lost_its_last_syn() -> None:
-    """It ends with the fifth packet that it receives, whatever it is: the last SYN had no time."""
-    lines = recorded("hping3/healthy").splitlines()
-    last = next(line for line in lines if "seq=4" in line)
-    stray = next(line for line in recorded("hping3/dropped").splitlines() if "seq=0" in line)
-    got = hping3.parse("\n".join(lines).replace(last, stray))
-    assert got.first_try_loss == 0.0
-
-
-def test_hping3_that_sent_nothing() -> None:
-    with pytest.raises(CannotRun, match="hping3 sent nothing: Unable to resolve 'nowhere'"):
-        hping3.parse(recorded("hping3/unknown-host"))
-    with pytest.raises(CannotRun, match="hping3 sent nothing: nothing"):
-        hping3.parse("")
+def test_connect() -> None:
+    """Of twenty connections ten open at once, two a second later, and eight never."""
+    got = connect.parse(json.dumps([0.7] * 10 + [1025.1, 1025.2]), 20)
+    assert got == Handshakes(20, 10, 2, 0.7, 1025.2)
+    assert got.first_try_loss == 0.5
+    assert got.unanswered == 8
+    assert connect.parse("[]", 5).unanswered == 5
+    with pytest.raises(CannotRun, match="No times of connections: 'python3: not found'"):
+        connect.parse("python3: not found", 5)
 
 
 def test_flood() -> None:

@@ -34,6 +34,13 @@ class Idle(dict[str, Any]):
     """A stack without machines."""
 
     name = "faultlab-mtu"
+    machines: tuple[()] = ()
+
+    def helper(self) -> Idle:
+        return self
+
+    def must(self, _command: str) -> str:
+        return ""
 
     def user(self) -> str:
         return "user"

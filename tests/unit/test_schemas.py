@@ -15,7 +15,12 @@ from faultlab.workshop import plan
 from tests.unit.conftest import REPO
 
 SCHEMAS = REPO / "docs/json"
-FILES = sorted([*REPO.glob("labs/*/lab.toml"), *REPO.glob("tools/*/tool.toml")])
+FILES = sorted(
+    [
+        *(*REPO.glob("labs/*/lab.toml"), *REPO.glob("labs/*/repairs.toml")),
+        *REPO.glob("tools/*/tool.toml"),
+    ]
+)
 HINT = re.compile(r"^#:schema (\S+)\n")  # taplo and Even Better TOML read it
 
 
