@@ -95,9 +95,13 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
 
     `url` must already have a query. After `seconds` the remaining fetches are not tried.
     """
+    return each(machine, f"{url}&visit=[1-{count}]", max_time=max_time, seconds=seconds)
+
+
+def each(machine: Shell, url: str, *, max_time: float, seconds: float) -> int:
+    """Count how many pages of a URL with ranges such as `[1-6]` come, one by one, as above."""
     command = (
-        f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
-        f" {_UNBUFFERED} '{url}&visit=[1-{count}]'"
+        f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g} {_UNBUFFERED} '{url}'"
     )
     return _arrived(machine.run(command, timeout=seconds + 20).out)
 
