@@ -28,10 +28,8 @@ from faultlab.run.readings import (
     FAULTY,
     FIXED,
     HEALTHY,
-    LATER,
     REPAIR,
     STILL,
-    VERDICT,
     Measured,
     of_examinee,
     showing,
@@ -120,9 +118,8 @@ class Looks(Measured):
         """Return whether what should be healthy was not, or whether the fault left no evidence."""
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
-        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT, LATER) or phase.startswith(
-            (ALTERNATIVE, REPAIR)
-        )
+        whole = phase in (HEALTHY, STILL, FIXED) or of_examinee(phase)
+        whole = whole or phase.startswith(ALTERNATIVE)
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False
         if self.reading(phase).outages:
