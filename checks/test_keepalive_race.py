@@ -162,7 +162,9 @@ def watched(stack: Stack, pause: float) -> tuple[int, float, int]:
         script = LAST.replace("WHO", who(stack)).replace("PAUSE", f"{pause:.3f}")
         told = stack.user().run(f"python3 - <<'_end_'\n{script}_end_", timeout=30)
     seen = json.loads(printed[0])
-    last = float(told.out.strip() or 0)
+    if not told.out.strip():  # nginx does not run, or has closed a connection
+        return len(seen[-1][1]), 0.0, 0
+    last = float(told.out)
     # A connection that is closed after its response is gone by then.
     still = last + max(SETTLED, pause - 0.005)
     kept = [ports for when, ports in seen if when <= still][-1]
