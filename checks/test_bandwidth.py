@@ -138,7 +138,7 @@ CHECK = Check(
         ),
         # More than the rate is sent for as long as a bucket lasts. Small ones are in order.
         steady("sent in a load, of the link's rate", "link_used_percent", at_most(200), "%").says(
-            "The cache can keep up this rate.", "The cache can keep up this rate for moments only."
+            "The cache can go on like this.", "The cache can go on like this for moments only."
         ),
         steady("gets, of all operations", "gets", at_least(45), "%").says(
             "Shop servers fetch as many objects as they store.",

@@ -88,8 +88,8 @@ CHECK = Check(
             "The page arrives whole.", "The page does not arrive."
         ),
         Measure("certificate: time until it ends", "lasts", at_least(24), at_most(0), "h").says(
-            "A browser will open the shop tomorrow, too.",
-            "A browser will not open the shop tomorrow.",
+            "A browser opens the shop tomorrow, too.",
+            "No browser opens the shop tomorrow.",
         ),
         steady("page without encryption: status", "plain.status", exactly(200)).says(
             "The page still comes without encryption.",

@@ -6,7 +6,7 @@ Linux: with time stamps, other windows, with data or without.
 
 from collections.abc import Sequence
 
-from faultlab.engine.shell import Shell
+from faultlab.engine.shell import Shell, json_of
 
 # A packet is sent to its destination by way of a router by its own route, which is removed again.
 _SEND = """python3 - <<'_end_'
@@ -43,7 +43,7 @@ if route:
 _end_"""
 # A packet socket sees what comes before any rule of the machine.
 _COUNT = """python3 - <<'_end_'
-import socket, struct, time
+import json, socket, struct, time
 ports, port, end = set({ports}), {port}, time.monotonic() + {seconds}
 tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
 seen = set()
@@ -57,7 +57,7 @@ while (left := end - time.monotonic()) > 0:
         ends = struct.unpack_from("!HH", packet, 4 * (packet[0] & 15))
         if ends[1] == port and ends[0] in ports:
             seen.add(ends[0])
-print(len(seen))
+print(json.dumps(sorted(seen)))
 _end_"""
 
 
@@ -75,4 +75,9 @@ def send(
 def arrived(machine: Shell, ports: Sequence[int], port: int, *, seconds: float) -> int:
     """Return from how many of these ports a packet comes within so many seconds."""
     what = {"ports": list(ports), "port": port, "seconds": seconds}
-    return int(machine.must(_COUNT.format(**what), timeout=seconds + 20))
+    return parse(machine.must(_COUNT.format(**what), timeout=seconds + 20))
+
+
+def parse(out: str) -> int:
+    """Count the ports in the list that the helper prints. Raises CannotRun if there is none."""
+    return len(json_of(out, "python3"))
