@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import php
+from faultlab.lab.asks import page, php
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
@@ -59,5 +59,9 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
-    asks=php(),
+    asks=(
+        *php(),
+        # PHP's other page waits for 100 ms. Eight workers need 1.5 s for these, and two need six.
+        page("http://web/availability.php?restaurants=2", times=120, changes='"tables":[0-9]+'),
+    ),
 )

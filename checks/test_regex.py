@@ -13,7 +13,7 @@ from faultlab.probes import curl, log
 PAGE = "http://web/booking/message.php"
 SLOW_LOG = "/var/log/php/slow.log"
 MATCHES = "preg_match() /var/www/html/booking/"
-WORDS = ["we", "were", "six", "at", "the", "round", "table", "by", "a", "window", "and", "dinner"]
+WORDS = ["were", "round", "table", "window", "dinner", "quiet", "again", "with", "friends"]
 LONGEST = 1800  # letters
 # Plain texts of every length are taken, also with quotes and brackets. Scripts are refused,
 # wherever they are.
@@ -49,16 +49,15 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Send a short message as the form does, then a longer one, both of words that are drawn.
 
-    A time of day is in the longer one.
+    A time of day is in the longer one, behind many words.
     """
     user, dice = stack.user(), stack.dice
-    letters = dice.choice(
-        (dice.randint(45, 80), dice.randint(100, 400), dice.randint(400, LONGEST))
-    )
+    letters = dice.randint(*dice.choice(((60, 90), (100, 400), (400, LONGEST))))
     words = list[str]()
     while len(" ".join(words)) < letters:
         words.append(dice.choice(WORDS))
-    words.insert(dice.randint(8, len(words)), f"{dice.randint(10, 22)}:{dice.randint(10, 59)}")
+    time = f"{dice.randint(10, 22)}:{dice.randint(10, 59)}"
+    words.insert(dice.randint(min(10, len(words)), len(words)), time)
     short = " ".join(dice.sample(WORDS, 2))
     return Look(_sent(user, f"{short.capitalize()}.", 3), _sent(user, " ".join(words), 4))
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
@@ -13,6 +14,7 @@ READERS = 60  # more than Tomcat has threads
 BUYERS = 10
 ARTICLE = "http://app:8080/article.jsp"
 START = "http://app:8080/index.jsp"
+WOODS = ["ash", "beech", "birch", "cherry", "elm", "larch", "maple", "oak", "pine", "walnut"]
 RETRANSMITTED = "TcpRetransSegs"
 # Nothing but the shop can use the cache: no machine at any address, nor one that has no part in
 # this. Each tries three times, and says something.
@@ -52,8 +54,24 @@ def look(stack: Stack) -> Look:
     """Let the readers come, then the buyers. A buyer needs a thread that no reader occupies."""
     user = stack.user()
     curl.get(user, ARTICLE, 3)  # a changed page is compiled at its first request
-    articles = curl.reading(user, ARTICLE, stack.dice.randint(1, 10**8), READERS, max_time=2)
-    return Look(articles, curl.arriving(user, START, tries=BUYERS, max_time=2))
+    return Look(
+        _read(user, stack.dice.randint(1, 10**8)),
+        curl.arriving(user, START, tries=BUYERS, max_time=2),
+    )
+
+
+def _read(user: Shell, first: int) -> int:
+    """Count the readers, each of another article, who get its description within two seconds."""
+    numbers = range(first, first + READERS)
+    at_once = f"curl -s -m 2 -Z --parallel-immediate --parallel-max {READERS}"
+    out = user.run(f"{at_once} '{ARTICLE}?number=[{first}-{numbers[-1]}]'").out
+    return len({_described(number) for number in numbers} & {*out.splitlines()})
+
+
+def _described(number: int) -> str:
+    """Return what the catalogue has about an article."""
+    its = f"{WOODS[number % 10]}, {number % 97} cm wide, number {number * 0x9E3779B1 % 2**32:x}"
+    return f"<p>Made of {its}.</p>"
 
 
 def inspect(stack: Stack) -> Inspection:

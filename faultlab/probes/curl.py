@@ -48,15 +48,6 @@ def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     return _arrived(_at_once(machine, url, tries, max_time, _OUTCOME))
 
 
-def reading(machine: Shell, url: str, first: int, tries: int, max_time: float) -> int:
-    """Count how many parallel fetches of `url?number=N`, for N from `first` on, get their page."""
-    command = (
-        f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
-        f"--max-time {max_time:g} {_OUTCOME} '{url}?number=[{first}-{first + tries - 1}]'"
-    )
-    return _arrived(machine.run(command, timeout=max_time + 20).out)
-
-
 def apart(machine: Shell, url: str, *, tries: int, gap: float, max_time: float) -> int:
     """Count how many of `tries` users, `gap` seconds apart, get their page within `max_time`.
 
