@@ -32,13 +32,14 @@ def look(stack: Stack) -> Look:
 
     Raises CannotRun where the 24 workers of PHP-FPM are too few for that.
     """
-    processors = int(stack["web"].must("nproc"))
+    web = stack.sidecar("web")
+    processors = host.processors(web).count
     if processors > MOST:
         raise CannotRun(f"{processors} processors are too many to keep busy.", "make list")
     users = 6 * processors
-    before = host.processors(stack["web"])
+    before = host.processors(web)
     load = wrk.load(stack.user(), "http://web/index.php", connections=users, seconds=1)
-    return Look(load, before, host.processors(stack["web"]))
+    return Look(load, before, host.processors(web))
 
 
 CHECK = Check(

@@ -1,16 +1,40 @@
 """php-workers: PHP-FPM has five workers for a page that waits 50 ms."""
 
+import time
 from dataclasses import dataclass
+from random import Random
 
+from faultlab.core.command import meanwhile
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import tables
+from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
-from faultlab.lab.limits import at_least
-from faultlab.lab.measures import ends, grows, rate, share
+from faultlab.lab.limits import at_least, exactly
+from faultlab.lab.measures import ends, grows, rate, share, steady
 from faultlab.probes import fpm, log, wrk
 
 PAGE = "http://web/availability.php"
 FULL = "reached pm.max_children"
+GUESTS = 8  # who come beside the load, twice
+# A response can be kept for a second, and nginx counts whole ones.
+KEPT = 2.1
+# After such a time the book must be asked again, which takes 50 ms for each restaurant.
+SPENT = f"""took() {{
+curl -sfm 5 -o /dev/null -w '%{{time_total}}' "$1" | awk "{{ exit \\$1 < $2 }}"; }}
+n={{n}} more=$(({{n}} % 10 + 15)); [ $((n % 2)) = 0 ] && one={PAGE} || one="{PAGE}?g=$n"
+sleep {KEPT} && took "$one" 0.05 && took "{PAGE}?restaurants=$more&g=$n" "$more / 20"
+"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Two hundred users, and guests beside them who are told what the book says at that time.
+
+    `told`: 16 in records from before they were asked.
+    """
+
+    load: wrk.Load
+    told: int = 2 * GUESTS
 
 
 @dataclass(frozen=True)
@@ -21,17 +45,48 @@ class Inspection:
     status: fpm.Status
 
 
-def look(stack: Stack) -> wrk.Look:
-    """Let 200 users ask for a table for four seconds; each waits for one second at most.
+def look(stack: Stack) -> Look:
+    """Let 200 users ask for a table for five seconds; each waits for one second at most.
 
-    A shorter load could end before PHP-FPM logs that its pool is full.
+    A shorter load could end before PHP-FPM logs that its pool is full. Meanwhile the number of
+    tables in the book changes, and other guests with the same links must see it.
     """
-    return wrk.Look(wrk.load(stack.user(), PAGE, connections=200, seconds=4, timeout=1))
+    user, dice, loads = stack.user(), stack.dice, list[wrk.Load]()
+    links = ["", *(f"?g={dice.getrandbits(32):x}" for _ in range(7))]
+    old, new = dice.sample(range(13), 2)
+    _write(stack, old)
+    asked = time.monotonic() + KEPT
+
+    def load() -> None:
+        how = {"connections": 200, "seconds": 5, "timeout": 1}
+        loads.append(wrk.ending(user, PAGE, links, **how))
+
+    with meanwhile(load):
+        time.sleep(max(0, asked - time.monotonic()))
+        told = _told(user, dice, links, old)
+        _write(stack, new)
+        time.sleep(KEPT)
+        told += _told(user, dice, links, new)
+    return Look(loads[0], told)
+
+
+def _write(stack: Stack, tables: int) -> None:
+    """Let the book have so many free tables."""
+    book = stack.sidecar("php-fpm")
+    book.must(f"echo {tables} >{book.root}/var/lib/book/tables")
+
+
+def _told(user: Shell, dice: Random, links: list[str], tables: int) -> int:
+    """Count the guests, of some who come at once, who are told this number of tables."""
+    urls = " ".join(f"'{PAGE}{dice.choice(links)}'" for _ in range(GUESTS))
+    out = user.run(f"curl -s -m 9 -Z --parallel-immediate {urls}", timeout=20).out
+    return out.splitlines().count(f'{{"restaurant":"Old Mill","tables":{tables}}}')
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read its log and its status page."""
-    return Inspection(log.count(stack["web"], log.PHP_FPM, FULL), fpm.status(stack["php-fpm"]))
+    pool = stack.sidecar("php-fpm")
+    return Inspection(log.count(stack.sidecar("web"), log.PHP_FPM, FULL), fpm.status(pool))
 
 
 CHECK = Check(
@@ -47,6 +102,12 @@ CHECK = Check(
             "Hardly any user waits longer than a second.",
             "Many users wait longer than a second.",
         ),
+        steady(
+            f"guests who are told the tables of now, of {2 * GUESTS}", "told", exactly(2 * GUESTS)
+        ).says(
+            "The page shows the tables that are free now.",
+            "Some guests are told a number of tables that is old or wrong.",
+        ),
     ),
     evidence=(
         grows("the log says that the pool is full", "complaints", at_least(1), "lines").seen(
@@ -56,5 +117,8 @@ CHECK = Check(
             "web", "curl -s http://127.0.0.1/status"
         ),
     ),
-    asks=tables(PAGE),
+    asks=(
+        page(f"{PAGE}?restaurants=2", times=40, changes='"tables":[0-9]+'),
+        said("the reservation book", SPENT),
+    ),
 )

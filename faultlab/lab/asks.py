@@ -8,11 +8,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from faultlab.lab import browser
 from faultlab.lab.services import CLIENT
 
 FAILED = "failed"  # the first word of a response that failed
 RIGHT = ": right answers"  # the end of the name of the finding
-_AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"
+# So long a header makes `GET /` fill one segment of 256 bytes, the smallest that Linux announces.
+_SMALLEST_FULL = 210
 # Its free tables on a day in the past, for which no load books any more.
 _RESTAURANT = (
     "http://web/booking/restaurant.php"
@@ -111,12 +113,12 @@ def page(
         asked = "next\n".join(
             f'url = "{url.replace("{n}", str(n))}"\noutput = "{i}"\nmax-time = {seconds:g}\n'
             f'write-out = "%{{filename_effective}} %{{http_code}} %{{exitcode}}\\n"\n'
-            f"{_headers(i, len(numbers))}"
+            f"{_headers(i, numbers)}"
             for i, n in enumerate(numbers)
         )
         mask = shlex.quote(f"s#{changes}##g" if changes else "")
         return (
-            f"cd $(mktemp -d) && curl -s --parallel --parallel-immediate --parallel-max {times}"
+            f"cd $(mktemp -d) && curl -qs --parallel --parallel-immediate --parallel-max {times}"
             " -K - <<'_end_' | sort -n |"
             " while read -r i code end; do if [ \"$code $end\" = '200 0' ];"
             f" then sed -E {mask} $i | sha256sum | cut -c1-16; else echo {FAILED} $code $end; fi;"
@@ -178,28 +180,31 @@ def basket(port: int = 8080) -> tuple[Ask, ...]:
 
 
 def clicks() -> Ask:
-    """Return the ask for four hundred pages, one by one over one connection, and if five are late.
+    """Return the ask for 3,000 pages, one by one over one connection, and if over five are late.
 
-    One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more. If 3% are
-    lost each way, 16 of the pages are late.
+    One page that fits in one packet can be lucky. Each lost packet takes 0.2 s or more. If 0.5% are
+    lost one way, 15 of the pages are late. On a slow machine fewer come in eight seconds.
     """
     return said(
-        "four hundred clicks",
-        "timeout 8 curl -s -o /dev/null -w '%{http_code} %{time_total}\\n' 'http://web/#[1-400]' |"
-        " awk '{ pages[$1]++; late += $2 > 0.15 }"
-        " END { for (code in pages) print code, pages[code]; print (late > 5) }'",
+        "three thousand clicks",
+        "{ timeout 8 curl -so /dev/null -w '%{stderr}%{http_code} %{time_total}\\n'"
+        " 'http://web/#[1-3000]' || [ $? = 124 ]; } 2>&1 |"
+        " awk '{ codes[$1]; pages++; late += $2 > 0.15 }"
+        " END { for (code in codes) print code; print (pages < 300), (late > 5) }'",
     )
 
 
-def _headers(number: int, of: int) -> str:
-    """Return headers of any size for a tiny packet, or the headers of a browser.
+def _headers(number: int, numbers: Sequence[int]) -> str:
+    """Return headers of a drawn size for a tiny packet, or the headers of a browser.
 
     If the sender's kernel still fragments a packet, it passes even where the MTU is too small.
     """
-    if number < of / 2:
-        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * 24 * (number % 10)}"\n'
+    if number < len(numbers) / 2:
+        drawn = numbers[number] % 24
+        size = 24 * (number % 9) + drawn if number % 10 < 9 else _SMALLEST_FULL
+        return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * size}"\n'
     cookie = "0123456789abcdef" * 40
-    return f'compressed\nuser-agent = "{_AGENT}"\nheader = "Cookie: visitor={cookie}"\n'
+    return f'compressed\n{browser.config(numbers[0])}header = "Cookie: visitor={cookie}"\n'
 
 
 def said(name: str, command: str, seconds: float = 10, most: int = 1_000_000) -> Ask:

@@ -21,14 +21,6 @@ class Page:
     total: float
 
 
-@dataclass(frozen=True)
-class Rush:
-    """How many users who came at once got the page, and how many of ten who came one by one."""
-
-    crowd: int
-    alone: int
-
-
 def get(machine: Shell, url: str, max_time: float = 3, *, gzip: bool = False) -> Page:
     """Fetch a page from a machine, and wait at most `max_time` seconds for it.
 
@@ -54,6 +46,15 @@ def parse(out: str) -> Page:
 def arriving(machine: Shell, url: str, *, tries: int, max_time: float) -> int:
     """Count how many of `tries` parallel fetches get their page within `max_time` seconds."""
     return _arrived(_at_once(machine, url, tries, max_time, _OUTCOME))
+
+
+def reading(machine: Shell, url: str, first: int, tries: int, max_time: float) -> int:
+    """Count how many parallel fetches of `url?number=N`, for N from `first` on, get their page."""
+    command = (
+        f"curl -s -o /dev/null --parallel --parallel-immediate --parallel-max {tries} "
+        f"--max-time {max_time:g} {_OUTCOME} '{url}?number=[{first}-{first + tries - 1}]'"
+    )
+    return _arrived(machine.run(command, timeout=max_time + 20).out)
 
 
 def apart(machine: Shell, url: str, *, tries: int, gap: float, max_time: float) -> int:
@@ -103,12 +104,6 @@ def each(machine: Shell, url: str, *, max_time: float, seconds: float) -> int:
         f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g} {_UNBUFFERED} '{url}'"
     )
     return _arrived(machine.run(command, timeout=seconds + 20).out)
-
-
-def rush(machine: Shell, url: str, users: int) -> Rush:
-    """Let ten users come one by one, then `users` at once; none of these waits over 5 seconds."""
-    alone = one_by_one(machine, f"{url}?alone", count=10, max_time=5, seconds=20)
-    return Rush(arriving(machine, url, tries=users, max_time=5), alone)
 
 
 def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int) -> int:
