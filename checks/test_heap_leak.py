@@ -38,8 +38,8 @@ sleep 0.5
 curl -s -o /dev/null -m 5 -Z --parallel-max 4 "{PAGE}?customer=[$((n + 3))-$((n + 36))]"
 wait
 cd /tmp && cat $n $((n + 1)) $((n + 2))"""
-# Large statements of four others do not cost a customer the file. Nor do usual ones, and 61 of these
-# come one by one. So a map of fifty cannot be emptied at a moment when it does not matter.
+# Large statements of four others do not cost a customer the file. Nor do usual ones, and 61 of
+# these come one by one. So a map of fifty cannot be emptied at a moment when it does not matter.
 FILE = (
     f"file=$(curl -sfm 5 '{PAGE}?customer={{n}}' | grep -oE 'file=[0-9a-f-]+') &&"
     f" timeout 15 curl -sfm 9 -o /dev/null '{PAGE}?months=50&customer=[1-4]' &&"

@@ -38,7 +38,7 @@ done && order $((hour + 1)) "02&guests=2" && ! free; } | sed -E "s/.(order|table
 """
 # Two baskets agree in one of 256 pages by chance; a basket agrees with itself in all of them. With
 # no other basket none agrees.
-_OTHERS = """n() { curl -sm 10 "http://app:8080/basket.jsp?kb=400&others=$1" | \
+_OTHERS = """n() { curl -sm 10 "{url}?kb=400&others=$1" | \
 grep -oE 'and [0-9]+ articles' |
 cut -d ' ' -f 2; }; [ "$(n 0)" = 0 ] && [ "$(n 100)" -ge 10 ]"""
 # How the two asks below type SQL.
@@ -170,12 +170,12 @@ took 50000000 && {spent} | awk '{{ exit $1 < 1 }}'
     )
 
 
-def basket() -> tuple[Ask, ...]:
+def basket(port: int = 8080) -> tuple[Ask, ...]:
     """Return the asks for baskets, and for what other users bought with an article."""
-    url = "http://app:8080/basket.jsp"
+    url = f"http://app:{port}/basket.jsp"
     return (
         page(f"{url}?kb={{n}}", times=5, most=200, changes="and [0-9]+ articles", seconds=10),
-        said(f"{url}: what others also bought", _OTHERS),
+        said(f"{url}: what others also bought", _OTHERS.replace("{url}", url)),
     )
 
 
