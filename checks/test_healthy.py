@@ -7,14 +7,14 @@ from faultlab.lab.asks import page, php
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_most
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
-from faultlab.probes import curl, hping3, wrk
+from faultlab.probes import connect, curl, wrk
 
 
 @dataclass(frozen=True)
 class Look:
     """The port, a page from the disk, and a light load on a page from PHP."""
 
-    syn: hping3.Handshakes
+    syn: connect.Handshakes
     page: curl.Page
     load: wrk.Load
 
@@ -23,7 +23,7 @@ def look(stack: Stack) -> Look:
     """Send SYNs, fetch a page, then let twenty users click for a second."""
     client = stack.user()
     return Look(
-        hping3.syn(client, "web", count=40, gap=0.01),
+        connect.tried(client, "web", count=40, gap=0.01),
         curl.get(client, "http://web/"),
         wrk.load(client, "http://web/index.php", connections=20, seconds=1),
     )

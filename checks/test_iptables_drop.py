@@ -7,14 +7,14 @@ from faultlab.lab.asks import clicks, page
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
-from faultlab.probes import hping3, iptables
+from faultlab.probes import connect, iptables
 
 
 @dataclass(frozen=True)
 class Look:
     """The first SYN of many connections, as a user meets them."""
 
-    syn: hping3.Handshakes
+    syn: connect.Handshakes
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Send 400 SYNs, so that a tenth of the fault shows too: 3% lost each way are 6% of them."""
-    return Look(hping3.syn(stack.user(), "web", count=400, gap=0.005))
+    return Look(connect.tried(stack.user(), "web", count=400, gap=0.005))
 
 
 def inspect(stack: Stack) -> Inspection:

@@ -7,7 +7,7 @@ from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, grows, steady
-from faultlab.probes import capture, curl, hping3, interface
+from faultlab.probes import capture, connect, curl, interface
 
 NO_ANSWER = 65_535  # without a SYN-ACK nothing is announced: the largest value
 
@@ -16,7 +16,7 @@ NO_ANSWER = 65_535  # without a SYN-ACK nothing is announced: the largest value
 class Look:
     """The port and the page, as a user meets them."""
 
-    syn: hping3.Handshakes
+    syn: connect.Handshakes
     page: curl.Page
 
 
@@ -30,7 +30,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Send five SYNs, then request the page."""
-    return Look(hping3.syn(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
+    return Look(connect.tried(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:

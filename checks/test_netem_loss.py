@@ -9,7 +9,7 @@ from faultlab.lab.asks import clicks, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
-from faultlab.probes import ab, hping3, interface
+from faultlab.probes import ab, connect, interface
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
 
@@ -18,7 +18,7 @@ from faultlab.run.readings import FAULTY, Measured
 class Look:
     """The first SYN of many connections, and visits to the page."""
 
-    syn: hping3.Handshakes
+    syn: connect.Handshakes
     visits: ab.Visits
 
 
@@ -37,7 +37,7 @@ def look(stack: Stack) -> Look:
     no new connection. After 15,000 visits one SYN in twelve got no response, without any loss.
     """
     return Look(
-        hping3.syn(stack.user(), "web", count=160, gap=0.0125),
+        connect.tried(stack.user(), "web", count=160, gap=0.0125),
         ab.visits(stack.user(), "http://web/", visitors=5, seconds=8, most=400),
     )
 

@@ -12,7 +12,7 @@ from faultlab.lab.asks import clicks, page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, share
-from faultlab.probes import curl, hping3, interface, iptables, ping
+from faultlab.probes import connect, curl, interface, iptables, ping
 
 PAGES = 12
 
@@ -22,7 +22,7 @@ class Look:
     """Pings, SYNs to the port, and visits to the page."""
 
     echoes: ping.Echoes
-    syn: hping3.Handshakes
+    syn: connect.Handshakes
     pages: int
 
     @property
@@ -50,7 +50,7 @@ def look(stack: Stack) -> Look:
     client = stack.user()
     return Look(
         ping.echoes(client, "web", count=400, gap=0.005),
-        hping3.syn(client, "web", count=400, gap=0.005),
+        connect.tried(client, "web", count=400, gap=0.005),
         curl.arriving(client, "http://web/", tries=PAGES, max_time=6),
     )
 

@@ -171,6 +171,7 @@ class Engine(ABC):
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # labs can change the kernel below: its machine is disposable
     part_of: ClassVar[str] = ""  # another engine: for that name, both are taken in their order
+    draws_addresses: ClassVar[bool] = True  # users can take any free address of their network
     unasked: ClassVar[bool] = True  # `auto` can choose it
     prompt: ClassVar[str] = "$"  # where a person types the commands for its containers
     ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images

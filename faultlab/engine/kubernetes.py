@@ -41,6 +41,7 @@ from faultlab.engine.quantity import amount
 from faultlab.engine.shell import Shell
 from faultlab.engine.wire import Place
 from faultlab.lab.model import Lab
+from faultlab.lab.services import USER
 
 _OLDEST = (1, 33)  # the first Kubernetes that changes limits in place without a feature gate
 
@@ -50,6 +51,7 @@ class KubernetesEngine(WithPods):
 
     name = "kubernetes"
     owns_kernel = False
+    draws_addresses = False  # the network of a cluster gives each pod its one address
     unasked = False
     ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
     walk_seconds = 5400
@@ -215,7 +217,8 @@ class KubernetesEngine(WithPods):
     def _tell(self, stack: str, pod: Any, pods: Sequence[Any]) -> None:
         """Write the hosts files of a pod: one for its machine, and one for its user."""
         lines = ["127.0.0.1 localhost"]
-        lines += [f"{each.status.pod_ip} {each.metadata.name}" for each in pods]
+        others = [each for each in pods if not each.metadata.name.endswith(USER)]
+        lines += [f"{each.status.pod_ip} {each.metadata.name}" for each in others]
         text = "\\n".join([*lines, ""])
         write = f"printf '{text}' >hosts; cp hosts part; mv part hosts-user"
         place = Place(stack, pod.metadata.name, manifest.NAMES)

@@ -84,10 +84,11 @@ def services(lab: Lab) -> dict[str, Service]:
     most = of_each(os.environ.get(LIMITS, ""))
     made: dict[str, Service] = {}
     for name in [*needed, *(name + USER for name in needed)]:
-        home = lab.services.daemons.get(name, name.removesuffix(USER))
-        service = Service(name, home)
+        service = Service(name, lab.services.daemons.get(name, name))
         for part in lab.services.parts:
             _merge(service.keys, (part.get("services") or {}).get(name) or {})
+        if name.endswith(USER) and "network_mode" in service.keys:
+            service.home = name.removesuffix(USER)
         if service.keys:
             service.keys = most | service.keys
             made[name] = service

@@ -26,6 +26,7 @@ class Shell(ABC):
     """A place where a command can be run: a machine or daemon of a stack, or the VM's kernel."""
 
     name: str
+    root = ""  # the folder in which its files are seen from there; empty for its own `/`
 
     @abstractmethod
     def run(self, command: str, timeout: float = 30) -> Done:

@@ -3,9 +3,12 @@
 A stack is identified by its labels alone; there is no state file.
 """
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
+from random import Random
 
 from faultlab.core import lock
 from faultlab.core.command import meanwhile
@@ -13,24 +16,31 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.pace import Pace
 from faultlab.engine.shell import Shell
+from faultlab.engine.sidecar import RIGHTS, Sidecar
+from faultlab.engine.users import Users
 from faultlab.lab.model import KERNEL
 from faultlab.lab.services import CLIENT, USER
 
+_HELPER_SECONDS = 1800  # after which Docker removes a helper, even if we were killed
+_LONGEST_COMMAND = 300  # seconds
 _READY_SECONDS = 180  # two Tomcats in the lab VM, without KVM on a busy machine, need more than 90
 
 
 class Stack(Mapping[str, Machine]):
     """The machines of one stack, and after them its daemons, by their names.
 
-    Beside a machine that makes load there is a user's container, which shares only its network. A
-    check looks from there. Learners do not log in to it, and no process of the machine sees its
-    files.
+    A check looks from the users' machine, which nobody else can enter. `dice` draws what differs
+    in each look, such as the addresses of the users.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine = engine
         self.name = name
         self.pace = Pace()
+        self.dice = Random()
+        self._helper: tuple[Machine, float] | None = None
+        self._held = ExitStack()
+        self._one_helper = threading.Lock()
         every = {machine.name: machine for machine in engine.machines(name)}
         self._users = {name: every.pop(name) for name in [*every] if name.endswith(USER)}
         self._all = every
@@ -50,12 +60,42 @@ class Stack(Mapping[str, Machine]):
     def __len__(self) -> int:
         return len(self._all)
 
-    def user(self, machine: str = CLIENT) -> Machine:
-        """Return the container from which the users of a machine act. Raises CannotRun."""
+    def user(self, machine: str = CLIENT) -> Shell:
+        """Return where the users of a machine act. Raises CannotRun.
+
+        Those of client have machines and addresses of their own.
+        """
         name = machine + USER
         if name not in self._users or not self._users[name].state.running:
             raise CannotRun(f"{name} is not there in {self.name}.", "faultlab status")
-        return self._users[name]
+        its = self._users[name]
+        return its if its.joins or not self.engine.draws_addresses else Users(its, self._draws)
+
+    def _draws(self) -> Random:
+        return self.dice
+
+    def sidecar(self, name: str) -> Sidecar:
+        """Return a shell beside a machine or daemon, with programs that nobody on it can change.
+
+        Raises CannotRun if it does not run.
+        """
+        return Sidecar(self.helper(), self[name])
+
+    def helper(self) -> Machine:
+        """Return the helper container that sees the processes of all stacks. Raises CannotRun."""
+        with self._one_helper:
+            if self._helper is None or time.monotonic() > self._helper[1]:
+                self._held.close()
+                beside = self.engine.beside(self.name, _HELPER_SECONDS, whole=True, rights=RIGHTS)
+                until = time.monotonic() + _HELPER_SECONDS - _LONGEST_COMMAND
+                self._helper = self._held.enter_context(beside), until
+            return self._helper[0]
+
+    def release(self) -> None:
+        """Remove the helper, if there is one."""
+        with self._one_helper:
+            self._helper = None
+            self._held.close()
 
     @property
     def machines(self) -> list[Machine]:
@@ -92,7 +132,8 @@ class Stack(Mapping[str, Machine]):
 
     def make_ready(self) -> None:
         """Furnish the machines, and wait for the daemons meanwhile. Raises CannotRun."""
-        with meanwhile(partial(self.engine.furnish, self.machines)):
+        apart = [user for user in self._users.values() if not user.joins]
+        with meanwhile(partial(self.engine.furnish, [*self.machines, *apart])):
             self.wait_ready()
 
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:

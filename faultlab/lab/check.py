@@ -116,7 +116,8 @@ class Reading(Generic[L, W]):
     """The readings of one phase: the symptom, and an optional inspection before and after it.
 
     `reference`: the speed of this machine during the look, as `faultlab.engine.speed` measures it.
-    `answers`: the responses to each ask of the check; empty if none was sent.
+    `answers`: the responses to each ask of the check; empty if none was sent. `serving`: the
+    program that answers at each port, such as `web:80`, and daemons outside of their containers.
     """
 
     look: L
@@ -124,6 +125,7 @@ class Reading(Generic[L, W]):
     after: W | None = None
     reference: float | None = None
     answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    serving: Mapping[str, str] = field(default_factory=dict)
 
     def speed(self, healthy: Reading[L, W]) -> float:
         """Return how many times as fast the machine is as in the healthy phase; 1 if unknown."""
@@ -195,7 +197,9 @@ class Check(Generic[L, W]):
     def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether the phase is healthy. If it is, every finding holds."""
         found = [_find(m, m.good, now, healthy) for m in self.symptom]
-        return found + [_answered(name, now, healthy) for name in now.answers]
+        found += [_answered(name, now, healthy) for name in now.answers]
+        served = (_served(place, now, healthy) for place in now.serving)
+        return found + [finding for finding in served if not finding.holds]
 
     def bad(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether the symptom shows. If it does, every finding holds."""
@@ -249,6 +253,7 @@ class Check(Generic[L, W]):
                 inspection.validate_python(stored["after"]),
                 stored.get("reference"),
                 stored.get("answers") or {},
+                stored.get("serving") or {},
             )
         except (KeyError, ValueError) as error:
             raise BadInput(
@@ -279,6 +284,17 @@ def _find(
     holds = bound.holds(value, reference)
     says = measure.when_good if measure.good.holds(value, reference) else measure.when_bad
     return Finding(measure.name, value, measure.unit, words, holds, measure.stage, says)
+
+
+def _served(place: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> Finding:
+    """Judge whether the same daemon answers at a port as in the healthy phase."""
+    found, wanted = now.serving[place], healthy.serving.get(place)
+    holds = found == wanted
+    if ":" in place:
+        name, says = f"{place} is served by {wanted}", f"At {place} another program answers now."
+    else:
+        name, says = f"no {place} {found}", f"There is a {place} {found}, without its limits."
+    return Finding(name, float(holds), "", exactly(1).words(0, ""), holds, says=says)
 
 
 def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> Finding:

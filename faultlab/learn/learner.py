@@ -295,4 +295,8 @@ def attached(lab_id: str, verb: str) -> Iterator[Run]:
     """Yield the run of a lab that is up, and lock its stack meanwhile."""
     lab = placement.named(lab_id)  # first, so that a typing error is reported even without Docker
     with lock.hold(stack_name(lab.alias), f"{verb} {lab.alias}"):
-        yield Run.attach(placement.up(lab.alias), lab)
+        run = Run.attach(placement.up(lab.alias), lab)
+        try:
+            yield run
+        finally:
+            run.stack.release()

@@ -20,7 +20,8 @@ _V2 = (
     " memory.pressure"
 )
 # -s hides files that this kernel lacks; their values are None.
-COMMAND = f"cd /sys/fs/cgroup && {{ grep -sH . {_V1} {_V2}; nproc; }}"
+_FILES = f"/sys/fs/cgroup && {{ grep -sH . {_V1} {_V2}; nproc; }}"
+COMMAND = f"cd {_FILES}"
 
 # What a container has used when it ends. Kernels before 5.19 have no memory.peak.
 SPENT = (
@@ -105,7 +106,7 @@ def spent(out: str) -> Spent:
 
 def read(machine: Shell) -> Cgroup:
     """Read the counters of the container's control group now."""
-    return parse(machine.must(COMMAND))
+    return parse(machine.must(f"cd {machine.root}{_FILES}"))
 
 
 def parse(out: str) -> Cgroup:

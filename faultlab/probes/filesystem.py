@@ -35,7 +35,7 @@ class Filesystem:
 
 def read(machine: Shell, folder: str) -> Filesystem:
     """Read the filesystem that has a folder, and add up what is in the folder."""
-    return parse(machine.must(COMMAND.format(folder)))
+    return parse(machine.must(COMMAND.format(machine.root + folder)))
 
 
 def parse(out: str) -> Filesystem:

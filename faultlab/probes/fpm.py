@@ -20,7 +20,8 @@ def _asking(query: str, socket: str) -> str:
 # Of the pool itself, because nginx can be stuck or have no local port left.
 COMMAND = _asking("json", "$(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.conf)")
 # The status page has a socket of its own, which takes no port and no worker.
-WORK = _asking("'json&full'", "/run/php/status.sock")
+_OWN_SOCKET = "/run/php/status.sock"
+WORK = _asking("'json&full'", _OWN_SOCKET)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def status(daemon: Shell) -> Status:
 
 def work(daemon: Shell) -> Work:
     """Read how much the pool has done."""
-    return parse_work(daemon.must(WORK))
+    return parse_work(daemon.must(_asking("'json&full'", daemon.root + _OWN_SOCKET)))
 
 
 def parse_work(out: str) -> Work:

@@ -1,8 +1,4 @@
-"""Probe: the first SYN of a connection, many times, or a flood of SYNs, by hping3.
-
-Each SYN is sent once, because the client's kernel does not know of it and never repeats it. So a
-late answer is the server's own retransmission of its SYN-ACK, one second later. Source: hping3(8).
-"""
+"""Probe: a flood of SYNs from a user's machine, by hping3. Source: hping3(8)."""
 
 import re
 from dataclasses import dataclass
@@ -10,43 +6,8 @@ from dataclasses import dataclass
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
-# A port whose last connection is in TIME-WAIT on the server gets an ACK in place of a SYN-ACK.
-_ANSWER = re.compile(r"flags=S?A seq=(\d+) .*rtt=([\d.]+) ms")
 _SENT = re.compile(r"(\d+) packets transmitted, (\d+) packets received")
 _NUMBER = "/tmp/flood"  # where the number of the process is
-_LATE = 500.0  # milliseconds; the kernel first repeats a SYN-ACK after 1,000
-
-
-@dataclass(frozen=True)
-class Handshakes:
-    """SYNs sent, how many were answered at once (under 500 ms) or late, and the times in ms.
-
-    The 95th percentile is used and not the maximum. Even in a healthy stack a SYN-ACK rarely
-    arrives only with its retransmission (2 of about 5,000 seen).
-    """
-
-    sent: int
-    prompt: int
-    late: int
-    rtt_median: float
-    rtt_p95: float
-
-    @property
-    def first_try_loss(self) -> float:
-        """Return the share of SYNs without a prompt answer, 0 to 1."""
-        return (self.sent - self.prompt) / self.sent
-
-    @property
-    def unanswered(self) -> int:
-        """Return the number of SYNs without any answer."""
-        return self.sent - self.prompt - self.late
-
-
-def syn(machine: Shell, host: str, port: int = 80, count: int = 5, gap: float = 0.1) -> Handshakes:
-    """Send `count` SYNs, `gap` seconds apart, and collect the answers."""
-    micros = int(gap * 1_000_000)
-    command = f"hping3 -S -p {port} -c {count} -i u{micros} {host} 2>&1"
-    return parse(machine.run(command, timeout=count * gap + 15).out)
 
 
 @dataclass(frozen=True)
@@ -112,34 +73,3 @@ def _statistic(out: str) -> tuple[int, int]:
         tail = out.strip().splitlines()[-1:] or ["nothing"]
         raise CannotRun(f"hping3 sent nothing: {tail[0]}")
     return int(found[1]), int(found[2])
-
-
-def parse(out: str) -> Handshakes:
-    """Parse hping3's lines and its statistic. Raises CannotRun if it sent nothing."""
-    sent, received = _statistic(out)
-    first: dict[int, float] = {}
-    for seq, rtt in _ANSWER.findall(out):
-        if seq != "0" or float(rtt):  # seq=0 rtt=0.0 most likely answers no SYN of this run
-            first.setdefault(int(seq), float(rtt))
-    if received >= sent and set(first) == set(range(1, sent)):
-        first[0] = 0.0  # all others have theirs, so this is the first SYN's answer, under 0.05 ms
-    times = sorted(first.values())
-    prompt = sum(rtt < _LATE for rtt in times)
-    return Handshakes(
-        sent=_judged(sent, received, first),
-        prompt=prompt,
-        late=len(times) - prompt,
-        rtt_median=times[len(times) // 2] if times else 0.0,
-        rtt_p95=times[int(0.95 * len(times))] if times else 0.0,
-    )
-
-
-def _judged(sent: int, received: int, answered: dict[int, float]) -> int:
-    """Return how many SYNs had enough time to be answered.
-
-    hping3 ends with the last packet that it asked for, even if that is a stray or a duplicate. Then
-    the SYNs after the last answer were sent too late to be judged.
-    """
-    if received < sent or not answered:
-        return sent
-    return min(sent, max(answered) + 1)

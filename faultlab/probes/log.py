@@ -10,7 +10,8 @@ PHP_FPM = "/var/log/php/fpm.log"
 
 def count(machine: Shell, file: str, text: str) -> int:
     """Count the lines of a log file in the machine that contain `text`; 0 without a file."""
-    command = f"cat {shlex.quote(file)} 2>/dev/null | grep -cF -- {shlex.quote(text)}"
+    its = shlex.quote(machine.root + file)
+    command = f"cat {its} 2>/dev/null | grep -cF -- {shlex.quote(text)}"
     return int(machine.run(command).out.strip() or 0)
 
 

@@ -1,8 +1,10 @@
 """Looks: readings of a stack that is up, taken again if they prove nothing."""
 
+import secrets
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from random import Random
 from typing import Any
 
 from faultlab.core import lock
@@ -14,6 +16,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check, Reading
 from faultlab.lab.model import Lab
 from faultlab.probes import answers
+from faultlab.run import serving
 from faultlab.run.readings import (
     ALTERNATIVE,
     BEFORE,
@@ -63,8 +66,10 @@ class Looks(Measured):
             # If speed is not judged, other stacks can start meanwhile, at least for the first look.
             alone = self.check.relative or bool(unclear)
             with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
+                seed = secrets.token_hex(4)  # nobody can know what the next look asks for
+                self.stack.dice = Random(seed)
                 took, seen = self._look(phase)
-                facts = {"phase": phase, "took": round(took, 3), **seen.facts()}
+                facts = {"phase": phase, "took": round(took, 3), "seed": seed, **seen.facts()}
                 busy = "" if idle else seen.words
                 spoiled = busy if self.check.relative else ""
                 unclear = self._unclear(phase) or (busy if busy and self._late(phase) else "")
@@ -118,6 +123,7 @@ class Looks(Measured):
 
     def _look(self, phase: str) -> tuple[float, Contention]:
         """Take one reading; return its seconds and what other programs took meanwhile."""
+        self.stack.helper()  # it is one of the stack's containers, whose work is no other load
         observer = self.engine.observer(self.stack.name)
         fast = speed.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
@@ -125,7 +131,7 @@ class Looks(Measured):
             # A faster machine only raises the bar: what harms the users by `fast` does so by both.
             reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
             if self._must_respond(phase, reading):
-                reading = replace(reading, answers=self._answers())
+                reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
         finally:
             self._all_running()
         took, seen = time.monotonic() - began, observer.since(before)
@@ -142,6 +148,16 @@ class Looks(Measured):
         for ask in self.check.asks:
             found |= answers.read(self.stack.user(ask.at), [ask], self.record.id)
         return found
+
+    def _serving(self, phase: str) -> dict[str, str]:
+        """Return which program has the connection of a user at each port of the daemons."""
+        processes = serving.Processes(self.stack)
+        if phase == HEALTHY:
+            wanted = serving.ports(self.stack, processes)
+        else:
+            wanted = [place for place in self.reading(HEALTHY).serving if ":" in place]
+        found = serving.served(self.stack, processes, wanted)
+        return found | dict.fromkeys(processes.strays(), serving.STRAY)
 
     def _must_respond(self, phase: str, reading: Reading[Any, Any]) -> bool:
         """Return whether the responses of the service count in this phase.

@@ -240,6 +240,7 @@ class Run(Looks):
         was = self.stack.pace
         with lock.turn(alone=False):
             self.collect(on=False)
+            self.stack.release()
             self.engine.down(name)
             self.stack, _ = _up(self.engine, self.lab, name, self.record, collects=False)
         self.stack.pace = was
@@ -250,6 +251,7 @@ class Run(Looks):
         with uninterrupted():
             with lock.turn(alone=False, patience=_TIDIES_UP):
                 self.collect(on=False)
+                self.stack.release()
                 self.engine.down(self.stack.name)
             with suppress(CannotRun):
                 self.record.event("down")

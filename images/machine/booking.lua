@@ -6,7 +6,7 @@ dofile("/usr/local/share/wrk/json.lua")
 local report = done
 local threads = {}
 local times = { "12:00", "14:00", "18:00", "20:00" }
-local headers = { ["Content-Type"] = "application/x-www-form-urlencoded" }
+local headers = { ["User-Agent"] = wrk.headers["User-Agent"], ["Content-Type"] = "application/x-www-form-urlencoded" }
 refused = 0
 
 function setup(thread)

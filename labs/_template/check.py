@@ -10,14 +10,14 @@ from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import grows, share
-from faultlab.probes import curl, hping3, iptables
+from faultlab.probes import connect, curl, iptables
 
 
 @dataclass(frozen=True)
 class Look:
     """What a user meets: measured in every phase, and by `faultlab check`."""
 
-    syn: hping3.Handshakes
+    syn: connect.Handshakes
     page: curl.Page
 
 
@@ -30,7 +30,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Measure as a user would: connect, fetch a page, make load. Never judge here."""
-    return Look(hping3.syn(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
+    return Look(connect.tried(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:
