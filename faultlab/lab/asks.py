@@ -55,26 +55,38 @@ dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" "
 
 # An order is entered, moved to the month and cancelled. The page must follow each time, within the
 # ten seconds of the ticket and a few more. A restaurant has 80 to 180 guests in each month, so the
-# order puts it first. At the end, and before, an order that is left is moved back and removed.
+# order puts it first. Of another month no user sees the page meanwhile. If the first page was not
+# followed at once, three users come to the other one after ten seconds, and none may see an old
+# list. At the end, and before, orders that are left are moved back and removed.
 _NEW_ORDER = """url='http://app:8080/popular.jsp?month=' n=$(({n})) m=$(({n} % 12 + 1))
-day=2027-$((m % 12 + 1))-15 who="guest_name = 'an order of the check'"
+other=$((({n} + 5) % 12 + 1)) day=2027-$((m % 12 + 1))-15 who="guest_name = 'an order of the check'"
+its="INSERT INTO orders SET restaurant_id = $((n % 50 + 1)), table_id = $((n % 50 * 30 + 1)),
+token_id = 1, dining_time = '13:00', $who"
 tidy() { book "UPDATE orders SET dining_date = '$day', guests = 70 WHERE $who;
 DELETE FROM orders WHERE $who"; }
 show() { page=$(curl -sfm 5 "$url$m") && top=${page%%</table>*} cities=${page#*</table>}; }
 wait_for() { until show && "$@"; do [ $SECONDS -lt $end ] || exit 1; sleep 0.2; done; }
 changed() { [ "$top" != "$top_before" ] && [ "$cities" != "$cities_before" ]; }
 as_before() { [ "$page" = "$before" ]; }
+new_to_all() {
+  at=$(mktemp -d)
+  curl -sfZm 8 --parallel-immediate -o "$at/#1" "$url$1&visit=[1-3]" 2>/dev/null
+  for i in 1 2 3; do grep -q "</table>" $at/$i && [ "$(cat $at/$i)" != "$2" ] || return 1; done
+}
 trap tidy EXIT
-tidy && show || exit
-before=$page top_before=$top cities_before=$cities end=$((SECONDS + 14))
-book "INSERT INTO orders SET restaurant_id = $((n % 50 + 1)), table_id = $((n % 50 * 30 + 1)),
-token_id = 1, dining_date = '$day', dining_time = '13:00', guests = 70, $who;
-UPDATE orders SET dining_date = '2027-$m-15', guests = 120 WHERE $who" || exit
+tidy && show && quiet=$(curl -sfm 5 "$url$other") || exit
+before=$page top_before=$top cities_before=$cities since=$SECONDS end=$((SECONDS + 14))
+book "$its, dining_date = '2027-$other-15', guests = 121; $its, dining_date = '$day', guests = 70;
+UPDATE orders SET dining_date = '2027-$m-15', guests = 120 WHERE $who AND guests = 70" || exit
+until=$SECONDS
+new_to_all $m "$before" || until=$((since + 11))
 wait_for changed
 echo "$page"
-book "DELETE FROM orders WHERE $who" || exit
+book "DELETE FROM orders WHERE $who AND guests = 120" || exit
 end=$((SECONDS + 14))
 wait_for as_before
+while [ $SECONDS -lt $until ]; do sleep 0.2; done
+new_to_all $other "$quiet"
 """
 
 
@@ -229,4 +241,4 @@ def booking(seconds: float = 10) -> tuple[Ask, ...]:
 
 def new_order() -> Ask:
     """Return the ask for the page of popular restaurants, which must follow a new order."""
-    return said("the page after a new order", _BOOK + _NEW_ORDER, seconds=40, most=600)
+    return said("the page after a new order", _BOOK + _NEW_ORDER, seconds=60, most=600)
