@@ -88,21 +88,37 @@ def reliability(term: Terminal, files: tuple[str, ...], **how: Any) -> object:
     "mtu somaxconn",
     "--all --jobs 2 --json docs/judge.json",
     "mtu --only 'TCP probes for the MTU'",
-    "--all --share 2/3 --json part-2.json",
-    "--all --json docs/judge.json --from part-1.json --from part-2.json",
+    "--all --share 2/3 --json 2.json",
+    "--all --json all.json --from 1.json --from 2.json",
+    "--show page",
 )
 @many("labs", "labs whose repairs to try")
 @option("--all", "everything", is_flag=True, help="every lab")
 @option("--kind", default="", metavar="K", help="only repairs of this kind (see repairs.toml)")
 @option("--only", default="", metavar="TITLE", help="only the repair with this title")
 @option("--walks", is_flag=True, help="also alternatives and cheats that no recorded walk tried")
+@option("--later", type=float, metavar="MINUTES", help="look again at what is accepted (see docs)")
 @option("--jobs", default=1, metavar="N", help="how many labs at a time (1)")
 @option("--share", default="", metavar="I/N", help="only the I-th of N parts of the labs")
 @option("--json", "json_file", metavar="FILE", help="file of verdicts; the same command goes on")
 @option("--from", "more", multiple=True, metavar="FILE", help="take over the verdicts of this file")
+@option("--show", metavar="PART", help="print page, remedies or line of docs/, and try nothing")
 @ENGINE
-def judge_error(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
+def judge_error(
+    term: Terminal,
+    labs: tuple[str, ...],
+    *,
+    kind: str,
+    only: str,
+    walks: bool,
+    later: float | None,
+    show: str | None,
+    **how: Any,
+) -> object:
     """Try repairs on fresh faults, and count how often a check is wrong."""
-    from faultlab.verify import judge_error
+    from faultlab.verify import judge_error, judge_page
 
-    return judge_error.try_repairs(term, labs, **how)
+    if show:
+        return judge_page.show(term, show)
+    wish = judge_error.Wish(kind, only, walks, later)
+    return judge_error.try_repairs(term, labs, wish=wish, **how)

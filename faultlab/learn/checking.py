@@ -10,7 +10,7 @@ from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
-from faultlab.learn import learner
+from faultlab.learn import learner, popular
 from faultlab.learn.found import Found, rows
 from faultlab.run import late
 from faultlab.run.readings import CHECK, LATER, sentences
@@ -23,13 +23,17 @@ _DOING = {
 
 @dataclass(frozen=True)
 class Checked:
-    """The symptom as a check has just measured it. `later`: minutes after a check that passed."""
+    """The symptom as a check has just measured it. `later`: minutes after a check that passed.
+
+    `popular`: a sentence for each public answer that is in place and is no repair by itself.
+    """
 
     lab: str
     verdict: str
     run: str
     findings: list[Found]
     later: float | None = field(default=None, metadata=MAY_LACK)
+    popular: list[str] = field(default_factory=list)
 
 
 def check(
@@ -77,16 +81,18 @@ def _measured(term: Terminal, lab_id: str, phase: str, after: float, run_id: str
         found = run.good(phase)
         fixed = all(finding.holds for finding in found)
         waits = {LATER: after} if fixed and after and phase == CHECK else {}
-        run.record.event(phase, fixed=fixed, **waits)
+        known = [] if fixed else popular.said(run.lab, run.stack)
+        run.record.event(phase, fixed=fixed, **waits, **({"popular": known} if known else {}))
         ended = run.reading(phase).outages
         hint = run.to_mend(ended[0]) if ended else f"make hint-{lab_id}"
     term.say()
     term.findings([finding.cells for finding in found])
     term.say()
-    if said := sentences(found):
+    if said := [*sentences(found), *known]:
         term.points(said)
         term.say()
-    checked = Checked(lab_id, "pass" if fixed else "fail", run.record.id, rows(found))
+    verdict = "pass" if fixed else "fail"
+    checked = Checked(lab_id, verdict, run.record.id, rows(found), popular=known)
     if not fixed:
         how = "yet" if phase == CHECK else "for good"
         checked = replace(checked, later=None if phase == CHECK else after)

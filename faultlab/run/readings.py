@@ -20,11 +20,11 @@ FIXED = "fixed"
 BEFORE = ", before"  # the end of a phase that shows the fault again, before an alternative
 ALTERNATIVE = "alternative "  # the beginning of a phase after an alternative; its number follows
 CHEAT = "cheat "  # the beginning of a phase after a cheat; its number follows
-REPAIR = "repair "  # the beginning of a phase after a repair of repairs.toml; its number follows
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 CHECK = "check"  # what a learner has done so far
 VERDICT = "verdict"  # what an agent has done in the end
 LATER = "later"  # the same a few minutes later: this is the verdict that counts
+REPAIR = "repair "  # the beginning of a phase after a repair of repairs.toml; its number follows
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
 
 

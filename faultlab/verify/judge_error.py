@@ -33,11 +33,15 @@ _SHARE = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 
 @dataclass(frozen=True)
 class Wish:
-    """Which repairs to try. `walks`: also the alternatives and cheats of the labs' own walks."""
+    """Which repairs to try. `walks`: also the alternatives and cheats of the labs' own walks.
+
+    `later`: minutes after which what was accepted is looked at again; None as `trials.minutes`.
+    """
 
     kind: str = ""
     only: str = ""
     walks: bool = False
+    later: float | None = None
 
     def __contains__(self, row: Tried) -> bool:
         """Return whether a repair is to be tried."""
@@ -51,7 +55,9 @@ class Wish:
     def words(self) -> list[str]:
         """Return the options of the command line."""
         kind = ["--kind", self.kind] if self.kind else []
-        return [*kind, *(["--only", self.only] if self.only else []), *["--walks"] * self.walks]
+        only = ["--only", self.only] if self.only else []
+        later = [] if self.later is None else ["--later", str(self.later)]
+        return [*kind, *only, *later, *["--walks"] * self.walks]
 
 
 class Tally:
@@ -77,10 +83,13 @@ class Tally:
         if row.wrong or not row.decided:
             self.term.say(f"         {row.reason or '; '.join(s.words for s in row.deciding)}")
 
-    def lacks(self, row: Tried) -> bool:
+    def lacks(self, row: Tried, wish: Wish) -> bool:
         """Return whether a repair is still to be tried; one that was unknown is tried again."""
         found = self.rows.get((row.lab, row.title))
-        return found is None or found.got == "unknown"
+        if row not in wish or found is None:
+            return row in wish
+        early = found.later < trials.minutes(row, wish.later)
+        return found.got == "unknown" or (found.got == "accept" and early and not found.walks)
 
     def write(self) -> None:
         """Write the file, by lab."""
@@ -101,13 +110,11 @@ def try_repairs(
     lab_ids: Sequence[str],
     *,
     everything: bool = False,
-    kind: str = "",
-    only: str = "",
+    wish: Wish,
     jobs: int = 1,
     json_file: str | None = None,
     share: str = "",
     more: Sequence[str] = (),
-    walks: bool = False,
     wanted: str = AUTO,
 ) -> Document:
     """Try repairs and print a line each. Raises SaidNo for a wrong verdict, CannotRun for none.
@@ -117,19 +124,15 @@ def try_repairs(
     """
     if jobs < 1:
         raise BadInput("--jobs takes a number from 1 up.", _HELP)
-    document.all_known([("--kind", kind, ["", *ALL_KINDS])], "judge-error", _HELP)
+    document.all_known([("--kind", wish.kind, ["", *ALL_KINDS])], "judge-error", _HELP)
     chosen = _part(labs.chosen(lab_ids, everything, "judge-error"), share)
-    wish = Wish(kind, only, walks)
     every = {lab.id: trials.of(lab) for lab in chosen}
     asked = [trial.row for each in every.values() for trial in each]
-    _must_exist(only, asked)
+    _must_exist(wish.only, asked)
     to = paths.in_a_folder(json_file) if json_file else None
     tally = Tally(term, _kept(every, _earlier(to, more)), asked, to)
-    todo = {
-        lab_id: [trial for trial in each if trial.row in wish and tally.lacks(trial.row)]
-        for lab_id, each in every.items()
-    }
     tally.write()
+    todo = {lab_id: [t for t in each if tally.lacks(t.row, wish)] for lab_id, each in every.items()}
     places = _places(term, [lab for lab in chosen if todo[lab.id]], wanted)
     here = [lab for lab in chosen if lab.id in places]
     if jobs > 1 and len(here) > 1:
@@ -137,7 +140,7 @@ def try_repairs(
         with term.alive("try", f"repairs of {len(here)} labs, {jobs} at a time"):
             beside.run(here, places, rows, words=wish.words, jobs=jobs, add=tally.add)
     else:
-        _one_by_one(places, here, todo, tally)
+        _one_by_one(places, here, todo, wish.later, tally)
     return _concluded(term, tally, asked)
 
 
@@ -145,11 +148,12 @@ def _one_by_one(
     places: Mapping[str, Engine],
     here: Sequence[Lab],
     todo: Mapping[str, Sequence[Trial]],
+    later: float | None,
     tally: Tally,
 ) -> None:
     for lab in here:
         with tally.term.alive("try", f"{len(todo[lab.id])} repairs of {lab.id}"):
-            for row in trials.tried(places[lab.id], lab, todo[lab.id]):
+            for row in trials.tried(places[lab.id], lab, todo[lab.id], later):
                 tally.add(row)
 
 
@@ -183,11 +187,11 @@ def _kept(every: Mapping[str, Sequence[Trial]], old: Sequence[Tried]) -> list[Tr
     An alternative or a cheat that was not tried is judged as the recorded walks judged it.
     """
     rows = [row for row in old if row.lab not in every]
-    was = {(row.lab, row.digest): row for row in old if not row.walks}
+    was = {row.key: row for row in old if not row.walks}
     file = paths.root() / RELIABILITY
     recorded = read_walks(file) if file.is_file() else Walks()
     for trial in (trial for each in every.values() for trial in each):
-        row = was.get((trial.row.lab, trial.row.digest)) or trials.walked(trial, recorded)
+        row = was.get(trial.row.key) or trials.walked(trial, recorded)
         if row is not None:
             words = ("title", "kind", "expected", "why", "source")
             rows.append(replace(row, **{key: getattr(trial.row, key) for key in words}))

@@ -157,7 +157,8 @@ class SoloSession(Session):
                     self.note(Event.LOOKED, seat.number, t=t, fixed=event["fixed"])
                 case readings.CHECK:
                     fixed = event["fixed"] and not event.get(readings.LATER)
-                    self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, findings=found)
+                    facts = {"findings": found, "popular": event.get("popular", [])}
+                    self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, **facts)
                 case "fix" | records.GAVE_UP:
                     shown = shown or t
         if shown:  # last, because a check that passes after a fix still ends the clock

@@ -51,6 +51,7 @@ class Turn:
     checks: int = 0
     answers: list[dict[str, str]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
     why: str = ""
     gave_up: bool = False
     again: float | None = None
@@ -67,6 +68,7 @@ class Turn:
             ran=self.seconds(now),
             since=None,
             findings=[],
+            popular=[],
             why="",
             again=None,
         )
@@ -202,6 +204,7 @@ class Roster:
 
     def _seen(self, turn: Turn, event: Entry, now: float) -> None:
         turn.findings = event.get("findings", turn.findings)
+        turn.popular = event.get("popular", [])
         turn.why = event.get("why", "")
         turn.settle()
         if event["event"] == Event.CHECKED:

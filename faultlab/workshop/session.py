@@ -107,8 +107,9 @@ class Session(Desk):
             findings = outcome.facts.get("findings", [])
             if findings:
                 fixed = outcome.facts["verdict"] == "pass"
-                later = {"later": self.plan.later} if fixed and self.plan.later else {}
-                self.note(Event.CHECKED, seat.number, fixed=fixed, findings=findings, **later)
+                facts = {"findings": findings, "popular": outcome.facts.get("popular", [])}
+                facts |= {"later": self.plan.later} if fixed and self.plan.later else {}
+                self.note(Event.CHECKED, seat.number, fixed=fixed, **facts)
             else:
                 why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)

@@ -1,0 +1,158 @@
+"""Judge page: both errors of the checks as Markdown, for docs/judge.md and docs/remedies.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from faultlab.core import paths, text
+from faultlab.core.errors import BadInput
+from faultlab.core.statistics import Share
+from faultlab.core.terminal import Terminal
+from faultlab.lab import load as labs
+from faultlab.lab.model import Remedy, Step
+from faultlab.lab.repair import PUBLIC
+from faultlab.run import judge_error
+from faultlab.run.judge_error import ALL_KINDS, ALTERNATIVE, CHEAT, Document, Errors, Seen, Tried
+from faultlab.verify import judge_kinds, trials
+
+_COUNTS = ("unsound", "accepted", "95%", "sound", "refused", "95%", "?", "failed")
+_WRONG = ("lab", "repair", "kind", "sound judge", "check", "why", "what decided")
+_AMISS = ("lab", "repair", "sound judge", "check", "reason")
+_ANSWERS = ("what people answer", "here", "what users met", "why", "source")
+_MOST = 3  # findings in a cell
+
+Part = Callable[[Sequence[Tried]], Iterator[str]]
+
+
+def show(term: Terminal, part: str) -> Document:
+    """Print a part of the documents from the recorded campaign: `page`, `remedies` or `line`."""
+    rows = judge_error.recorded()
+    parts: dict[str, Part] = {"page": _page, "remedies": _remedies, "line": _line}
+    if part not in parts:
+        raise BadInput(
+            f"--show: expected one of {', '.join(parts)}.", "faultlab judge-error --help"
+        )
+    term.console.width = 2000
+    for line in parts[part](rows):
+        term.say(line)
+    return Document(rows)
+
+
+def _line(rows: Sequence[Tried]) -> Iterator[str]:
+    yield judge_error.line(rows) or "No repair has been tried yet."
+
+
+def _page(rows: Sequence[Tried]) -> Iterator[str]:
+    own = [row for row in rows if row.kind in (ALTERNATIVE, CHEAT)]
+    others = [row for row in rows if row.kind not in (ALTERNATIVE, CHEAT)]
+    public = [row for row in others if row.kind == PUBLIC]
+    parts = {
+        "repairs of `repairs.toml`": others,
+        "of these, from public sources": public,
+        "alternatives and cheats of the labs": own,
+        "all": rows,
+    }
+    yield from _table("repairs", parts)
+    yield from ("", "## Kind by kind", "")
+    yield from _table("kind", {kind: [r for r in rows if r.kind == kind] for kind in ALL_KINDS})
+    yield from ("", "## Each wrong verdict", "")
+    wrong = [row for row in rows if row.wrong]
+    yield from text.markdown(_WRONG, map(_wrong, wrong)) if wrong else ["None."]
+    yield from ("", "## No verdict", "")
+    amiss = [row for row in rows if not row.decided]
+    yield from text.markdown(_AMISS, map(_amiss, amiss)) if amiss else ["None."]
+    yield from ("", "## Kinds in each lab", "")
+    yield from judge_kinds.as_markdown(judge_kinds.read(paths.root() / judge_kinds.FILE))
+    yield from ("", "## Lab by lab", "")
+    yield from _table("lab", {lab: [r for r in rows if r.lab == lab] for lab in labs.ids()})
+    yield from ("", "## Where they were tried", "", *_places(rows))
+
+
+def _table(name: str, parts: dict[str, Sequence[Tried]]) -> list[str]:
+    found = [(title, judge_error.errors(rows)) for title, rows in parts.items()]
+    return text.markdown((name, *_COUNTS), [[title, *_cells(its)] for title, its in found])
+
+
+def _cells(found: Errors) -> list[str]:
+    counts = [str(found.unknown), str(found.broken)]
+    return [*_share(found.unsound), *_share(found.sound), *counts]
+
+
+def _share(of: Share) -> list[str]:
+    low, high = of.interval
+    return [str(of.of), str(of.happened), f"{low:.1f}-{high:.1f}%" if of.of else "-"]
+
+
+def _wrong(row: Tried) -> list[str]:
+    decided = _words(row.deciding)
+    return [row.lab, _cell(row.title), row.kind, row.expected, row.got, _cell(row.why), decided]
+
+
+def _amiss(row: Tried) -> list[str]:
+    return [row.lab, _cell(row.title), row.expected, row.got, _cell(row.reason)]
+
+
+def _words(found: Sequence[Seen]) -> str:
+    more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    return _cell("; ".join(seen.words for seen in found[:_MOST]) + more)
+
+
+def _cell(words: str) -> str:
+    return " ".join(words.replace("|", "\\|").split())
+
+
+def _places(rows: Sequence[Tried]) -> Iterator[str]:
+    today = {trial.row.key for lab_id in labs.ids() for trial in trials.of(labs.load(lab_id))}
+    if stale := sum(row.key not in today for row in rows):
+        yield f"- {stale} of them were tried before their lab or its check was last changed"
+    counted = Counter(
+        f"{row.began[:10]}, commit {row.commit or '?'}: engine {row.engine}, kernel"
+        f" {row.kernel or '?'}, {row.cpus} CPUs{', recorded walks' if row.walks else ''}"
+        for row in rows
+        if row.decided
+    )
+    yield from (f"- {place}: {count} repairs" for place, count in sorted(counted.items()))
+
+
+def _remedies(rows: Sequence[Tried]) -> Iterator[str]:
+    """Yield for each symptom the popular answers, and what each did to users here."""
+    for lab_id in labs.ids():
+        its = [row for row in rows if row.lab == lab_id and row.kind == PUBLIC]
+        if not its:
+            continue
+        lab = labs.load(lab_id)
+        known = {repair.title: repair for repair in labs.repairs(lab)}
+        yield from (f"## {lab.title}", "")
+        yield from (f"`make lab-{lab_id}`", "")
+        yield from text.markdown(_ANSWERS, [_remedy(row, known.get(row.title)) for row in its])
+        yield ""
+    kernels = sorted({f"{row.kernel} ({row.engine})" for row in rows if row.kernel})
+    yield f"Kernels: {', '.join(kernels) or 'none'}."
+
+
+def _remedy(row: Tried, repair: Remedy | None) -> list[str]:
+    typed = "; ".join(map(_typed, repair.steps)) if repair else ""
+    answer = f"{_cell(row.title)}: {_code(typed)}" if typed else _cell(row.title)
+    met = _words(row.deciding) if row.decided else _cell(row.reason)
+    return [answer, _helps(row), met, _cell(row.why), _cell(row.source)]
+
+
+def _helps(row: Tried) -> str:
+    said = {"accept": "helps", "refuse": "does not help", "broken": "cannot be done"}
+    word = said.get(row.got, "could not be judged")
+    return f"{word} (this verdict is [wrong](judge.md#each-wrong-verdict))" if row.wrong else word
+
+
+def _typed(step: Step) -> str:
+    if step.run is not None:
+        return f"{step.at}# {step.run}"
+    what = f"update {step.limit.flags}" if step.limit else "restart"
+    return f"$ docker {what} …-{step.at}"
+
+
+def _code(words: str) -> str:
+    """Return a command as code in a cell of a table."""
+    words = " ".join(words.split()).replace("|", "\\|")
+    fence = "``" if "`" in words else "`"
+    return f"{fence}{words}{fence}"
