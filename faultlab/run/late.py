@@ -11,7 +11,7 @@ from faultlab.core.text import minutes
 from faultlab.engine.contract import Say
 from faultlab.run.readings import CHECK, LATER
 
-MINUTES = 3.0  # if nobody says otherwise
+MINUTES = 3.0  # unless another number is given
 MOST = 60.0
 _STEP = 5.0  # seconds between two signs of life
 

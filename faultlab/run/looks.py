@@ -147,7 +147,7 @@ class Looks(Measured):
         return took, seen
 
     def _taken(self, phase: str, fast: float | None) -> Reading[Any, Any]:
-        """Return a reading, or what had ended so that there is none. Raises CannotRun."""
+        """Return a reading, or what had ended, so that no look was possible. Raises CannotRun."""
         ended = self._outages(phase, self.check.may_stop) if of_examinee(phase) else []
         if ended:
             return Reading(None, outages=ended)
