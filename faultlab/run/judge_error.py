@@ -56,7 +56,8 @@ class Tried:
 
     `broken`: a step of it failed, so it proves nothing. `unknown`: nothing could be judged. In both
     cases `reason` says why. `digest`: of the repair and of what judges it. `seed`: of the points
-    that were drawn. `walks`: the recorded walks that gave the verdict, if the lab's own walk did.
+    that were drawn. `later`: minutes after which what was accepted was looked at again. That
+    verdict counts. `walks`: the recorded walks that gave it, if the lab's own walk did.
     """
 
     lab: str
@@ -70,6 +71,7 @@ class Tried:
     findings: list[Seen] = field(default_factory=list)
     seconds: float = 0.0
     seed: str = ""
+    later: float = 0.0
     digest: str = ""
     walks: int = 0
     run: str = ""
