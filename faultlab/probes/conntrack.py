@@ -43,3 +43,20 @@ def peak(machine: Shell, seconds: int) -> int:
     count = "read -r n </proc/sys/net/netfilter/nf_conntrack_count"
     loop = f"while ((SECONDS < {seconds})); do {count}; echo $n; sleep 0.2; done"
     return int(machine.must(f"bash -c '{loop}' | sort -n | tail -1", timeout=seconds + 30))
+
+
+def rests(machine: Shell, port: int) -> dict[int, int]:
+    """Return for how many seconds connections to a port are still known, by the clients' ports."""
+    command = f"conntrack -L -p tcp --orig-port-dst {port} --state ESTABLISHED 2>/dev/null"
+    return parse_rests(machine.must(command))
+
+
+def parse_rests(out: str) -> dict[int, int]:
+    """Parse the lines of conntrack; what an entry says first is the client's side."""
+    rows = re.findall(r"^tcp +6 +(\d+) ESTABLISHED .*? sport=(\d+) ", out, re.MULTILINE)
+    return {int(client): int(rest) for rest, client in rows}
+
+
+def forget(machine: Shell, port: int, client: int) -> None:
+    """Remove the entry of a connection from the client's port to a port."""
+    machine.run(f"conntrack -D -p tcp --orig-port-dst {port} --orig-port-src {client}")
