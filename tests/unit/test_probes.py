@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,6 +34,7 @@ from faultlab.probes import (
     ping,
     sockets,
     softirq,
+    stray,
     tls,
     wrk,
 )
@@ -609,3 +611,34 @@ def test_the_processor_time_of_a_daemon() -> None:
 def test_how_busy_a_daemon_keeps_the_processors() -> None:
     """One of four, all the time."""
     assert Cpu(7.0, 4).busy_percent_since(Cpu(5.0, 4), 2) == 25
+
+
+def test_what_a_firewall_knows_and_for_how_long() -> None:
+    """The pool of idle-drop, fixed: a probe of app comes before the entry ends."""
+    known = conntrack.parse_rests(recorded("conntrack/idle"))
+    ours = sockets.parse_probes(recorded("sockets/keepalive"), client=2)
+    theirs = sockets.parse_probes(recorded("sockets/served"), client=3)
+    assert len(known) == 40 and set(known.values()) == {3}
+    assert known.keys() == ours.keys() == theirs.keys()
+    assert {round(seconds, 2) for seconds in ours.values()} == {0.38}
+    assert set(theirs.values()) == {119 * 60}
+
+
+@pytest.mark.parametrize(
+    ("timer", "seconds"),
+    [
+        ("timer:(keepalive,1.592ms,0)", 1.592),
+        ("timer:(keepalive,19sec,0)", 19),
+        ("timer:(keepalive,1min59sec,0)", 119),
+        ("timer:(on,1.2sec,3)", math.inf),
+        ("", math.inf),
+    ],
+)
+def test_a_timer_of_ss(timer: str, seconds: float) -> None:
+    line = f"0 0 198.18.3.5:60798 198.18.3.4:3306 {timer}\n"
+    assert sockets.parse_probes(line, client=2) == {60798: pytest.approx(seconds)}
+
+
+@pytest.mark.parametrize(("name", "count"), [("kept-out", 0), ("let-in", 24)])
+def test_packets_without_a_connection(name: str, count: int) -> None:
+    assert stray.parse(recorded(f"stray/{name}")) == count
