@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Evidence
-from faultlab.lab.limits import at_least
+from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import failing, grows, rate, steady
 from faultlab.probes import cgroup, interface, memcaslap
 from faultlab.run.contract import Contract
@@ -48,6 +48,11 @@ class Look:
         return max(point.operations_per_second for point in self.sweep)
 
     @property
+    def link_used_percent(self) -> float:
+        """Percent of the link's rate that was sent, in the load that sent the most."""
+        return max(point.link_used_percent for point in self.sweep)
+
+    @property
     def failed_share(self) -> float:
         """Share of the operations that fail, in the load where most fail."""
         return max(load.failed_share for load in self.crowds)
@@ -75,8 +80,8 @@ class Inspection:
 
 def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
     """Make load for a second, and read the counters of link and CPU before and after."""
-    cache, daemon = stack["cache"], stack["memcached"]
-    seconds, config = stack.pace.seconds(1), stack["client"].must(f"cat {memcaslap.CONFIG}")
+    cache, daemon = stack.sidecar("cache"), stack.sidecar("memcached")
+    seconds, config = stack.pace.seconds(1), configured(stack)
     link_before, cpu_before = interface.read(cache).link, cgroup.read(daemon).time
     load = memcaslap.load(stack.user(), "cache", config, connections=connections, seconds=seconds)
     link_after, cpu_after = interface.read(cache).link, cgroup.read(daemon).time
@@ -92,13 +97,20 @@ def come(stack: Stack, connections: int) -> tuple[Point, memcaslap.Load]:
 def look(stack: Stack) -> Look:
     """Measure each load."""
     found = [come(stack, connections) for connections in CROWDS]
-    smallest = memcaslap.smallest(stack["client"].must(f"cat {memcaslap.CONFIG}"))
+    smallest = memcaslap.smallest(configured(stack))
     return Look([point for point, _ in found], [load for _, load in found], smallest)
+
+
+def configured(stack: Stack) -> str:
+    """Return the text of the file by which shop servers store objects."""
+    client = stack.sidecar("client")
+    return client.must(f"cat {client.root}{memcaslap.CONFIG}")
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters."""
-    eth0, memcached = interface.read(stack["cache"]), cgroup.read(stack["memcached"])
+    eth0 = interface.read(stack.sidecar("cache"))
+    memcached = cgroup.read(stack.sidecar("memcached"))
     return Inspection(time.time(), eth0.link, memcached.time, eth0.qdisc)
 
 
@@ -123,6 +135,10 @@ CHECK = Check(
         ),
         failing("operations", "failed_share").says(
             "Hardly any operation fails.", "Some operations fail."
+        ),
+        # More than the rate is sent for as long as a bucket lasts. Small ones are in order.
+        steady("sent in a load, of the link's rate", "link_used_percent", at_most(200), "%").says(
+            "The cache can go on like this.", "The cache can go on like this for moments only."
         ),
         steady("gets, of all operations", "gets", at_least(45), "%").says(
             "Shop servers fetch as many objects as they store.",

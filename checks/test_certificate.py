@@ -14,16 +14,28 @@ VISITS = 12
 REFUSED = 60  # curl: the certificate of the server is not accepted
 SHOWN = "openssl x509 -noout -fingerprint -checkend 0"
 SERVED = f"openssl s_client -connect web:443 -servername web </dev/null 2>/dev/null | {SHOWN}"
-ON_DISK = f"{SHOWN} -in /etc/nginx/tls/web.crt"
+ON_DISK = f"{SHOWN} -in {{}}/etc/nginx/tls/web.crt"
+# The whole hours until the certificate that a user gets ends; nothing without a certificate.
+HOURS = """end=$(openssl s_client -connect web:443 -servername web </dev/null 2>/dev/null |
+openssl x509 -noout -enddate) && echo $((($(date -d "${end#*=}" +%s) - $(date +%s)) / 3600))"""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A page over https, how many of twelve visits get it, and the page over http."""
+    """A page over https, how many of twelve visits get it, and the page over http.
+
+    `hours`: for how long the certificate is still good; None in a record from before it was stored.
+    """
 
     page: curl.Page
     arriving: int
     plain: curl.Page
+    hours: int | None = None
+
+    @property
+    def lasts(self) -> int:
+        """Return the hours, which an old record has only as an end in the past or a good month."""
+        return self.hours if self.hours is not None else 720 * (self.page.exit_code == 0)
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,8 @@ def look(stack: Stack) -> Look:
     """Fetch the start page as a browser does, which accepts no certificate that has ended."""
     user = stack.user()
     arriving = curl.arriving(user, "https://web/", tries=VISITS, max_time=5)
-    return Look(curl.get(user, "https://web/", 5), arriving, curl.get(user, "http://web/"))
+    page, plain = curl.get(user, "https://web/", 5), curl.get(user, "http://web/")
+    return Look(page, arriving, plain, int(user.run(HOURS).out or 0))
 
 
 def _said(machine: Shell, command: str) -> str:
@@ -57,7 +70,8 @@ def _said(machine: Shell, command: str) -> str:
 
 def inspect(stack: Stack) -> Inspection:
     """Read both certificates."""
-    return Inspection(_said(stack.user(), SERVED), _said(stack["web"], ON_DISK))
+    web = stack.sidecar("web")
+    return Inspection(_said(stack.user(), SERVED), _said(web, ON_DISK.format(web.root)))
 
 
 CHECK = Check(
@@ -73,6 +87,10 @@ CHECK = Check(
         Measure("page: size", "page.bytes", at_least(100), at_most(0), "bytes").says(
             "The page arrives whole.", "The page does not arrive."
         ),
+        Measure("certificate: time until it ends", "lasts", at_least(24), at_most(0), "h").says(
+            "A browser opens the shop tomorrow, too.",
+            "No browser opens the shop tomorrow.",
+        ),
         steady("page without encryption: status", "plain.status", exactly(200)).says(
             "The page still comes without encryption.",
             "The page no longer comes without encryption.",
@@ -80,7 +98,9 @@ CHECK = Check(
     ),
     evidence=(
         ends("the served certificate has ended", "ended", exactly(1)).seen("client", SERVED),
-        ends("served and stored certificate differ", "differ", exactly(1)).seen("web", ON_DISK),
+        ends("served and stored certificate differ", "differ", exactly(1)).seen(
+            "web", ON_DISK.format("")
+        ),
     ),
     asks=(page("https://web/", times=10),),
 )

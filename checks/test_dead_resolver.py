@@ -12,11 +12,11 @@ from faultlab.probes import curl, mysql, nstat
 
 PAGE = (
     "http://web/booking/restaurant.php"
-    "?token=token-01&restaurant=7&date=2026-05-05&time=18:00&guests=2&visit="
+    "?token=token-01&restaurant={}&date=2026-05-{:02}&time=18:00&guests=2&visit="
 )
 PAGES = 16
 SENT, RECEIVED = "UdpOutDatagrams", "UdpInDatagrams"
-LOOK_UP = "timeout 2 getent ahostsv4 db >/dev/null"
+LOOK_UP = "/usr/bin/timeout 2 /usr/bin/getent ahostsv4 db >/dev/null"
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ def look(stack: Stack) -> Look:
 
     Nor do connections that are open already, because they are ended.
     """
-    user, url = stack.user(), f"{PAGE}{time.time_ns()}"
-    mysql.end_idle(stack["mysql"])
+    user, dice = stack.user(), stack.dice
+    url = f"{PAGE.format(dice.randint(1, 50), dice.randint(1, 28))}{time.time_ns()}"
+    mysql.end_idle(stack.sidecar("mysql"))
     page = curl.get(user, f"'{url}'", max_time=4)
     prompt = curl.arriving(user, f"{url}-", tries=PAGES, max_time=0.8)
     return Look(page, prompt, curl.get(user, "http://web/"))
@@ -58,9 +59,8 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of web, then look a name up there."""
-    web = stack["web"]
-    counters = nstat.read(web, [SENT, RECEIVED])
-    found = "db" not in stack or web.run(LOOK_UP).code == 0
+    counters = nstat.read(stack.sidecar("web"), [SENT, RECEIVED])
+    found = "db" not in stack or stack["web"].run(LOOK_UP).code == 0
     return Inspection(counters, found)
 
 

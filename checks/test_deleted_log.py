@@ -1,9 +1,8 @@
 """deleted-log: nginx still has its deleted log open, and the log fills the disk of the uploads."""
 
-import secrets
 from dataclasses import dataclass
 
-from faultlab.engine.shell import Shell
+from faultlab.engine.sidecar import Sidecar
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
@@ -16,22 +15,30 @@ PHOTO = "http://web/booking/photo.php"
 COUNT = 12
 LINES = 120_000  # of the old log
 # Each photo has bytes of its own, so no stored response fits. The digest in it must be theirs.
-UPLOAD = f"""cd $(mktemp -d) && for n in $(seq {COUNT}); do
-head -c $((n * 250000)) /dev/urandom >photo
+UPLOAD = f"""cd $(mktemp -d) && for size in {{}}; do
+head -c $size /dev/urandom >photo
 curl -s -m 5 --data-binary @photo {PHOTO} | grep -qF "$(sha256sum <photo | cut -c1-64)" && echo kept
 done; rm photo"""
 EMPTY = f"head -c 3000000 /dev/zero | curl -sm 5 --data-binary @- {PHOTO}"
-FOUND = "grep -rhoa --exclude='error.log*' /srv /var /tmp /home /root /opt -e "
+SIZES = (200_000, 7_500_000)  # bytes; nginx takes eight million, and the disk has sixteen
+# A log that is still open and that no folder leads to: then what is written is lost.
+LOST = "find /proc/{}/fd -lname '/* (deleted)' ! -lname '/dev/*' ! -lname '*error*' | grep -q ."
+# All files of nginx, wherever they are.
+EVERY = "cd {0} && find . '(' -path ./proc -o -path ./sys -o -path ./dev ')' -prune -o -type f"
+# The lines with a mark in those that were written in the last minute.
+FOUND = f"""{EVERY} -mmin -1 ! -name 'error.log*' -exec grep -hoa -e '{{1}}[0-9]*' {{{{}}}} + |
+sort -u | wc -l"""
+SECONDS = 7  # that a line can take to be written
+PAGES = ("/", "/index.html", "/index.php", "/booking/photo.php")
+WORDS = ("page", "from", "n", "id", "q", "ref")
 LAST_MONTH = "[01/Nov/2026:"  # in each line of the old log, whatever its name is now
-OLD = (
-    "find / /srv/* /var/log/* -xdev -type f -name '*.gz' 2>/dev/null | sort -u | xargs -r -n 1"
-    f""" sh -c 'zcat "$0" 2>/dev/null | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
-)
+OLD = f"""{EVERY} -name '*.gz' -size +49k -print | xargs -r -n 1 \\
+sh -c 'zcat "$0" | grep -cF "{LAST_MONTH}"' | sort -n | tail -n 1"""
 
 
 @dataclass(frozen=True)
 class Look:
-    """Photos of 0.25 to 3 MB, then visits that the request log must have, then the old log."""
+    """Photos of 0.2 to 7.5 MB, then visits that the request log must have, then the old log."""
 
     start: curl.Page
     refused: float
@@ -48,30 +55,39 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Upload twelve photos, then visit the start page twelve times."""
-    user, nginx = stack.user(), stack["nginx"]
-    kept = user.run(UPLOAD, timeout=90).out.split().count("kept")
+    """Upload twelve photos, then visit a page twelve times."""
+    user, nginx = stack.user(), stack.sidecar("nginx")
+    sizes = " ".join(str(stack.dice.randint(*SIZES)) for _ in range(COUNT))
+    kept = user.run(UPLOAD.format(sizes), timeout=90).out.split().count("kept")
     start = curl.get(user, "http://web/")
-    return Look(start, 1 - kept / COUNT, 1 - counted(user, nginx) / COUNT, old_lines(nginx))
+    return Look(start, 1 - kept / COUNT, 1 - counted(stack, nginx) / COUNT, old_lines(nginx))
 
 
-def counted(user: Shell, nginx: Shell) -> int:
-    """Return how many of twelve visits are in a file of nginx, after two seconds at most."""
-    mark = f"visit-{secrets.token_hex(4)}-"
-    user.run(f"curl -s -m 5 -o /dev/null 'http://web/?{mark}[1-{COUNT}]'", timeout=90)
-    count = f"{FOUND}'?{mark}[0-9]*' | sort -u | wc -l"
-    later = f"for i in 1 2 3 4; do [ $({count}) -lt {COUNT} ] || break; sleep 0.5; done; {count}"
+def counted(stack: Stack, nginx: Sidecar) -> int:
+    """Return how many of twelve visits are in a file of nginx, after some seconds at most.
+
+    While the server writes into a file that no folder leads to, none of them is.
+    """
+    dice = stack.dice
+    mark = f"{dice.choice(WORDS)}={dice.getrandbits(40):010x}-"
+    url = f"http://web{dice.choice(PAGES)}?{mark}"
+    stack.user().run(f"curl -s -m 5 -o /dev/null '{url}[1-{COUNT}]'", timeout=90)
+    if nginx.run(LOST.format(nginx.pid)).code == 0:
+        return 0
+    count = FOUND.format(nginx.root, mark)
+    tries = f"for i in $(seq {2 * SECONDS}); do"
+    later = f"{tries} [ $({count}) -lt {COUNT} ] || break; sleep 0.5; done; {count}"
     return int(nginx.run(later).out or 0)
 
 
-def old_lines(nginx: Shell) -> int:
+def old_lines(nginx: Sidecar) -> int:
     """Return the lines in the log of last month, wherever it is now."""
-    return int(nginx.run(OLD).out or 0)
+    return int(nginx.run(OLD.format(nginx.root)).out or 0)
 
 
 def inspect(stack: Stack) -> Inspection:
     """Ask the disk, and the error log."""
-    nginx = stack["nginx"]
+    nginx = stack.sidecar("nginx")
     return Inspection(filesystem.read(nginx, DISK), log.count(nginx, log.NGINX_ERROR, "(28: No"))
 
 

@@ -43,7 +43,7 @@ def look(stack: Stack) -> Look:
 def inspect(stack: Stack) -> Inspection:
     """Fetch the page once, and read the queue's counters."""
     return Inspection(
-        curl.get(stack.user(), PAGE, 10, gzip=True), interface.read(stack["web"]).qdisc
+        curl.get(stack.user(), PAGE, 10, gzip=True), interface.read(stack.sidecar("web")).qdisc
     )
 
 

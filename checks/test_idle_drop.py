@@ -1,37 +1,49 @@
 """idle-drop: a firewall forgets idle connections, and the pool of the shop still uses them."""
 
+import re
+import time
 from dataclasses import dataclass
 
+from faultlab.core.command import meanwhile
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, steady
-from faultlab.probes import curl, interface, nstat
+from faultlab.probes import curl, interface, stray
 
 VISITS = 8  # fewer than the pool has connections
-BREAK = 15  # seconds; the firewall forgets after five
+ALL = VISITS + 1  # with one who comes earlier
+EARLY = (5.6, 9.0)  # seconds; the firewall forgets after five
+BREAK = (13.0, 16.0)  # seconds
+LONG = 3600  # seconds: no break in the business hours of the ticket is as long
+CARE = 65  # seconds within which a pool or a probe cares for its connections
 PATIENCE = 1.2  # seconds; a kernel that gives up a connection early needs 1.4
 PAGE = "http://app:8080/account.jsp"
-REFUSED = "TcpOutRsts"
-# ACKs without a connection: without data, with some, and like the query with which a pool tests.
-STRAY = """for kind in '' '-P -d 20' '-P -d 13 -s 40000 --tcp-timestamp'; do
-hping3 -q -A $kind -p 3306 -c 4 -i u100000 db; done"""
 OPEN = "ss -Htno state established dport = :3306"
+SERVED = "ss -Htno state established sport = :3306"
 KNOWN = "conntrack -L -p tcp --orig-port-dst 3306 --state ESTABLISHED"
+FORGET = "conntrack -D -p tcp --orig-port-dst 3306 --orig-port-src {} >/dev/null 2>&1"
+_SECONDS = {"ms": 0.001, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
 @dataclass(frozen=True)
 class Look:
     """The pages that come at once, after no user has asked for a while.
 
-    `carried`: packets that left the firewall meanwhile. `strays`: packets without a connection that
-    reached the database.
+    `early`: those of the one who came in between. `carried`: packets that left the firewall
+    meanwhile. `strays`: packets without a connection that reached the machine of the database.
     """
 
     pages: int
     carried: int
     strays: int
+    early: int = 1
+
+    @property
+    def came(self) -> int:
+        """Return all pages that came after a break."""
+        return self.pages + self.early
 
 
 @dataclass(frozen=True)
@@ -49,23 +61,90 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let users come, then none, then eight at once. Then send packets without a connection."""
-    user, db, firewall = stack.user(), stack["db"], stack["firewall"]
+    """Let users come, then none, then one, then none, then eight at once.
+
+    Then send packets without a connection, from app and with its address from another machine.
+    """
+    user, dice = stack.user(), stack.dice
     curl.get(user, PAGE, max_time=5)
     curl.arriving(user, PAGE, tries=40, max_time=3)
-    user.run(f"sleep {BREAK}")
+    began, end = time.monotonic(), dice.uniform(*BREAK)
+    time.sleep(dice.uniform(*EARLY))
+    early = curl.arriving(user, PAGE, tries=1, max_time=PATIENCE)
+    time.sleep(max(0, began + end - time.monotonic()))
+    go_on(stack)
+    firewall = stack.sidecar("firewall")
     before = interface.read(firewall).tx_packets
     pages = curl.arriving(user, PAGE, tries=VISITS, max_time=PATIENCE)
     carried = interface.read(firewall).tx_packets - before
-    refused = nstat.read(db, [REFUSED])[REFUSED]
-    stack.user("app").run(STRAY, timeout=10)
-    return Look(pages, carried, nstat.read(db, [REFUSED])[REFUSED] - refused)
+    return Look(pages, carried, strays(stack), early)
+
+
+def strays(stack: Stack) -> int:
+    """Return how many of some packets without a connection reach the machine of the database."""
+    ports, found = stack.dice.sample(range(1024, 65536), 24), list[int]()
+    ours, theirs = ports[::2], ports[1::2]
+    db = stack.sidecar("db")
+    with meanwhile(lambda: found.append(stray.arrived(db, ports, 3306, seconds=2))):
+        time.sleep(0.4)
+        stray.send(stack.user("app"), ours, "db", 3306)
+        stray.send(stack.user(), theirs, "db", 3306, sender="app", by="firewall")
+    return found[0]
+
+
+def go_on(stack: Stack) -> None:
+    """Let the break last until what the firewall will soon forget is forgotten.
+
+    Connections that something uses from time to time stay. What the firewall would only forget
+    after minutes it forgets now, so that no user has to wait for that.
+    """
+    if not (first := fading(stack)):
+        return
+    wait = min(max(first.values()) + 2, CARE)
+    time.sleep(wait)
+    later = fading(stack)
+    unused = [port for port in first.keys() & later if later[port] <= first[port] - wait + 3]
+    for port in unused:
+        stack.sidecar("firewall").run(FORGET.format(port))
+
+
+def fading(stack: Stack) -> dict[int, int]:
+    """Return how long the firewall will know connections of the pool, by their ports.
+
+    Those are left out that it knows for an hour, or of which an end sends a probe before that.
+    """
+    known = parse_known(stack.sidecar("firewall").must(f"{KNOWN} 2>/dev/null"))
+    ours = parse_timers(stack.sidecar("app").must(OPEN), local=True)
+    theirs = parse_timers(stack.sidecar("db").must(SERVED), local=False)
+    return {
+        port: rest
+        for port, rest in known.items()
+        if port in ours and rest < LONG and rest < min(ours[port], theirs.get(port, LONG))
+    }
+
+
+def parse_known(out: str) -> dict[int, int]:
+    """Parse conntrack's lines: the seconds that are left for each port."""
+    rows = re.findall(r"^tcp +6 +(\d+) ESTABLISHED .*? sport=(\d+) dport=3306 ", out, re.MULTILINE)
+    return {int(port): int(rest) for rest, port in rows}
+
+
+def parse_timers(out: str, *, local: bool) -> dict[int, float]:
+    """Parse the lines of `ss -o`: the seconds until the next probe by port, an hour without one."""
+    found = {}
+    for line in out.splitlines():
+        words = line.split()
+        port = int(words[2 if local else 3].rpartition(":")[2])
+        timer = re.search(r"timer:\(keepalive,([^,]+),", line)
+        parts = re.findall(r"([\d.]+)([a-z]+)", timer[1]) if timer else []
+        found[port] = sum(float(n) * _SECONDS[unit] for n, unit in parts) if parts else float(LONG)
+    return found
 
 
 def inspect(stack: Stack) -> Inspection:
     """Ask the kernel of app, and the firewall."""
-    ours = stack["app"].must(OPEN).splitlines()
-    known = stack["firewall"].must(f"{KNOWN} 2>/dev/null").splitlines()
+    ours = stack.sidecar("app").must(OPEN).splitlines()
+    known = stack.sidecar("firewall").must(f"{KNOWN} 2>/dev/null").splitlines()
     return Inspection(len(ours), sum("timer:(on," in line for line in ours), len(known))
 
 
@@ -73,7 +152,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        Measure(f"pages of {VISITS} after a break", "pages", exactly(VISITS), at_most(1)).says(
+        Measure(f"pages of {ALL} after a break", "came", exactly(ALL), at_most(1)).says(
             "After a break every page comes at once.", "After a break pages do not come."
         ),
         Measure("packets by way of the firewall", "carried", at_least(12), at_most(6)).says(

@@ -1,8 +1,8 @@
 """inodes: each visit leaves a session file, and the disk has no inode for another one."""
 
-import secrets
 from dataclasses import dataclass
 
+from faultlab.core.command import meanwhile
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, php
 from faultlab.lab.check import Check
@@ -11,14 +11,32 @@ from faultlab.lab.measures import ends, failing, grows, share, steady
 from faultlab.probes import filesystem, log
 
 DISK = "/srv/php"
-VISITS = 600  # more than the disk has inodes
+VISITS = 400  # of each page; those of two are more than the disk has inodes
+PAGES = {"index.php": 200, "booking/restaurant.php": 400, "booking/order.php": 405}
 NEW = 12
 OLD = range(10, 30)  # the customers who are there from the start
-# The start page, and then a page of the booking service that says what it lacks. It begins no
-# session by itself, and it does not ask the database.
-READ = f"""for page in index.php booking/restaurant.php; do
-curl -s -m 5 -o /dev/null -w "$page %{{http_code}}\\n" "http://web/$page?visit=[1-{VISITS}]"
+# The start page, and pages of the booking service that say what they lack. They begin no session
+# by themselves, and they do not ask the database.
+READ = f"""for page in {{}}; do
+curl -s -m 5 -o /dev/null -w "$page %{{{{http_code}}}}\\n" "http://web/$page?{{}}=[1-{VISITS}]"
 done"""
+# How many inodes of the disk were taken at most while visitors read. A larger disk has room.
+WATCH = """python3 - <<'_end_'
+import os, time
+def used():
+    disk = os.statvfs("{folder}")
+    return disk.f_files - disk.f_ffree if disk.f_files < 50_000 else 0
+end = time.monotonic() + 90
+first = most = used()
+while time.monotonic() < end and not os.path.exists("{stop}"):
+    most = max(most, used())
+    time.sleep(0.004)
+print(most - first)
+_end_"""
+STOP = "/tmp/visits-are-over"
+FEW = 12  # sessions that are there for the moment of a visit
+# These customers were last here twenty minutes ago.
+PAUSE = "touch -c -d '20 minutes ago' {}/srv/php/sessions/sess_customer{}"
 BASKET = "http://web/booking/basket.php"
 # Each chooses a dish, and then asks what is in the basket.
 CHOOSE = f"""cd $(mktemp -d) && for n in $(seq {NEW}); do
@@ -32,11 +50,15 @@ NO_SPACE = "No space left on device (28)"
 
 @dataclass(frozen=True)
 class Look:
-    """Shares, 0 to 1: visits of readers that fail, then baskets that lose their dish."""
+    """Shares, 0 to 1: visits of readers that fail, then baskets that lose their dish.
+
+    `taken`: the inodes that these visits took at a time.
+    """
 
     failed: float
     new: float
     old: float
+    taken: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,20 +70,41 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Six hundred visitors read each of two pages, and twelve of the next ones choose a dish."""
-    user = stack.user()
-    lines = user.run(READ, timeout=90).out.splitlines()
-    visits = lines.count("index.php 200") + lines.count("booking/restaurant.php 400")
-    dish = f"dish-{secrets.token_hex(4)}"
+    """Four hundred visitors read each of three pages, and twelve of the next ones choose a dish.
+
+    Meanwhile some of the earlier customers have a pause, as long as the ticket promises.
+    """
+    user, dice, server = stack.user(), stack.dice, stack.sidecar("php-fpm")
+    for customer in dice.sample(OLD, 4):
+        server.run(PAUSE.format(server.root, customer))
+    lines, taken = visit(stack)
+    visits = sum(lines.count(f"{page} {code}") for page, code in PAGES.items())
+    dish = f"dish-{dice.getrandbits(32):08x}"
     new = user.run(CHOOSE.replace("DISH", dish), timeout=90).out.split().count("kept")
     old = user.run(RETURN, timeout=90).out.split().count("kept")
-    return Look(1 - visits / (2 * VISITS), 1 - new / NEW, 1 - old / len(OLD))
+    failed = 1 - visits / (len(PAGES) * VISITS)
+    return Look(failed, 1 - new / NEW, 1 - old / len(OLD), taken)
+
+
+def visit(stack: Stack) -> tuple[list[str], int]:
+    """Let visitors read; return the responses, and how many inodes they took at a time."""
+    server, found = stack.sidecar("php-fpm"), list[int]()
+    watch = WATCH.format(folder=server.root + DISK, stop=STOP)
+    server.must(f"rm -f {STOP}")
+    word = stack.dice.choice(("visit", "page", "from", "id", "q"))
+    with meanwhile(lambda: found.append(int(server.must(watch, timeout=100)))):
+        pages = " ".join(stack.dice.sample([*PAGES], len(PAGES)))
+        try:
+            lines = stack.user().run(READ.format(pages, word), timeout=90).out.splitlines()
+        finally:
+            server.must(f"touch {STOP}")
+    return lines, found[0]
 
 
 def inspect(stack: Stack) -> Inspection:
     """Ask the disk, and the error log of nginx, which has what PHP says."""
-    disk = filesystem.read(stack["php-fpm"], DISK)
-    return Inspection(disk, log.count(stack["web"], log.NGINX_ERROR, NO_SPACE))
+    disk = filesystem.read(stack.sidecar("php-fpm"), DISK)
+    return Inspection(disk, log.count(stack.sidecar("web"), log.NGINX_ERROR, NO_SPACE))
 
 
 CHECK = Check(
@@ -69,6 +112,9 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         failing("visits", "failed").says("The start page comes.", "The start page fails."),
+        steady("files that readers leave on the disk", "taken", at_most(FEW)).says(
+            "While people only read, no more room is taken.", "People who only read take up room."
+        ),
         share("new baskets that lose their dish", "new", good=0, bad=50).says(
             "A dish stays in a new basket.", "A dish does not stay in a new basket."
         ),

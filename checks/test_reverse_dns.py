@@ -12,7 +12,7 @@ from faultlab.probes import curl, mysql
 
 PAGE = (
     "http://web/booking/restaurant.php"
-    "?token=token-01&restaurant=7&date=2026-05-05&time=18:00&guests=2&visit="
+    "?token=token-01&restaurant={}&date=2026-05-{:02}&time=18:00&guests=2&visit="
 )
 PAGES = 16
 LOGIN = "mysql -h db -u booking -pbooking -e 'SELECT 1' >/dev/null 2>&1"
@@ -49,9 +49,10 @@ def look(stack: Stack) -> Look:
     Nor do connections that are open already, because they are ended. Nor do names that the database
     keeps, because it forgets them.
     """
-    user, url = stack.user(), f"{PAGE}{time.time_ns()}"
-    mysql.end_idle(stack["mysql"])
-    mysql.forget_hosts(stack["mysql"])
+    user, dice = stack.user(), stack.dice
+    url = f"{PAGE.format(dice.randint(1, 50), dice.randint(1, 28))}{time.time_ns()}"
+    mysql.end_idle(stack.sidecar("mysql"))
+    mysql.forget_hosts(stack.sidecar("mysql"))
     page = curl.get(user, f"'{url}'", max_time=4)
     prompt = curl.arriving(user, f"{url}-", tries=PAGES, max_time=0.8)
     return Look(page, prompt, curl.get(user, "http://web/"))
@@ -59,7 +60,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Begin a login, and count the logins that are not through half a second later."""
-    mysql = stack["mysql"]
+    mysql = stack.sidecar("mysql")
     stack.user().run(f"timeout 5 {LOGIN} & sleep 0.7")
     out = mysql.must(f'mysql -BNe "{WAITING}; {FAILED}"').replace("NULL", "0")
     waiting, failed = map(int, out.split())

@@ -113,8 +113,7 @@ def _all(
             continue
         with term.step("case", case.what) as step:
             try:
-                with session.open(places[case.lab.id], case.lab, case.phase, i, later) as its:
-                    trial = _trial(its, case, made_of, step.note)
+                trial = _trial(places[case.lab.id], case, i, made_of, later=later, note=step.note)
             except Exception as problem:  # the judge can break too
                 why = str(problem) if isinstance(problem, Problem) else repr(problem)
                 troubles.append(f"{case.what}: {why}")
@@ -127,33 +126,46 @@ def _all(
     return troubles
 
 
-def _trial(its: Session, case: Case, made_of: tuple[str, str], note: Say) -> Trial:
+def _trial(
+    engine: Engine,
+    case: Case,
+    number: int,
+    made_of: tuple[str, str],
+    *,
+    later: float = 0.0,
+    note: Say = lambda _: None,
+) -> Trial:
     """Make one trial. Raises Lost, SaidNo or CannotRun, which are no results."""
-    usage, ended = Usage(), ""
-    if isinstance(case.agent, BuiltIn):
-        case.agent.work(its, case.phase, case.number)
-    else:
-        usage, ended = adapter.work(case.agent, its, paths.runs() / its.record / adapter.LOG)
-    verdict = its.finish(note)
-    agent = results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
-        repaired=verdict.repaired,
-        commands=verdict.commands,
-        seconds=verdict.seconds,
-        tokens=usage.tokens,
-        cost=usage.cost,
-    )
+    with session.open(engine, case.lab, case.phase, number, later) as its:
+        usage, ended = Usage(), ""
+        if isinstance(case.agent, BuiltIn):
+            case.agent.work(its, case.phase, case.number)
+        else:
+            usage, ended = adapter.work(case.agent, its, paths.runs() / its.record / adapter.LOG)
+        verdict = its.finish(note)
+        return Trial(
+            *(case.agent.id, case.lab.id, case.phase, case.number, *made_of),
+            "diagnosis",
+            diagnosis(its, verdict, ended),
+            run=its.record,
+            way=ALONE,
+            agent=_facts(verdict, usage),
+        )
+
+
+def _facts(verdict: Verdict, usage: Usage) -> results.Agent:
+    found: results.Agent = {  # type: ignore[typeddict-item]  # its configuration is no key
+        "repaired": verdict.repaired,
+        "commands": verdict.commands,
+        "seconds": verdict.seconds,
+        "tokens": usage.tokens,
+        "cost": usage.cost,
+    }
     if verdict.later:
-        agent["later"] = verdict.later
+        found["later"] = verdict.later
     if verdict.aborted:
-        agent["aborted"] = verdict.aborted
-    return Trial(
-        *(case.agent.id, case.lab.id, case.phase, case.number, *made_of),
-        "diagnosis",
-        diagnosis(its, verdict, ended),
-        run=its.record,
-        way=ALONE,
-        agent=agent,
-    )
+        found["aborted"] = verdict.aborted
+    return found
 
 
 def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:

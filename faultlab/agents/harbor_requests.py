@@ -58,7 +58,7 @@ class Requests:
     def _read(self) -> None:
         """Carry out requests until the session ends, or is lost, which is how its removal shows."""
         try:
-            while not (self._over.is_set() or self._session.aborted):
+            while not self._over.is_set():
                 read = self._session.run(CLIENT, f"cat {_PIPE}", LONGEST)
                 for name in filter(None, read.out.splitlines()):
                     self._free.acquire()

@@ -57,6 +57,7 @@ def open(
         lock.hold(name, "agent"),
         standing(engine, lab.called(case), name, phase, collects=False) as run,
     ):
+        run.note_processes()
         session = Session(run, phase, later)
         with traffic(session.visit):
             yield session
@@ -68,7 +69,7 @@ class Session:
     def __init__(self, run: Run, phase: str, later: float = 0.0) -> None:
         self._run = run
         self._later = later
-        self.aborted = ""  # how the agent ended a machine, as a sentence; nothing works after it
+        self.aborted = ""  # how the agent ended a machine, as a sentence; it has failed then
         self._acted = False  # the agent has done something
         self.ill = phase == FAULTY and not run.lab.control
         self._started = run.machines_started()
@@ -88,14 +89,12 @@ class Session:
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.
 
-        `timeout` in seconds. Once the agent has ended a machine, each command fails. Raises
-        BadInput for an unknown machine, and Lost if the session was ended by something else.
+        `timeout` in seconds. On a machine that the agent has ended each command fails. Raises
+        BadInput for an unknown machine, and Lost if something else has ended one.
         """
         if machine not in self.machines:
             there = ", ".join(self.machines)
             raise BadInput(f"There is no machine {machine[:40]!r}; there are {there}.")
-        if self.aborted:
-            return Output(NOT_RUNNING, "", self._over)
         began = time.monotonic()
         if machine == host.NAME:
             output = self._on_host(command)
@@ -243,7 +242,7 @@ class Session:
             in_time = time.monotonic() - began < seconds
             code = NOT_RUNNING if in_time else TIMED_OUT  # a visit can restart a daemon
             return Output(code, "", problem.message.partition(": ")[0])
-        if not self._up(name) and self.aborted:
+        if not self._up(name) and name in self._started:
             return self._down(name)
         in_vain = f"{done.err}It did not end within {seconds:g} s.\n"
         return Output(done.code, done.out, in_vain if done.code == TIMED_OUT else done.err)
@@ -265,11 +264,12 @@ class Session:
                 if time.monotonic() > until:
                     break
                 time.sleep(_BETWEEN)
-            if of_agent and not (now.running and now.started == self._started[name]):
+            up = now.running and now.started == self._started.get(name, now.started)
+            if of_agent and not up:
                 self._abort(Outage(name, None if now.running else now.exit_code))
         except CannotRun as problem:
             raise Lost(f"{self.case}: {problem.message}", problem.hint) from problem
-        return now.running and not self.aborted
+        return up
 
     def _abort(self, outage: Outage) -> None:
         """End the session by what the agent has done. Raises CannotRun if it was not the agent.

@@ -8,7 +8,6 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
-from faultlab.core.text import minutes
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
 from faultlab.learn import learner, popular
@@ -95,7 +94,7 @@ def _measured(term: Terminal, lab_id: str, phase: str, after: float, run_id: str
     verdict = "pass" if fixed else "fail"
     checked = Checked(lab_id, verdict, run.record.id, rows(found), popular=known)
     if not fixed:
-        how = "yet" if phase == CHECK else f"any more, {minutes(after)} later"
+        how = "yet" if phase == CHECK else "for good"
         checked = replace(checked, later=None if phase == CHECK else after)
         raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run.lab, found)}.", hint, checked)
     return checked

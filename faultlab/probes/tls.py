@@ -63,6 +63,27 @@ def parse(out: str, visitors: int) -> Visits:
     )
 
 
+# The sessions of some users, of both versions; nginx gives one of TLS 1.3 with the page.
+_SAY = r"printf 'GET / HTTP/1.0\r\n\r\n' | timeout 10 openssl s_client -ign_eof -connect"
+
+
+def begin(machine: Shell, host: str, *, users: int) -> str:
+    """Let so many users of each version visit, and return the folder with their sessions."""
+    each = f"{_SAY} {host}:443 -$v -sess_out $v-$n >/dev/null 2>&1 &"
+    command = (
+        f"cd $(mktemp -d) && for v in tls1_2 tls1_3; do for n in $(seq {users}); do {each} done; "
+        "done; wait; pwd"
+    )
+    return machine.must(command, timeout=40).strip()
+
+
+def resumed(machine: Shell, host: str, folder: str) -> int:
+    """Let the users of these sessions come back, and return how many need no full handshake."""
+    each = f"{_SAY} {host}:443 -${{f%-*}} -sess_in $f 2>/dev/null | grep -c '^Reused, ' >$f.now &"
+    command = f"cd {folder} && for f in tls*; do {each} done; wait; cat *.now; rm -r {folder}"
+    return sum(map(int, machine.run(command, timeout=40).out.split()))
+
+
 def lifetime(machine: Shell, host: str) -> int:
     """Return for how many seconds a session is good, as the server says; 0 if it says nothing.
 

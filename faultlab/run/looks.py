@@ -19,7 +19,8 @@ from faultlab.lab.model import Lab
 from faultlab.lab.outage import Outage
 from faultlab.lab.reading import Reading
 from faultlab.probes import answers
-from faultlab.run import outages, serving
+from faultlab.run import leftovers, outages, serving
+from faultlab.run.leftovers import Leftovers
 from faultlab.run.readings import (
     ALTERNATIVE,
     BEFORE,
@@ -28,6 +29,7 @@ from faultlab.run.readings import (
     FAULTY,
     FIXED,
     HEALTHY,
+    LATER,
     REPAIR,
     STILL,
     Measured,
@@ -36,7 +38,7 @@ from faultlab.run.readings import (
 )
 from faultlab.run.record import Record
 
-PACE = "pace"  # the key of a record
+PACE, PROCESSES = "pace", "processes"  # keys of a record
 TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
 # Seconds that a run, and a quick walk, can lose to a busy machine.
@@ -149,18 +151,46 @@ class Looks(Measured):
         ended = self._outages(phase, self.check.may_stop) if of_examinee(phase) else []
         if ended:
             return Reading(None, outages=ended)
+        left = self._left(phase)
         try:
-            # A faster machine only raises the bar: what harms the users by `fast` does so by both.
-            reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
-            if self._must_respond(phase, reading):
-                reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
+            reading = self._seen(phase, fast)
         except Exception:
             # Not each look can be taken at a daemon that may stop.
             ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
             if not ended:
                 raise
             return Reading(None, outages=ended)
-        return replace(reading, outages=self._outages(phase, self.check.may_stop))
+        reading = replace(reading, outages=self._outages(phase, self.check.may_stop))
+        if left is None:
+            return reading
+        reading = replace(reading, left=left.found)
+        if left.can_be_frozen and self._holds(reading):
+            with left.frozen():
+                reading = replace(reading, frozen=self._seen(phase, fast))
+        return reading
+
+    def _seen(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+        """Return what users see, and the programs that answer them if that counts."""
+        # A faster machine only raises the bar: what harms the users by `fast` does so by both.
+        reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
+        if self._must_respond(phase, reading):
+            reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
+        return reading
+
+    def _left(self, phase: str) -> Leftovers | None:
+        """Return what was left over since the fault, in a look whose verdict is the last one."""
+        before = self.record.facts.get(PROCESSES)
+        last = phase == LATER or phase.startswith(REPAIR)
+        return leftovers.find(self.stack, before) if last and before is not None else None
+
+    def note_processes(self) -> None:
+        """Record what runs now. What comes later and belongs to no daemon is left over."""
+        found = leftovers.noted(self.stack)
+        with self.record.changing:
+            self.record.facts[PROCESSES] = found
+
+    def _holds(self, reading: Reading[Any, Any]) -> bool:
+        return all(found.holds for found in self.check.good(reading, self.reading(HEALTHY)))
 
     def _answers(self) -> dict[str, list[str]]:
         """Send the asks of the check, each from the users of its machine."""
@@ -189,7 +219,7 @@ class Looks(Measured):
             return self.lab.control
         if not phase.startswith(CHEAT) or HEALTHY not in self.phases:
             return True
-        return all(finding.holds for finding in self.check.good(reading, self.reading(HEALTHY)))
+        return self._holds(reading)
 
     def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
         """Wait until the machine is calm. Raises CannotRun if the run has lost too long in total.

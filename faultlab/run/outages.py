@@ -17,14 +17,14 @@ def find(stack: Stack, started: Mapping[str, str], may_stop: Collection[str] = (
     machine that has ended is no outage of its own. Raises CannotRun if the engine does not respond,
     or if the users have ended too: no examinee reaches them.
     """
-    until = time.monotonic() + _RESTARTS
-    while found := _now(stack, started, may_stop):
-        daemons = [each for each in found if each.name not in started]
-        if len(daemons) < len(found) or time.monotonic() > until:
-            stack.user()
-            return found
+    found, waited = _now(stack, started, may_stop), 0.0
+    while found and waited < _RESTARTS and not any(each.name in started for each in found):
         time.sleep(_PAUSE)
-    return []
+        waited += _PAUSE
+        found = _now(stack, started, may_stop)
+    if found:
+        stack.user()
+    return found
 
 
 def _now(stack: Stack, started: Mapping[str, str], may_stop: Collection[str]) -> list[Outage]:

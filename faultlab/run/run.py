@@ -202,6 +202,7 @@ class Run(Looks):
     def inject(self) -> None:
         """Inject the fault; for a control, the configuration that it has instead."""
         self.apply("inject", self.lab.inject)
+        self.note_processes()
 
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and record them."""

