@@ -19,7 +19,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import path, terms
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
-from faultlab.run import inject, placement
+from faultlab.run import inject, late, placement
 from faultlab.run.record import GAVE_UP, Record
 
 _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
@@ -179,7 +179,7 @@ def _must_be_done(found: Score) -> None:
         )
     if not found.repaired:
         raise CannotRun(
-            "The debrief opens after a check has passed.",
+            "The debrief opens after a check has passed, and has still passed minutes later.",
             f"make check-{MYSTERY}, or faultlab debrief {MYSTERY} --give-up",
         )
 
@@ -215,7 +215,7 @@ def scored(lab: Lab, record: Record) -> Score:
     return Score(
         answer=answer,
         right=right(lab, answer),
-        repaired=any(event["event"] == "check" and event.get("fixed") for event in events),
+        repaired=late.repaired(events),
         gave_up=any(event["event"] == GAVE_UP for event in events),
         hints=sum(lab.hint[number - 1].cost for number in record.hints),
         answers=len(answers),

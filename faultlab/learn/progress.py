@@ -16,6 +16,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import path
 from faultlab.lab.model import Lab
+from faultlab.run import readings
 from faultlab.run import record as records
 from faultlab.run.record import READY, Record
 
@@ -179,22 +180,27 @@ def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
 
 
 def _run(lab: Taken, record: Record) -> Taken:
-    """Return what a learner did in one run, up to the first check that passed."""
-    began, refused, hints = 0.0, 0, 0
+    """Return what a learner did in one run, up to the first check whose verdict is a yes."""
+    began, passed, refused, hints = 0.0, 0.0, 0, 0
     shown = False
     state: State = "tried"
     seconds = None
     for event in record.facts["events"]:
         match event["event"]:
-            case "ready":
+            case records.READY:
                 began = event["t"]
+            case readings.LATER if not event["fixed"]:  # it overrules the check before it
+                state, seconds, refused = "tried", None, refused + 1
+            case _ if seconds is not None:
+                pass  # it is solved
             case "hint":
                 hints += 1
             case "fix" | records.GAVE_UP:
                 shown = True
-            case "check" if event["fixed"]:
-                state, seconds = "shown" if shown else "solved", event["t"] - began
-                break
-            case "check":
+            case readings.CHECK if not event["fixed"]:
                 refused += 1
+            case readings.CHECK | readings.LATER as verdict:
+                passed = event["t"] if verdict == readings.CHECK else passed
+                if not event.get(readings.LATER):  # this one counts
+                    state, seconds = "shown" if shown else "solved", passed - began
     return Taken(lab.lab, lab.title, lab.track, state, seconds, hints, refused, record.id)

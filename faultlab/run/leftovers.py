@@ -149,14 +149,16 @@ class Leftovers:
     def _only_waits_for_others(self, each: Process) -> bool:
         """Return whether it is a shell that does nothing more itself: others are judged themselves.
 
-        It has one command and ends with it, or a person types in it.
+        It has one command and ends with it, it keeps an agent's output, or a person types in it.
         """
         children = self._children.get(each.pid, [])
         if not each.is_shell:
             return False
         if not each.is_for_a_person:
-            one = each.words[1:2] == ("-c",) and not _AND_MORE.search(" ".join(each.words[2:3]))
-            return one or (bool(children) and all(child.is_for_a_person for child in children))
+            given = " ".join(each.words[2:3]) if each.words[1:2] == ("-c",) else ";"
+            of_agent = given.startswith(_OF_AGENT) and all(child.shows for child in children)
+            others = children and all(child.is_for_a_person for child in children)
+            return not _AND_MORE.search(given) or bool(children and of_agent) or bool(others)
         lasting = {one.key for one in self._lasting}
         inside = [child for child in children if child.group == each.foreground]
         if each.group == each.foreground:
@@ -173,11 +175,7 @@ class Leftovers:
             return False
         if each.sleeps or each.name in _WAIT:
             return True
-        if not each.is_shell:
-            return False
-        children = self._children.get(each.pid, [])
-        of_agent = len(each.words) > 2 and each.words[2].startswith(_OF_AGENT)
-        return not (of_agent and children and all(child.shows for child in children))
+        return each.is_shell
 
     def _told(self, each: Process) -> str:
         """Return its command; of a shell that a person types in, what it runs now."""

@@ -30,6 +30,7 @@ class Event(StrEnum):
     READY = "ready"
     FAILED = "failed"
     CHECKED = "checked"
+    LOOKED = "looked again"
     HINTED = "hinted"
     ANSWERED = "answered"
     GAVE_UP = "gave up"

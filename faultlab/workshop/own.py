@@ -14,9 +14,8 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import progress
-from faultlab.run import placement
+from faultlab.run import placement, readings
 from faultlab.run import record as records
-from faultlab.run.readings import CHECK
 from faultlab.run.record import Record
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import STANDING, Seat, Turn
@@ -145,7 +144,7 @@ class SoloSession(Session):
         """Note what has happened in a run, at the times when it did."""
         self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
         self.note(Event.STARTING, seat.number)
-        found = record.facts["judged"].get(CHECK, {}).get("good", [])
+        found = record.facts["judged"].get(readings.CHECK, {}).get("good", [])
         shown = None
         for event in record.facts["events"]:
             t = record.began + event["t"]
@@ -154,9 +153,12 @@ class SoloSession(Session):
                     self.note(Event.READY, seat.number, t=t)
                 case "hint":
                     self.note(Event.HINTED, seat.number, t=t, number=event["number"])
-                case "check":
+                case readings.LATER:
+                    self.note(Event.LOOKED, seat.number, t=t, fixed=event["fixed"])
+                case readings.CHECK:
+                    fixed = event["fixed"] and not event.get(readings.LATER)
                     facts = {"findings": found, "popular": event.get("popular", [])}
-                    self.note(Event.CHECKED, seat.number, t=t, fixed=event["fixed"], **facts)
+                    self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, **facts)
                 case "fix" | records.GAVE_UP:
                     shown = shown or t
         if shown:  # last, because a check that passes after a fix still ends the clock

@@ -22,6 +22,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
+from faultlab.run import late
 
 MOST_SEATS = 64
 _MANUAL = "docs/workshop.md"
@@ -51,7 +52,8 @@ class Plan(Strict):
 
     `engine`: where its stacks run. `blind`: labs are not named, and a diagnosis is asked for.
     `minutes`: for each lab; without it there is no limit. `hints`: the most for a lab; `hint_cost`:
-    points for each, instead of the labs' own. `hours`: how long the links are valid. `limits`: of
+    points for each, instead of the labs' own. `later`: minutes after which a repair is looked at
+    again, which counts; 0 for never. `hours`: how long the links are valid. `limits`: of
     each container; `seat_limits`: of a whole seat; `seat_disk`: of all its containers and volumes.
     """
 
@@ -65,6 +67,7 @@ class Plan(Strict):
     minutes: Time | None = None
     hints: Annotated[int, Field(ge=0)] | None = None
     hint_cost: Annotated[int, Field(ge=0)] | None = None
+    later: Annotated[float, Field(ge=0, le=late.MOST)] = late.MINUTES
     hours: Time = 12
     # Factories, because the schema of the file must not differ between machines.
     limits: str = Field(default_factory=lambda: f"{_cpus()} memory=1g pids=512")

@@ -1,7 +1,8 @@
 """Roster: the lab and the progress of each seat, from the events of the journal alone.
 
 Each seat has turns, one for each lab. Their states are waiting, starting, red (the fault is
-present), green (repaired), over (given up, or out of time), failed (not started, or removed).
+present), amber (repaired, and looked at again soon), green (repaired), over (given up, or out of
+time), failed (not started, or removed).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.learn import hints
 from faultlab.learn.mystery import Score, right
+from faultlab.run.late import announced
 from faultlab.workshop.journal import Entry, Event
 from faultlab.workshop.plan import Plan
 
-State = Literal["waiting", "starting", "red", "green", "over", "failed"]
+State = Literal["waiting", "starting", "red", "amber", "green", "over", "failed"]
 
 
 @cache
@@ -27,7 +29,7 @@ def _stages(lab_id: str) -> dict[str, int | None]:
     return {measure.name: measure.stage for measure in checks.load(lab_id).symptom}
 
 
-STANDING = ("red", "green", "over")  # the states in which the stack is up
+STANDING = ("red", "amber", "green", "over")  # the states in which the stack is up
 _CLOCKED = ("red",)  # the states in which a learner's clock runs
 
 
@@ -36,7 +38,10 @@ DISK_FULL = "It wrote more than a seat may have on the disk, so its machines wer
 
 @dataclass
 class Turn:
-    """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started."""
+    """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started.
+
+    `again`: when a repair is looked at again, if it will be.
+    """
 
     lab: str
     state: State = "waiting"
@@ -49,12 +54,13 @@ class Turn:
     popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
     why: str = ""
     gave_up: bool = False
+    again: float | None = None
 
     def seconds(self, now: float) -> float:
         """Return the seconds on the turn's clock."""
         return self.ran + (max(0.0, now - self.since) if self.since is not None else 0.0)
 
-    def again(self, now: float) -> Turn:
+    def afresh(self, now: float) -> Turn:
         """Return the turn with a fresh stack, which takes no time of the learner's."""
         return replace(
             self,
@@ -64,6 +70,7 @@ class Turn:
             findings=[],
             popular=[],
             why="",
+            again=None,
         )
 
     def next_hints(self) -> Iterator[int]:
@@ -75,6 +82,18 @@ class Turn:
     def stop(self, now: float) -> None:
         """Stop the turn's clock."""
         self.ran, self.since = self.seconds(now), None
+
+    def is_due(self, now: float) -> bool:
+        """Return whether its repair has to be looked at again now."""
+        return self.state == "amber" and self.again is not None and now >= self.again
+
+    def settle(self) -> None:
+        """Count a repair that is not looked at again any more."""
+        self.state, self.again = "green" if self.state == "amber" else self.state, None
+
+    def may_read(self, blind: bool) -> bool:
+        """Return whether the lesson is open: where labs are named, also before the later look."""
+        return self.told(blind) or (self.state == "amber" and not blind)
 
     def told(self, blind: bool) -> bool:
         """Return whether nothing is hidden from the learner any more."""
@@ -132,6 +151,8 @@ class Roster:
                 self.ended = self.ended or event["event"] == Event.ENDED
                 for seat in self.seats:
                     seat.turn.stop(now)
+                    if self.ended:
+                        seat.turn.settle()
             case Event.OPENED:  # clocks did not run while there was no server
                 for seat in self.seats:
                     if seat.turn.since is not None:
@@ -146,7 +167,7 @@ class Roster:
         turn = seat.turn
         match event["event"]:
             case Event.STARTING:
-                seat.turns[seat.at] = turn.again(now)
+                seat.turns[seat.at] = turn.afresh(now)
             case Event.READY:
                 turn.state, turn.since = "red", None if self.paused else now
             case Event.FAILED | Event.DISK_FULL:
@@ -161,8 +182,8 @@ class Roster:
                 turn.hints = [*dict.fromkeys([*turn.hints, *given])]
             case Event.ANSWERED:
                 turn.answers.append(event["answer"])
-            case Event.CHECKED:
-                self._checked(turn, event, now)
+            case Event.CHECKED | Event.LOOKED:
+                self._seen(turn, event, now)
             case Event.GAVE_UP | Event.TIME_OVER:
                 turn.gave_up, turn.why = True, event["event"]
                 if turn.state != "green":
@@ -170,6 +191,7 @@ class Roster:
                 turn.stop(now)
             case Event.MOVED_ON:
                 turn.stop(now)
+                turn.settle()
                 seat.at = min(seat.at + 1, len(seat.turns) - 1)
             case Event.CHOSEN:
                 seat.turns.append(Turn(event["lab"]))
@@ -180,13 +202,21 @@ class Roster:
             case Event.REFUSED:
                 seat.refused += 1
 
-    def _checked(self, turn: Turn, event: Entry, now: float) -> None:
-        turn.checks += 1
-        turn.findings, turn.popular = event["findings"], event.get("popular", [])
+    def _seen(self, turn: Turn, event: Entry, now: float) -> None:
+        turn.findings = event.get("findings", turn.findings)
+        turn.popular = event.get("popular", [])
         turn.why = event.get("why", "")
+        turn.settle()
+        if event["event"] == Event.CHECKED:
+            turn.checks += 1
+        elif not event["fixed"] and turn.state == "green":  # it did not last
+            turn.state, turn.since = "red", None if self.paused else now
         if event["fixed"] and turn.state == "red":
-            turn.state = "green"
+            after = event.get("later", 0)
             turn.stop(now)
+            turn.state = "amber" if after else "green"
+            if after:
+                turn.again, turn.why = now + 60 * after, announced(after)
 
     def score(self, turn: Turn, now: float) -> Score:
         """Return the score of a turn so far."""

@@ -1,57 +1,26 @@
 """Session: in a running class, seats start, check, answer, give up and move on."""
 
-import asyncio
 import math
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 from faultlab.core.defaults import MYSTERY
-from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.engine.contract import Machine
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit, bytes_of
 from faultlab.learn import mystery
-from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import STANDING, Roster, Seat, Turn
-from faultlab.workshop.slots import Slots
-from faultlab.workshop.stacks import Stacks
+from faultlab.workshop.desk import Desk
+from faultlab.workshop.journal import Event
+from faultlab.workshop.roster import STANDING, Seat, Turn
 
-_AT_ONCE = 2  # starts and checks; more of them only delay each other
+_NOT_LASTING = "It was repaired, but not for good."
 _TRIES = 3  # to start a lab: the proof can be spoiled by other load
 
 
-class Session:
-    """One running class. All methods run in one event loop.
-
-    The journal records everything; there is no other state.
-    """
-
-    def __init__(self, plan: Plan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
-        self.plan = plan
-        self.roster = roster
-        self.journal = journal
-        self.stacks = stacks
-        self.doing: dict[int, str] = {}  # what a seat waits for now, as text
-        self._since: dict[int, float] = {}  # when it began to wait
-        self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
-        self._slots = Slots(_AT_ONCE)
-        # The next change sets it. Take it before looking, to miss none.
-        self.change = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
-        """Record an event, let it count, and show it on all pages."""
-        self.roster.apply(self.journal.add(happened, seat, **facts))
-        self.show()
-
-    def show(self) -> None:
-        """Wake everything that waits for a change."""
-        self.change.set()
-        self.change = asyncio.Event()
+class Session(Desk):
+    """One running class."""
 
     def lab(self, turn: Turn) -> Lab:
         """Return the lab of a turn, under the name of its stack."""
@@ -75,6 +44,8 @@ class Session:
 
     def go_on(self, seat: Seat) -> None:
         """Do as `next`, for a participant. Raises BadInput before the debrief."""
+        if seat.turn.state == "amber":
+            raise BadInput("The next lab comes after this one was looked at again.")
         if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
@@ -112,10 +83,6 @@ class Session:
         """Return what can be restarted. A machine would lose its namespaces and so the fault."""
         return list(labs.loaded(seat.turn.lab).daemons)
 
-    def waited(self, seat: Seat) -> float:
-        """Return for how many seconds a seat has waited."""
-        return (now := self.journal.now()) - self._since.get(seat.number, now)
-
     def own(self, seat: Seat) -> dict[str, Any]:
         """Return what the page shows in addition if its learner owns the stacks."""
         return {"catalogue": None, "states": {}, "delay": ""}
@@ -123,7 +90,8 @@ class Session:
     async def check(self, seat: Seat) -> None:
         """Measure, and record the result. Raises CannotRun if nothing can be measured now.
 
-        A check that was requested in time counts, however long the measurement takes.
+        A check that was requested in time counts, however long the measurement takes. A repair is
+        looked at again later.
         """
         self.tick(self.journal.now())
         self._must_be(seat, "red", "green")
@@ -140,10 +108,34 @@ class Session:
             if findings:
                 fixed = outcome.facts["verdict"] == "pass"
                 facts = {"findings": findings, "popular": outcome.facts.get("popular", [])}
+                facts |= {"later": self.plan.later} if fixed and self.plan.later else {}
                 self.note(Event.CHECKED, seat.number, fixed=fixed, **facts)
             else:
                 why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)
+
+    async def _look_again(self, seat: Seat) -> None:
+        """Look at a repair again, and record whether it lasts.
+
+        What cannot be measured is no reason to lose it.
+        """
+        async with (
+            self._busy(seat, "looking again at what its users meet"),
+            self._slots.take(labs.loaded(seat.turn.lab), urgent=True),
+        ):
+            if seat.turn.state != "amber" or self.roster.paused:
+                return
+            for _ in range(_TRIES):
+                outcome = await self.stacks.check(seat, late=True)
+                if found := outcome.facts.get("findings", []):
+                    break
+            if self.roster.ended:
+                return
+            facts: dict[str, Any] = {"fixed": True, "why": f"Not looked at again: {outcome.error}"}
+            if found:
+                fixed = outcome.facts["verdict"] == "pass"
+                facts = {"fixed": fixed, "findings": found, "why": "" if fixed else _NOT_LASTING}
+            self.note(Event.LOOKED, seat.number, **facts)
 
     async def hint(self, seat: Seat) -> None:
         """Give the next hint that applies. Raises CannotRun when no other one does."""
@@ -165,7 +157,7 @@ class Session:
 
     def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
         """Record a diagnosis. Raises BadInput for an unknown word, CannotRun if it is too late."""
-        self._must_be(seat, "red", "green")
+        self._must_be(seat, "red", "amber", "green")
         if seat.turn.told(self.plan.blind):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
@@ -176,8 +168,13 @@ class Session:
         self.note(Event.GAVE_UP, seat.number)
 
     def tick(self, now: float) -> None:
-        """Record the labs whose time is up."""
-        if self.plan.minutes is None or self.roster.paused:
+        """Record the labs whose time is up, and look again at the repairs whose time has come."""
+        if self.roster.paused:
+            return
+        for seat in self.roster.seats:
+            if seat.turn.is_due(now) and seat.number not in self.doing:
+                self._later(self._look_again(seat), seat)
+        if self.plan.minutes is None:
             return
         for seat in self.roster.seats:
             late = seat.turn.seconds(now) >= 60 * self.plan.minutes
@@ -215,26 +212,6 @@ class Session:
         if trouble:
             raise CannotRun(trouble, "faultlab sweep")
 
-    async def leave(self) -> None:
-        """Stop what is in progress; the same command continues it."""
-        for task in self._tasks:
-            task.cancel()
-        self.stacks.processes.terminate()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.stacks.processes.gone()
-
-    def _must_be_free(self, seat: Seat) -> None:
-        if self.roster.ended:
-            raise CannotRun("The class has ended.")
-        if seat.number in self.doing:
-            raise CannotRun(f"Wait a moment: {self.doing[seat.number]}.")
-
-    def _must_be(self, seat: Seat, *states: str) -> None:
-        if self.roster.paused:  # also after its end
-            raise CannotRun(f"The class {'has ended' if self.roster.ended else 'is paused'}.")
-        if seat.turn.state not in states:
-            raise CannotRun(f"Not now: this lab is {seat.turn.state}.")
-
     async def _start(self, seat: Seat) -> None:
         async with (
             self._busy(seat, "waiting for other labs to start"),
@@ -257,39 +234,3 @@ class Session:
             await self.stacks.remove(seat)
             self.note(Event.MOVED_ON, seat.number)
         await self._start(seat)
-
-    def _later(self, work: Coroutine[Any, Any, None], seat: Seat) -> None:
-        self.doing[seat.number] = "a moment"  # from now on, so that a second click finds it busy
-
-        async def noted() -> None:
-            try:
-                await work
-            except (Problem, OSError) as problem:
-                print(f"faultlab: {seat.name}: {problem}", file=sys.stderr)
-                with suppress(Problem):
-                    self.note(Event.FAILED, seat.number, why=str(problem))
-            finally:  # it can have found nothing to do
-                self.doing.pop(seat.number, None)
-                self.show()
-
-        task = asyncio.get_running_loop().create_task(noted())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _shown(self, seat: Seat, doing: str) -> None:
-        """Show on all pages what a seat waits for."""
-        self.doing[seat.number] = doing
-        self.show()
-
-    @asynccontextmanager
-    async def _busy(self, seat: Seat, doing: str) -> AsyncIterator[None]:
-        """Do one thing at a time for a seat."""
-        async with self._seats[seat.number]:
-            self._since[seat.number] = self.journal.now()
-            self._shown(seat, doing)
-            try:
-                yield
-            finally:
-                self.doing.pop(seat.number, None)
-                self._since.pop(seat.number, None)
-                self.show()

@@ -122,7 +122,8 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
     """Serve the page. `note`: a file for its address."""
     every = path.ordered()
     first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
-    plan = Plan(id="page", title="faultlab", seats=[getpass.getuser()], labs=[first], blind=False)
+    me = [getpass.getuser()]
+    plan = Plan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
     hosts = address.hosts(LOOPBACK, [])
     with (
         tempfile.TemporaryDirectory(prefix="faultlab-page-") as folder,

@@ -61,9 +61,11 @@ class Stacks:
         words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
         return await self.run(seat, *words, hear=hear)
 
-    async def check(self, seat: Seat) -> Outcome:
-        """Check the lab of a seat."""
-        return await self.run(seat, "check", self._lab(seat.turn), seconds=_CHECK_SECONDS)
+    async def check(self, seat: Seat, late: bool = False) -> Outcome:
+        """Check the lab of a seat; `late`: again, some time after a check that has passed."""
+        how = ["--late"] if late else []
+        words = ("check", self._lab(seat.turn), "--later", f"{self.plan.later if late else 0:g}")
+        return await self.run(seat, *words, *how, seconds=_CHECK_SECONDS)
 
     async def hint(self, seat: Seat) -> int | None:
         """Return the number of the next hint that applies to a seat's stack, if there is one."""

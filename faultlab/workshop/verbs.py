@@ -9,6 +9,7 @@ from typing import Unpack
 from faultlab.core import extra, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
+from faultlab.run import late
 from faultlab.run.placement import engines_of
 from faultlab.workshop import export
 from faultlab.workshop import plan as plans
@@ -141,7 +142,8 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
     folder.make()
     journal = folder.journal(mend=True)
     if journal.events:
-        began = {"engine": "local", **journal.events[0].get("plan", {})}  # a key that is new
+        new = {"engine": "local", "later": late.MINUTES}  # keys that an older class has not
+        began = {**new, **journal.events[0].get("plan", {})}
         if began != plan.model_dump():
             raise BadInput(
                 f"{file} has been changed since this class began.",

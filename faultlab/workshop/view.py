@@ -27,7 +27,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
     shown = turn.state in STANDING
-    told = turn.told(plan.blind)
+    told = turn.may_read(plan.blind)
     open_ = not plan.blind and turn.state in ("starting", *STANDING)
     kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
     return {
@@ -59,6 +59,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
         **session.own(it),
+        "again": None if turn.again is None else max(0.0, turn.again - then),
         "debrief": _debrief(session, turn) if told and turn.state != "failed" else None,
     }
 

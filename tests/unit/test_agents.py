@@ -28,7 +28,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
-from faultlab.run import outages
+from faultlab.run import late, outages
 from faultlab.run import run as runs
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, LATER, PHASES
 from faultlab.run.record import Record
@@ -224,17 +224,17 @@ class TestSession:
         assert (done.repaired, done.later, heard) == (True, 0.01, ["looked at again in 0:00"])
         its = opened(number=8, later=0.01)
         its.run("web", FIX)
-        wait = session.late.wait
+        wait = late.wait
 
         def breaks(after: float, note: Callable[[str], None]) -> None:
             wait(after, note)
             its._run.stack["web"].run(BREAK)
 
-        monkeypatch.setattr(session.late, "wait", breaks)
+        monkeypatch.setattr(late, "wait", breaks)
         assert not its.finish().repaired
         told = [e for e in Record.read(its.record).facts["events"] if e["event"] == LATER]
         assert [e["fixed"] for e in told] == [False]
-        monkeypatch.setattr(session.late, "wait", lambda *_: pytest.fail("it was not repaired"))
+        monkeypatch.setattr(late, "wait", lambda *_: pytest.fail("it was not repaired"))
         assert opened(number=9, later=3).finish().later == 0
 
     def test_docker_learns_late_that_a_container_was_killed(

@@ -87,8 +87,12 @@ def answer(**parts: str) -> dict[str, Any]:
     return {"t": 200.0, "event": "answer", **RIGHT, **parts}
 
 
-def check(fixed: bool) -> dict[str, Any]:
-    return {"t": 360.0, "event": "check", "fixed": fixed}
+def check(fixed: bool, **later: float) -> dict[str, Any]:
+    return {"t": 360.0, "event": "check", "fixed": fixed, **later}
+
+
+def late(fixed: bool) -> dict[str, Any]:
+    return {"t": 540.0, "event": "later", "fixed": fixed}
 
 
 SHOWN = {"t": 400.0, "event": GAVE_UP}
@@ -102,6 +106,10 @@ SHOWN = {"t": 400.0, "event": GAVE_UP}
         ([answer(cause="gzip"), answer(), check(True)], 0, 35),
         ([answer(), check(False)], 0, 30),
         ([answer(), check(True), SHOWN], 0, 30),
+        ([answer(), check(True, later=3)], 0, 30),
+        ([answer(), check(True, later=3), late(True)], 0, 40),
+        ([answer(), check(True), check(True, later=3), late(False)], 0, 30),
+        ([answer(), check(True, later=3), late(False), check(True)], 0, 40),
         ([answer(), check(True)], 2, 40 - sum(rung.cost for rung in labs.load("mtu").hint[:2])),
         ([check(True)], 0, 10),
         ([SHOWN], 4, 0),

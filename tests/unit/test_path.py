@@ -80,6 +80,25 @@ def test_what_was_done(project: Project, faultlab: Run) -> None:
     assert re.search(r"(?m)^mtu +solved  1 min", faultlab("progress").out)
 
 
+def test_a_late_look_overrules_the_check_before_it(project: Project, faultlab: Run) -> None:
+    """The time is that of the check, and a repair that did not last is a failed check."""
+    held, yes = at(130, "check", fixed=True, later=3.0), at(130, "check", fixed=True)
+    run(project, "mtu", held)
+    assert taken(faultlab, "mtu")["state"] == "tried"
+    run(project, "mtu", held, at(320, "later", fixed=True), at(330, "hint"), number=2)
+    one = taken(faultlab, "mtu")
+    assert (one["state"], one["seconds"], one["hints"]) == ("solved", 120.0, 0)
+    run(project, "gzip", yes, held, at(320, "later", fixed=False))
+    assert (taken(faultlab, "gzip")["state"], taken(faultlab, "gzip")["false_checks"]) == (
+        "tried",
+        1,
+    )
+    again = at(400, "check", fixed=True)
+    run(project, "gzip", held, at(320, "later", fixed=False), at(330, "hint"), again, number=2)
+    one = taken(faultlab, "gzip")
+    assert (one["state"], one["seconds"], one["hints"]) == ("solved", 390.0, 1)
+
+
 def test_what_is_no_run_of_a_learner_here(project: Project, faultlab: Run) -> None:
     """A walk of `verify`, a seat of a class, a copy of another user, a record that is damaged."""
     yes = at(130, "check", fixed=True)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,20 +17,23 @@ from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.lock import Held
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import State
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
+from faultlab.lab.leftover import Leftover
+from faultlab.lab.outage import Outage
 from faultlab.learn import checking, learner
-from faultlab.run import placement, preflight
+from faultlab.run import late, leftovers, outages, placement, preflight
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, Measured
 from faultlab.run.record import Record
 from faultlab.run.run import Run
 from faultlab.verify import verify
 from tests.engine import EngineContract
 from tests.unit.conftest import Project
 from tests.unit.conftest import Run as Verbs
-from tests.unit.fake import FakeEngine, only_fake
+from tests.unit.fake import FakeEngine, FakeMachine, only_fake
 
 
 class TestFakeEngine(EngineContract):
@@ -190,6 +194,157 @@ def test_a_check_says_the_same_to_a_program(
     assert [{*each} for each in found] == [{"name", "value", "unit", "wanted", "holds", "says"}] * 4
     assert [found[0]["says"], found[2]["says"]] == GONE
     assert learners.lab.id not in json.dumps([each["says"] for each in found])
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The minutes that were waited for, which take no time."""
+    asked: list[float] = []
+    monkeypatch.setattr(late, "wait", lambda after, _note: asked.append(after))
+    return asked
+
+
+def seen(run: Run) -> list[dict[str, Any]]:
+    """The verdicts in a record."""
+    found = [e for e in run.record.facts["events"] if e["event"] in ("check", "later")]
+    return [{key: its for key, its in e.items() if key not in ("t", "popular")} for e in found]
+
+
+def test_a_learner_hears_how_to_see_if_it_lasts(
+    learners: Run, waited: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    learners.apply("fix", learners.lab.fix)
+    assert checking.check(Terminal(), "mtu").later is None
+    assert "faultlab check mtu --later\n" in capsys.readouterr().out
+    assert (seen(learners), waited) == ([{"event": "check", "fixed": True}], [])
+
+
+def test_the_later_look_counts(learners: Run, waited: list[float]) -> None:
+    with pytest.raises(SaidNo, match="not fixed yet"):
+        checking.check(Terminal(), "mtu", 3)
+    assert waited == []
+    learners.apply("fix", learners.lab.fix)
+    found = checking.check(Terminal(as_json=True), "mtu", 0.5)
+    assert (found.verdict, found.later, waited) == ("pass", 0.5, [0.5])
+    assert seen(learners)[1:] == [
+        {"event": "check", "fixed": True, "later": 0.5},
+        {"event": "later", "fixed": True},
+    ]
+
+
+def test_a_repair_that_ends_soon(
+    learners: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learners.apply("fix", learners.lab.fix)
+    again = list(learners.lab.inject)
+    monkeypatch.setattr(late, "wait", lambda *_: learners.apply("inject", again))
+    with pytest.raises(SaidNo, match="mtu is not fixed for good") as no:
+        checking.check(Terminal(), "mtu", 1)
+    assert "mtu: repaired; looked at again in 1 minute" in capsys.readouterr().out
+    assert isinstance(no.value.result, checking.Checked) and no.value.result.later == 1
+    assert seen(learners)[-1] == {"event": "later", "fixed": False}
+
+
+def test_a_mystery_is_looked_at_again_by_itself(learners: Run, waited: list[float]) -> None:
+    learners.apply("fix", learners.lab.fix)
+    checking.check(Terminal(), "mystery")
+    checking.check(Terminal(), "mystery", 0)
+    checking.check(Terminal(), "mystery", 2, only_late=True)
+    assert waited == [3.0]
+    assert [(e["event"], e.get("later")) for e in seen(learners)] == [
+        ("check", 3.0),
+        ("later", None),
+        ("check", None),
+        ("later", None),
+    ]
+
+
+def test_another_run_is_not_looked_at(
+    learners: Run, monkeypatch: pytest.MonkeyPatch, project: Project
+) -> None:
+    """A reset in the meantime: its fault is there again, and nobody has failed."""
+    learners.apply("fix", learners.lab.fix)
+
+    def resets(*_: Any) -> None:
+        facts = learners.record.facts
+        learners.record = Record.create("mtu", "faultlab-mtu", {**facts, "events": []})
+
+    monkeypatch.setattr(late, "wait", resets)
+    with pytest.raises(CannotRun, match="mtu was started again"):
+        checking.check(Terminal(), "mtu", 1)
+    assert project.root
+
+
+DEAD = Outage("nginx", 137)
+
+
+@pytest.mark.parametrize("phase", ["check", "later", "verdict", "repair 3"])
+def test_what_an_examinee_has_ended_is_a_no(
+    learners: Run, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    """It is in the reading, so a recorded run is judged the same."""
+    monkeypatch.setattr(outages, "find", lambda *_: [DEAD])
+    learners.measure(phase)
+    assert learners.reading(phase).outages == (DEAD,)
+    [found] = learners.good(phase)
+    assert (found.holds, found.says) == (
+        False,
+        "nginx has ended (exit code 137); its users get nothing.",
+    )
+    assert learners.harmed(phase) and learners.bad(phase) == []
+    assert Measured(learners.lab, learners.check, learners.record).good(phase) == [found]
+
+
+@pytest.mark.parametrize("phase", [HEALTHY, FAULTY, FIXED, "cheat 1"])
+def test_what_has_ended_otherwise_proves_nothing(
+    learners: Run, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    monkeypatch.setattr(outages, "find", lambda *_: [DEAD])
+    with pytest.raises(CannotRun, match=r"nginx \(exit code 137\) is not running") as problem:
+        learners.measure(phase)
+    assert problem.value.hint == "fake start nginx"
+
+
+def test_a_machine_that_was_started_again(learners: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that was set on it is gone, the fault too: that is no repair."""
+    monkeypatch.setattr(outages, "_RESTARTS", 0.0)
+    learners.stack["web"].restart()
+    with pytest.raises(SaidNo) as no:
+        checking.check(Terminal(), "mtu")
+    assert no.value.hint == "make reset-mtu"
+    [outage] = learners.reading("check").outages
+    assert outage.says == "web was started again, and all that was set on it since is gone."
+    monkeypatch.setattr(FakeMachine, "state", property(lambda _: State(False, 137, False)))
+    with pytest.raises(CannotRun, match="client-user is not there"):  # not the learner's doing
+        learners.measure("check")
+
+
+def test_a_late_look_is_taken_again_while_what_was_left_is_frozen(
+    learners: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds only while a loop runs, and so do recorded runs say."""
+    learners.apply("fix", learners.lab.fix)
+    left = [Leftover("web", "perl loop")]
+
+    @contextmanager
+    def frozen() -> Iterator[None]:
+        learners.apply("inject", learners.lab.inject)
+        yield
+        learners.apply("fix", learners.lab.fix)
+
+    what = SimpleNamespace(found=left, can_be_frozen=True, frozen=frozen)
+    monkeypatch.setattr(leftovers, "find", lambda *_: what)
+    learners.measure("check")
+    assert learners.reading("check").left is None
+    learners.measure("later")
+    last = learners.good("later")[-1]
+    assert (last.holds, last.says) == (False, "It holds only while `perl loop` runs on web.")
+    assert all(found.holds for found in learners.good("later")[:-1])
+    again = Measured(learners.lab, learners.check, Record.read(learners.record.id))
+    assert again.good("later")[-1] == last
+    what.found, what.frozen = [Leftover("web", "sleep 9", waits=True)], None
+    learners.measure("later")  # it is no already, so nothing is frozen
+    assert "sleep 9" in learners.good("later")[-1].says
 
 
 def test_a_fault_without_effect_is_refused(begun: Run) -> None:

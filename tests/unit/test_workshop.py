@@ -523,6 +523,8 @@ class FakeStacks(Stacks):
         await asyncio.sleep(self.slow)
         if words[0] == "check":
             well = seat.number in self.well
+            if "--late" in words and self.outcome.code:
+                return self.outcome
             return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
         return self.outcome
 
@@ -553,7 +555,7 @@ class Fake(Session):
 
     def __init__(self, folder: Path, **facts: Any) -> None:
         journal = Journal(folder / "events.jsonl")
-        found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
+        found = Roster(planned(**{"later": 0, **facts}), [["mtu", "somaxconn"]] * 3)
         for event in journal.events:
             found.apply(event)
         super().__init__(found.plan, found, journal, FakeStacks(found.plan))
@@ -590,7 +592,11 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
             {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
             for m in checks.load(lab_id).symptom
         ]
-        found.apply({"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings})
+        event = {"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings}
+        found.apply({**event, "popular": ["A public answer says this."]})
+        assert view.seat(session, seat)["popular"] == ["A public answer says this."]
+        found.apply(event)
+        assert view.seat(session, seat)["popular"] == []
         assert view.seat(session, seat)["findings"] == findings
         findings[0]["value"] = math.inf
         json.loads(json.dumps(view.seat(session, seat)["findings"]), parse_constant=pytest.fail)
@@ -817,6 +823,78 @@ def test_a_seat_from_the_link_to_the_debrief(here: Served) -> None:
         assert here.stacks.ran[-1][1] == ("start", "somaxconn", "--blind", "--engine", "local")
         assert page.post("/seat/1/give-up").status_code == 200
         assert page.post("/seat/1/next").status_code == 400  # the last one
+
+
+LATE = ("check", "mystery", "--later", "0.01", "--late")
+
+
+@pytest.fixture
+def again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A class of three that looks at a repair again after 0.6 s. Seat 1 has repaired its lab."""
+    monkeypatch.setattr(site, "_TICK", 0.1)
+    with served(tmp_path, later=0.01) as it:
+        it.stacks.slow = 0.3
+        it.stacks.well.add(1)
+        assert it.post(1, "/seat/1/check").status_code == 200
+        it.wait(1, "amber")
+        yield it
+
+
+def test_a_repair_that_lasts(again: Served) -> None:
+    """It is no point until it was looked at again, and the seat can read and answer meanwhile."""
+    told = view.seat(again.session, again.session.roster.seat(1))
+    assert (told["state"], told["debrief"], told["machines"][0]) == ("amber", None, "client")
+    assert told["why"] == "repaired; looked at again in 0.6 seconds" and told["again"] <= 0.6
+    assert again.post(1, "/seat/1/check").status_code == 409
+    assert again.post(1, "/seat/1/next").json()["error"].startswith("The next lab comes after")
+    assert again.post(1, "/seat/1/diagnose", RIGHT).status_code == 200
+    assert view.projector(again.session)["seats"][0]["points"] == 30
+    again.wait(1, "green")
+    assert again.stacks.ran[-1] == (1, LATE)
+    told = view.seat(again.session, again.session.roster.seat(1))
+    assert (told["debrief"]["points"], told["checks"], told["why"]) == (40, 1, "")
+
+
+def test_a_repair_that_does_not_last(again: Served) -> None:
+    """The lab is open again, and the time in between is not the learner's."""
+    clock = again.session.roster.seat(1).turn.ran
+    again.stacks.well.clear()
+    until(lambda: again.session.roster.seat(1).turn.why == "It was repaired, but not for good.")
+    again.wait(1, "red")
+    turn = again.session.roster.seat(1).turn
+    assert (turn.ran, turn.again) == (clock, None)
+    assert turn.since is not None
+    again.stacks.well.add(1)
+    assert again.post(1, "/seat/1/check").status_code == 200
+    again.wait(1, "green")
+
+
+def test_a_repair_that_cannot_be_looked_at_again_counts(again: Served) -> None:
+    again.stacks.outcome = Outcome(3, {}, "too busy")
+    again.wait(1, "green")
+    assert again.session.roster.seat(1).turn.why == "Not looked at again: too busy"
+    assert [words for _, words in again.stacks.ran].count(LATE) == 3
+
+
+@pytest.mark.parametrize("path", ["/trainer/seat/1/next", "/trainer/end"])
+def test_a_trainer_does_not_wait_for_a_late_look(again: Served, path: str) -> None:
+    """What they end or move on counts as it is."""
+    again.post(TRAINER, path)
+    until(lambda: again.session.roster.seat(1).turns[0].state == "green")
+    assert LATE not in [words for _, words in again.stacks.ran]
+
+
+def test_the_lesson_is_open_at_once_where_labs_are_named(tmp_path: Path) -> None:
+    found = Roster(planned(blind=False, later=3), [["mtu"]] * 3)
+    for event in ("starting", "ready"):
+        found.apply({"t": 1, "event": event, "seat": 1})
+    found.apply({"t": 2, "event": "checked", "seat": 1, "fixed": True, "later": 3, "findings": []})
+    session = Session(found.plan, found, Journal(tmp_path / "events.jsonl"), Stacks(found.plan))
+    told = view.seat(session, found.seat(1))
+    assert (told["state"], told["debrief"]["lab"], told["debrief"]["points"]) == ("amber", "mtu", 0)
+    assert found.seat(1).turn.is_due(182) and not found.seat(1).turn.is_due(181)
+    found.apply({"t": 182, "event": "looked again", "seat": 1, "fixed": True})
+    assert view.seat(session, found.seat(1))["debrief"]["points"] == 10
 
 
 def test_the_trainer_sees_it_at_once(here: Served) -> None:

@@ -4,7 +4,7 @@
 if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // common.js was dropped
 
 let told = null, heard = 0;
-const STATES = { waiting: "waiting", starting: "starting", red: "red", green: "green", over: "over", failed: "failed" };
+const STATES = { waiting: "waiting", starting: "starting", red: "red", amber: "amber", green: "green", over: "over", failed: "failed" };
 
 function minutes(seat) {
   const runs = seat.state === "red" && !told.paused;

@@ -4,7 +4,7 @@
 if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // common.js was dropped
 
 const seat = document.body.dataset.seat;
-const WORDS = { waiting: "waiting", starting: "starting", red: "open", green: "repaired", over: "over", failed: "no lab here" };
+const WORDS = { waiting: "waiting", starting: "starting", red: "open", amber: "repaired, looked at again soon", green: "repaired", over: "over", failed: "no lab here" };
 const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
 const HEADS = ["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"];
 let told = null, heard = 0, turnShown = 0, wasState = "", saidLast = "";
@@ -26,6 +26,7 @@ function show(now) {
   const news = now.doing ? [`${now.doing} …`, now.delay].filter(Boolean).join(" ")
     : now.state === "failed" ? `There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`
     : now.state === "waiting" && now.why ? now.why
+    : now.state === "amber" && !now.paused && !now.ended ? "It is repaired, and looked at again in a few minutes: that counts. You can go on reading; the next lab comes after it."
     : now.ended ? "The class has ended."
     : now.paused ? "The class is paused: clocks are stopped, and what you type is ignored." : "";
   if (news) say(news, now.doing || now.state !== "failed");
@@ -34,17 +35,18 @@ function show(now) {
 
   setHtml(byId("ticket"), now.ticket);
   const open = !now.paused && !now.ended;
-  const can = open && (now.state === "red" || (now.state === "green" && !now.debrief));
-  document.querySelector("[data-act=give-up]").hidden = Boolean(now.debrief);
+  const can = open && (now.state === "red" || (now.state === "green" && !now.debrief) || (now.state === "amber" && now.blind));
+  document.querySelector("[data-act=give-up]").hidden = Boolean(now.debrief) || now.state === "amber";
+  document.querySelector("[data-act=check]").hidden = now.state === "amber";
   byId("host").closest("details").hidden = !open || !now.daemons.length;
   byId("states").hidden = !Object.keys(now.states).length;
   byId("states").textContent = Object.entries(now.states).map(([daemon, state]) => `${daemon}: ${state}`).join(", ");
   byId("acts").hidden = !can;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
   const hint = document.querySelector("[data-act=hint]");
-  hint.hidden = !now.hint_left || Boolean(now.debrief);
+  hint.hidden = !now.hint_left || Boolean(now.debrief) || now.state === "amber";
   hint.textContent = now.next_cost ? `Hint (costs ${now.next_cost} point${now.next_cost === 1 ? "" : "s"})` : "Hint (free)";
-  byId("next").hidden = !(now.debrief || now.state === "failed") || now.last || now.ended;
+  byId("next").hidden = !(now.debrief || now.state === "failed") || now.state === "amber" || now.last || now.ended;
   showForm(now); showFindings(now); showHints(now); showDebrief(now); showCatalogue(now); showWhatIsNext(now);
   showTerminals(now);
   const desk = document.querySelector(".desk").classList; // the lesson gets more room than the terminals
@@ -84,7 +86,8 @@ function showForm(now) {
     list.append(element("option", { value: "" }, "…"), ...words.map((word) => element("option", { value: word }, word)));
   }
   byId("answer").textContent = now.answer
-    ? `Your answer: ${now.answer.component}, ${now.answer.resource}, ${now.answer.cause}.${now.state === "green" ? "" : " Now repair it, and check."}`
+    ? `Your answer: ${now.answer.component}, ${now.answer.resource}, ${now.answer.cause}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
+    : now.state === "amber" ? "Answer what it was meanwhile."
     : now.state === "green" ? "It is repaired. Answer what it was, and the debrief opens." : "";
 }
 
@@ -178,7 +181,7 @@ function showDebrief(now) {
     element("td", {}, now.answer ? now.answer[part] : "–"), element("td", { class: right ? "green" : "red" }, right ? "yes" : "no")));
   place.replaceChildren(
     element("h2", { tabIndex: -1 }, `It was ${it.lab}: ${it.title}`),
-    element("p", {}, `${now.state === "green" ? "Repaired: " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
+    element("p", {}, `${now.state === "green" ? "Repaired: " : now.state === "amber" ? "Repaired, looked at again soon; so far " : ""}${it.points} of ${it.of} points${it.gave_up ? ", given up" : ""}.`),
     ...(parts.length ? [element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {},
       ...["part", "it was", "your answer", "right?"].map((head) => element("th", { scope: "col" }, head)))), element("tbody", {}, ...parts)))] : []),
     element("details", { open: true }, element("summary", {}, "The lesson"), lesson));
@@ -306,7 +309,8 @@ function tick() {
   const runs = told.state === "red" && !told.paused && !told.ended;
   const since = runs ? (Date.now() - heard) / 1000 : 0;
   const left = told.left === null ? clock(told.seconds + since) : `${clock(told.left - since)} left`;
-  byId("waited").textContent = told.doing ? `${clock(told.waited + (Date.now() - heard) / 1000)} so far` : "";
+  byId("waited").textContent = told.doing ? `${clock(told.waited + (Date.now() - heard) / 1000)} so far`
+    : told.state === "amber" && told.again !== null ? `in ${clock(told.again - (Date.now() - heard) / 1000)}` : "";
   byId("clock").textContent = told.state === "red" ? left : told.seconds && told.state !== "waiting" ? `Took ${clock(told.seconds)}.` : "";
 }
 setInterval(tick, 1000);
