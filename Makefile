@@ -8,7 +8,7 @@ ENGINE   ?= local
 CLASS    ?= class.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready next progress mystery page class score matrix origins docs reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security pictures lock release
+.PHONY: help setup ready next progress mystery page class score matrix origins docs judge-error reliability list doctor status clean vm vm-ssh vm-down verify test test-all lint unit security pictures lock release
 
 help: ## print this help
 	@echo 'faultlab: one documented failure in a real stack, proven by measurement'
@@ -41,8 +41,8 @@ mystery: ready ## start an unnamed lab (SEED=7 TIER=web LEVEL=3)
 	@$(FAULTLAB) mystery $(if $(SEED),--seed $(SEED)) $(if $(TIER),--tier $(TIER)) $(if $(LEVEL),--level $(LEVEL))
 hint-%: ready ## show the next hint
 	@$(FAULTLAB) hint $*
-check-%: ready ## measure if it is fixed
-	@$(FAULTLAB) check $*
+check-%: ready ## measure if it is fixed (LATER=3: and still is)
+	@$(FAULTLAB) check $* $(if $(LATER),--later $(LATER))
 fix-%: ready ## apply the documented fix (STAGE=2: only fault 2)
 	@$(FAULTLAB) fix $* $(STAGE)
 flame-%: ready ## draw a flame graph of its CPU time
@@ -74,6 +74,8 @@ docs: export FAULTLAB_TESTS = 1
 docs: ready ## write the generated parts of the documents, and their site
 	@$(FAULTLAB) docs
 	@.venv/bin/python -m docs.site
+judge-error: ready ## try repairs, count how often checks are wrong (hours)
+	@$(FAULTLAB) judge-error --all --jobs $(JOBS) --json docs/judge.json
 reliability: ready ## show how often labs pass (FILES=runs/campaign.json)
 	@$(FAULTLAB) reliability $(FILES)
 

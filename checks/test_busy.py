@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import php
+from faultlab.lab.asks import page, php
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
@@ -32,13 +32,14 @@ def look(stack: Stack) -> Look:
 
     Raises CannotRun where the 24 workers of PHP-FPM are too few for that.
     """
-    processors = int(stack["web"].must("nproc"))
+    web = stack.sidecar("web")
+    processors = host.processors(web).count
     if processors > MOST:
         raise CannotRun(f"{processors} processors are too many to keep busy.", "make list")
     users = 6 * processors
-    before = host.processors(stack["web"])
+    before = host.processors(web)
     load = wrk.load(stack.user(), "http://web/index.php", connections=users, seconds=1)
-    return Look(load, before, host.processors(stack["web"]))
+    return Look(load, before, host.processors(web))
 
 
 CHECK = Check(
@@ -58,5 +59,9 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
-    asks=php(),
+    asks=(
+        *php(),
+        # PHP's other page waits for 100 ms. Eight workers need 1.5 s for these, and two need six.
+        page("http://web/availability.php?restaurants=2", times=120, changes='"tables":[0-9]+'),
+    ),
 )

@@ -14,6 +14,8 @@ from faultlab.run.readings import FAULTY, HEALTHY, Measured
 MAX = 200
 VISITS = 4000
 SECONDS = 5  # for all of them; a healthy server needs half of it
+SALE = 100  # new customers a second for hours, says the ticket
+MANY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,12 @@ class Look:
     """The visits of a thousand users, and the most connections that web tracked meanwhile.
 
     A connection that has ended is tracked for two minutes more, so the most are at the end.
+    `lasting`: customers a second for whom the table has room for hours.
     """
 
     visits: ab.Visits
     peak: int
+    lasting: float = MANY
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,11 @@ def look(stack: Stack) -> Look:
     It uses the address, because a full table also drops the DNS query for the name, and the load
     would end. It uses ab, because wrk can wait two minutes for its first connection.
     """
-    seconds = stack.pace.seconds(SECONDS)
-    url = f"http://{stack['web'].must('hostname -i').strip()}/"
+    seconds, web = stack.pace.seconds(SECONDS), stack.sidecar("web")
+    url = f"http://{stack['web'].link[0]}/"
     visits = ab.visits(stack.user(), url, visitors=1000, seconds=seconds, most=VISITS)
-    return Look(visits, conntrack.read(stack["web"]).entries)
+    lasting = min(MANY, conntrack.lasting(web, visits.requests))
+    return Look(visits, conntrack.read(web).entries, lasting)
 
 
 def inspect(stack: Stack) -> Inspection:
@@ -66,6 +71,16 @@ CHECK = Check(
         ).says(
             "About as many users get their page as before.",
             "Far fewer users get their page than before.",
+        ),
+        Measure(
+            "customers a second that can come for hours",
+            "lasting",
+            at_least(SALE),
+            at_most(SALE / 5),
+            "/s",
+        ).says(
+            "The customers of a whole sale can get in.",
+            "Only the first customers of a sale can get in.",
         ),
     ),
     evidence=(

@@ -32,13 +32,13 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the cgroup. A restarted container has a new one, so it counts from its start."""
-    return Inspection(cgroup.read(stack["tomcat"]))
+    return Inspection(cgroup.read(stack.sidecar("tomcat")))
 
 
 CHECK = Check(
     look=look,
     inspect=inspect,
-    idle=lambda at: cgroup.read(at["tomcat"]).cpus < 0.5,  # the quota alone sets the pace
+    idle=lambda at: cgroup.read(at.sidecar("tomcat")).cpus < 0.5,  # the quota alone sets the pace
     symptom=(
         delay("start of the shop", "start.seconds", good=4, bad=7).says(
             "After a restart the shop is back soon.", "After a restart the shop is down for long."

@@ -45,8 +45,9 @@ def look(stack: Stack) -> Look:
 
     In a larger container they fill baskets of twice the size, so that it fills up, too.
     """
-    limit = cgroup.read(stack["tomcat"]).limit or sys.maxsize
-    page = BASKET.format(n=4096 if limit <= MEMORY else 8192)
+    limit = cgroup.read(stack.sidecar("tomcat")).limit or sys.maxsize
+    usual = stack.dice.randint(3700, 4400)  # "some 4 MB each", says the ticket
+    page = BASKET.format(n=usual if limit <= MEMORY else 2 * usual)
     served = curl.one_by_one(stack.user(), page, count=VISITS, max_time=10, seconds=60)
     wait = 5 if served < VISITS else 0
     return Look(served, container.settled(stack["tomcat"], wait), limit)
@@ -58,7 +59,7 @@ def inspect(stack: Stack) -> Inspection:
     state = tomcat.state
     if not state.running:
         return Inspection(state, None, None)
-    return Inspection(state, jvm.read(tomcat), cgroup.read(tomcat).limit)
+    return Inspection(state, jvm.read(tomcat), cgroup.read(stack.sidecar("tomcat")).limit)
 
 
 CHECK = Check(

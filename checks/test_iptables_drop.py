@@ -31,7 +31,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the rules and their counters."""
-    return Inspection(iptables.rules(stack["web"]))
+    return Inspection(iptables.rules(stack.sidecar("web")))
 
 
 def dropped(chain: str) -> Evidence[Inspection]:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import booking, page
 from faultlab.lab.check import Check
-from faultlab.lab.limits import at_least, at_most
-from faultlab.lab.measures import ends, grows, share
+from faultlab.lab.limits import at_least, at_most, exactly
+from faultlab.lab.measures import ends, grows, share, steady
 from faultlab.probes import ab, curl, log, mysql
 
 PAGES = 144  # three for each worker: they take turns
@@ -16,14 +17,19 @@ PAGE = (
     "http://web/booking/restaurant.php"
     "?token=token-01&restaurant={n}&date=2026-06-05&time=18:00&guests=2"
 )
+KILLED = "SHOW GLOBAL STATUS LIKE 'Com_kill'"
 REFUSED = "Too many connections"  # as the database says it to PHP, and PHP to nginx
 
 
 @dataclass(frozen=True)
 class Look:
-    """How many of the pages came, one after the other, after many users at once."""
+    """How many of the pages came, one after the other, after many users at once.
+
+    `killed`: sessions of the database that were killed meanwhile.
+    """
 
     arrived: int
+    killed: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,16 +46,27 @@ def look(stack: Stack) -> Look:
 
     Before that many users come at once. The workers that serve them keep their connections.
     """
-    user, url = stack.user(), PAGE.format(n=7)
+    user, db, url = stack.user(), stack.sidecar("mysql"), PAGE.format(n=stack.dice.randint(1, 50))
+    before = kills(db)
     ab.warm(user, f"'{url}'", visitors=USERS, requests=100_000, seconds=stack.pace.seconds(RUSH))
-    return Look(curl.one_by_one(user, url, count=PAGES, max_time=5, seconds=20))
+    arrived = curl.one_by_one(user, url, count=PAGES, max_time=5, seconds=20)
+    after = kills(db)
+    return Look(arrived, 0 if before is None or after is None else after - before)
+
+
+def kills(db: Shell) -> int | None:
+    """Return how many sessions were killed so far; None if a learner has root's last connection."""
+    done = db.run(f'mysql -BNe "{KILLED}"')
+    return None if done.code else int(done.out.split()[1])
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read nginx's log, and ask the database as root, for whom it keeps one more connection."""
-    connected = mysql.counters(stack["mysql"], ["Threads_connected"])["Threads_connected"]
-    most = int(stack["mysql"].must("mysql -BNe 'SELECT @@max_connections'"))
-    return Inspection(log.count(stack["web"], log.NGINX_ERROR, REFUSED), connected, most)
+    db = stack.sidecar("mysql")
+    connected = mysql.counters(db, ["Threads_connected"])["Threads_connected"]
+    most = int(db.must("mysql -BNe 'SELECT @@max_connections'"))
+    refused = log.count(stack.sidecar("web"), log.NGINX_ERROR, REFUSED)
+    return Inspection(refused, connected, most)
 
 
 CHECK = Check(
@@ -59,6 +76,10 @@ CHECK = Check(
         share("pages that fail", lambda now: 1 - now.arrived / PAGES, good=0, bad=15).says(
             "Every page of the booking service comes.",
             "Many pages of the booking service are an error message.",
+        ),
+        steady("sessions that are killed", "killed", exactly(0)).says(
+            "No session of the database is cut off.",
+            "Something cuts off sessions of the database.",
         ),
     ),
     evidence=(

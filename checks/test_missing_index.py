@@ -20,7 +20,7 @@ def look(stack: Stack) -> wrk.Booked:
 
 def inspect(stack: Stack) -> mysql.Asked:
     """Read the statement summary, and the plan of the query for the tables that are taken."""
-    return mysql.asked(stack["db"], TAKEN)
+    return mysql.asked(stack.sidecar("mysql"), TAKEN)
 
 
 def examined(before: mysql.Asked, after: mysql.Asked) -> float:

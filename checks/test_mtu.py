@@ -29,13 +29,14 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Send five SYNs, then request the page."""
+    """Open five connections, then request the page."""
     return Look(connect.tried(stack.user(), "web"), curl.get(stack.user(), "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of the interface of web, and one SYN-ACK."""
-    return Inspection(interface.read(stack["web"]), capture.announced_mss(stack.user(), "web"))
+    eth0 = interface.read(stack.sidecar("web"))
+    return Inspection(eth0, capture.announced_mss(stack.user(), "web"))
 
 
 CHECK = Check(

@@ -44,7 +44,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read both counters."""
-    eth0 = interface.read(stack["web"])
+    eth0 = interface.read(stack.sidecar("web"))
     return Inspection(eth0.qdisc, eth0)
 
 

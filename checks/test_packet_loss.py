@@ -57,8 +57,9 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of all three."""
-    eth0 = interface.read(stack["web"])
-    return Inspection(eth0.qdisc, iptables.rules(stack["web"]), eth0)
+    web = stack.sidecar("web")
+    eth0 = interface.read(web)
+    return Inspection(eth0.qdisc, iptables.rules(web), eth0)
 
 
 def dropped(rules: list[iptables.Rule]) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
@@ -13,7 +14,9 @@ from faultlab.probes import curl, interface, nstat, ping
 LIST = "http://web/list/restaurants.html"
 LISTS = 6  # of 83 kB each
 LONGEST = 1300  # bytes that the provider's link carries
-ROUTE = "ip route get $(getent ahostsv4 client | awk '{ print $1; exit }')"
+# Prints the addresses of client and of the user who types it.
+BRANCHES = """at() { getent ahostsv4 $1 | awk '{ print $1; exit }'; }
+at client; ip -4 -o route get $(at web) | sed -E 's/.* src ([0-9.]+).*/\\1/'"""
 TOLD, HEARD = "IcmpOutDestUnreachs", "IcmpInDestUnreachs"
 
 
@@ -22,7 +25,7 @@ class Look:
     """The short page, the lists that come within a second, and pings.
 
     `carried`: what left the router meanwhile, in kB. `longest`: the longest packet that the router
-    lets through to client, in bytes; 0 if it lets all through.
+    lets through to the branches, in bytes; 0 if it lets all through to one of them.
     """
 
     start: curl.Page
@@ -45,21 +48,30 @@ def look(stack: Stack) -> Look:
 
     web forgets what it has learned in a test. It learns it again from one packet, if it can.
     """
-    user, router = stack.user(), stack["router"]
-    stack["web"].run("ip route flush cache")
+    user, router = stack.user(), stack.sidecar("router")
+    stack.sidecar("web").must("ip route flush cache")
     before = interface.read(router).tx_bytes
     start = curl.get(user, "http://web/")
     lists = curl.arriving(user, LIST, tries=LISTS, max_time=1)
     carried = (interface.read(router).tx_bytes - before) / 1000
     pings = ping.echoes(user, "web", count=3, gap=0.2)
-    locked = re.search(r"mtu lock (\d+)", router.run(ROUTE).out)
-    return Look(start, lists, carried, pings, int(locked[1]) if locked else 0)
+    return Look(start, lists, carried, pings, longest(stack))
+
+
+def longest(stack: Stack) -> int:
+    """Return the longest packet that the router lets through to the branches; 0 without a limit."""
+    found = []
+    for branch in stack.user().must(BRANCHES).split():
+        route = stack.sidecar("router").run(f"ip -4 -o route get {ip_address(branch)}").out
+        locked = re.search(r"mtu lock (\d+)", route)
+        found.append(int(locked[1]) if locked else 0)
+    return max(found) if all(found) else 0
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the kernel's counters on both sides."""
-    told = nstat.read(stack["router"], [TOLD])[TOLD]
-    return Inspection(told, nstat.read(stack["web"], [HEARD])[HEARD])
+    told = nstat.read(stack.sidecar("router"), [TOLD])[TOLD]
+    return Inspection(told, nstat.read(stack.sidecar("web"), [HEARD])[HEARD])
 
 
 def unheard(before: Inspection, after: Inspection) -> float:

@@ -20,16 +20,17 @@ class Inspection:
 
 
 def look(stack: Stack) -> fpm.Look:
-    """Let 1000 users ask for a page of PHP for a second, over connections that are kept open."""
-    users, seconds = stack.pace.connections(1000), stack.pace.seconds(1)
-    before = fpm.work(stack["php-fpm"])
+    """Let a thousand users ask for a page of PHP for a second, over connections that stay open."""
+    users, seconds = stack.pace.connections(stack.dice.randint(1050, 1250)), stack.pace.seconds(1)
+    pool = stack.sidecar("php-fpm")
+    before = fpm.work(pool)
     load = wrk.load(stack.user(), "http://web/index.php", connections=users, seconds=seconds)
-    return fpm.Look(load, fpm.work(stack["php-fpm"]).share(before, load.good))
+    return fpm.Look(load, fpm.work(pool).share(before, load.good))
 
 
 def inspect(stack: Stack) -> Inspection:
     """Count these lines of the log."""
-    return Inspection(log.count(stack["web"], log.NGINX_ERROR, COMPLAINT))
+    return Inspection(log.count(stack.sidecar("web"), log.NGINX_ERROR, COMPLAINT))
 
 
 CHECK = Check(

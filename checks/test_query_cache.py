@@ -1,6 +1,5 @@
 """query-cache: the database computes the same results again for each user."""
 
-import secrets
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
@@ -8,10 +7,10 @@ from faultlab.lab.asks import new_order, page
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, rate
-from faultlab.probes import ab, cgroup, curl, mysql, wrk
+from faultlab.probes import ab, cgroup, mysql, wrk
 
-POPULAR = "http://app:8080/popular.jsp?month={n}"
-MONTHS = [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12]  # not the one that the hints name
+MONTH = "http://app:8080/popular.jsp?month="
+MONTHS = 12
 ASKED = "Com_select"
 COUNTS = "MONTH ("  # in the statements that count orders, as performance_schema writes it
 
@@ -38,22 +37,23 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let users open the page of any month for a second, after a warm-up.
+    """Let users open the pages of all months for a second, after a warm-up.
 
-    In the warm-up Java compiles the page, and what is kept of that month is made.
+    In the warm-up Java compiles the page, and what is kept of each month is made.
     """
     client, seconds = stack.user(), stack.pace.seconds(1)
-    url = POPULAR.format(n=secrets.choice(MONTHS))
-    curl.get(client, url, 20)
-    ab.warm(client, url, visitors=8, requests=200, seconds=1)
-    before = cgroup.read(stack["mysql"]).cpu
-    load = wrk.load(client, url, connections=8, seconds=seconds, timeout=20)
-    return Look(load, cgroup.read(stack["mysql"]).cpu - before)
+    client.run(f"curl -sm 20 -o /dev/null '{MONTH}[1-{MONTHS}]'", timeout=60)
+    month = f"{MONTH}{stack.dice.randint(1, MONTHS)}"
+    ab.warm(client, month, visitors=8, requests=200, seconds=1)
+    before = cgroup.read(stack.sidecar("mysql")).cpu
+    load = wrk.numbered(client, MONTH, most=MONTHS, connections=8, seconds=seconds)
+    return Look(load, cgroup.read(stack.sidecar("mysql")).cpu - before)
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counter and the statement summary."""
-    return Inspection(mysql.counters(stack["db"], [ASKED]), mysql.statements(stack["db"]))
+    db = stack.sidecar("mysql")
+    return Inspection(mysql.counters(db, [ASKED]), mysql.statements(db))
 
 
 def counted(before: Inspection, after: Inspection) -> float:
@@ -92,6 +92,6 @@ CHECK = Check(
     ),
     asks=(
         new_order(),
-        page(POPULAR, times=6, most=12, seconds=20),
+        page(MONTH + "{n}", times=6, most=MONTHS, seconds=20),
     ),
 )

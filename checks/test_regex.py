@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import said
 from faultlab.lab.check import Check, Measure
@@ -10,20 +11,23 @@ from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, log
 
 PAGE = "http://web/booking/message.php"
-SHORT = "See+you+at+eight."
-LONG = "We+were+six+at+the+round+table+by+the+window+from+19:30+on"
 SLOW_LOG = "/var/log/php/slow.log"
 MATCHES = "preg_match() /var/www/html/booking/"
-# Plain texts are taken, also with quotes and brackets. Scripts are refused, wherever they are.
+WORDS = ["were", "round", "table", "window", "dinner", "quiet", "again", "with", "friends"]
+LONGEST = 1800  # letters
+# Plain texts of every length are taken, also with quotes and brackets. Scripts are refused,
+# wherever they are.
 TEXTS = f"""say() {{
 curl -s -m 5 -w '%{{http_code}}\\n' {PAGE} --data-urlencode "text=$1" || exit; }}
-long=$(printf 'we liked it very much %.0s' {{1..90}})
-say 'Table {{n}}.'; say '2+2=4 guests, from 19:30 on'; say "$long {{n}}"; say "$long: {{n}}"
-say '<img onload="go({{n}})">'; say "$long <a href='go'>"; say "$long x: ("
-say "$long x = \\"{{n}}"
-say "x=('{{n}}'), or so it was said on the way home"; say "x=('go') $long {{n}}"
-say "$long x=('{{n}}') $long"
-say "$long it's {{n}}"; say "$long (all {{n}})"; say "$long \\"so good\\" {{n}}"
+text() {{ long=$(printf 'we liked it very much %.0s' $(seq $1)); }}
+n={{n}}; say "Table $n."; say '2+2=4 guests, from 19:30 on'
+text $((n % 3 + 3)); say "$long at 8 o'clock"; text $((n % 5 + 7)); say "$long $n: it's $n"
+text $((n % 19 + 14)); say "$long $n"; text $((n % 37 + 34)); say "$long: $n"
+text $((n % 11 + 76)); say "$long $n"; say "$long: $n"
+say "<img onload=\\"go($n)\\">"; say "$long <a href='go'>"; say "$long x: ("
+text $((n % 61 + 4)); say "$long x = \\"$n"; say "$n $long x = ('$n') $long"
+say "x=('$n'), or so it was said on the way home"; say "x=('go') $long $n"
+say "$long it's $n"; say "$long (all $n)"; say "$long \\"so good\\" $n"
 """
 
 
@@ -43,16 +47,28 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Send a short message, then a longer one."""
-    user = stack.user()
-    return Look(
-        curl.get(user, f"'{PAGE}?text={SHORT}'"), curl.get(user, f"'{PAGE}?text={LONG}'", 4)
-    )
+    """Send a short message as the form does, then a longer one, both of words that are drawn.
+
+    A time of day is in the longer one, behind many words.
+    """
+    user, dice = stack.user(), stack.dice
+    letters = dice.randint(*dice.choice(((60, 90), (100, 400), (400, LONGEST))))
+    words = list[str]()
+    while len(" ".join(words)) < letters:
+        words.append(dice.choice(WORDS))
+    time = f"{dice.randint(10, 22)}:{dice.randint(10, 59)}"
+    words.insert(dice.randint(min(10, len(words)), len(words)), time)
+    short = " ".join(dice.sample(WORDS, 2))
+    return Look(_sent(user, f"{short.capitalize()}.", 3), _sent(user, " ".join(words), 4))
+
+
+def _sent(user: Shell, text: str, seconds: float) -> curl.Page:
+    return curl.get(user, f"{PAGE} --data-urlencode 'text={text}'", seconds)
 
 
 def inspect(stack: Stack) -> Inspection:
     """Count them in the log."""
-    return Inspection(log.count(stack["web"], SLOW_LOG, MATCHES))
+    return Inspection(log.count(stack.sidecar("web"), SLOW_LOG, MATCHES))
 
 
 CHECK = Check(

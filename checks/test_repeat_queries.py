@@ -3,13 +3,20 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import booking
+from faultlab.lab.asks import booking, said
 from faultlab.lab.check import Check, Evidence
 from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, failing, kept, rate
 from faultlab.probes import mysql, wrk
 
 ASKED, BOOKED = "Com_select", "Com_insert"
+# What a partner may give away, by the size of the party and the hour. No load books that day.
+RULES = """book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
+trap "book 'DELETE FROM tokens WHERE id = 98'" EXIT
+book "REPLACE INTO tokens VALUES (98, 'token-98', 'Partner 98', $((2 + 2 * ({n} % 3))), 0)" || exit
+curl -sm 9 "http://web/booking/restaurant.php?token=token-98&restaurant=$(({n} % 50 + 1))\\
+&date=2026-05-0$(({n} % 9 + 1))&time={{10:59,11:00,15:30,21:30,21:31,23:00}}&guests=[1-9]"
+"""
 FEW = 100  # the partners store 500 with the fault on a slow host, and thousands without it
 
 
@@ -27,7 +34,7 @@ def look(stack: Stack) -> wrk.Booked:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of SELECTs and INSERTs."""
-    return Inspection(mysql.counters(stack["db"], [ASKED, BOOKED]))
+    return Inspection(mysql.counters(stack.sidecar("mysql"), [ASKED, BOOKED]))
 
 
 def selects_a_booking(before: Inspection, after: Inspection) -> float:
@@ -61,5 +68,5 @@ CHECK = Check(
             "db", "mysql -e \"SHOW GLOBAL STATUS LIKE 'Com_select'\""
         ),
     ),
-    asks=booking(),
+    asks=(*booking(), said("the rules of the house", RULES, 20, most=9999)),
 )

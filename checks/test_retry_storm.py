@@ -7,44 +7,42 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least
-from faultlab.lab.measures import grows, share
+from faultlab.lab.measures import grows, share, steady
 from faultlab.probes import log
 
 PAGE = "http://app:8080/tables.jsp?restaurant="
 COPY = "http://web/booking/copy.php"
-RATE, SECONDS = 5, 18  # users a second, and for how long; after two seconds the book is copied
-LATE = 12  # four seconds after the copy is done: who comes then must be served
+RATE, SECONDS = 5, 18  # users a second, and for how long
+BEGINS = (1.5, 3)  # seconds until the book is copied, for six seconds
+LATE = 10  # seconds after that: four seconds after the copy all who come must be served
 USERS = RATE * SECONDS
-# What the book says of each restaurant, as tables.php in compose.yaml makes it.
-LISTS = " ".join(
-    f"{crc32(b'tables %d' % n) % 12}-{crc32(b'list %d' % n):08x}" for n in range(1, USERS + 1)
-)
+RESTAURANTS = 900_000_000
+READINGS = "cat {}/tmp/readings 2>/dev/null || echo 0"  # that the book has counted
 ACCESS = "/var/log/nginx/access.log"
-# Users who come at their times whatever happens to others, and leave after four seconds.
-COME = f"""for i in $(seq 40); do curl -sfm 1 -o /tmp/page {PAGE}1 && break; sleep 1; done
-(sleep 2; curl -s -o /tmp/copy -m 12 {COPY}) &
-perl -MSocket -MIO::Select -MTime::HiRes=time -e '
-my ($to, $at, $i, $served) = (pack_sockaddr_in(8080, inet_aton("app")), time, 0, 0);
-my ($open, %user, %text) = IO::Select->new;
-my @lists = map {{ s/-/ free tables, list /r }} qw(0 {LISTS});
-while ($i < {USERS} || $open->count) {{
-  while ($i < {USERS} && time > $at + $i / {RATE}) {{
+# Users who come at their times whatever happens to others, and leave after four seconds. Prints the
+# numbers of those who got the page, with the list of their restaurant.
+COME = r"""perl -MSocket -MIO::Select -MTime::HiRes=time -e '
+my ($rate, $first, @lists) = @ARGV;
+my ($to, $at, $i, $open) = (pack_sockaddr_in(8080, inet_aton("app")), time, 0, IO::Select->new);
+my (%user, %text);
+s/-/ free tables, list / for @lists;
+while ($i < @lists || $open->count) {
+  while ($i < @lists && time > $at + $i / $rate) {
     socket my $page, AF_INET, SOCK_STREAM, 0;
     connect $page, $to or die "connect: $!";
-    syswrite $page, "GET /tables.jsp?restaurant=" . ++$i . " HTTP/1.0\\r\\n\\r\\n";
+    syswrite $page, "GET /tables.jsp?restaurant=" . ($first + $i) . " HTTP/1.0\r\n\r\n";
     $open->add($page);
-    $text{{$page}} = "";  # a handle that is closed can come again
-    $user{{$page}} = [$i, time + 4];
-  }}
-  for my $page ($open->can_read(0.01)) {{
-    next if sysread $page, $text{{$page}}, 65536, length $text{{$page}};
-    my $list = $lists[$user{{$page}}[0]];
-    $served++ if $text{{$page}} =~ /^HTTP.1.1 200.*<p>$list</s && $user{{$page}}[0] > {LATE * RATE};
+    $text{$page} = "";  # a handle that is closed can come again
+    $user{$page} = [$i++, time + 4];
+  }
+  for my $page ($open->can_read(0.01)) {
+    next if sysread $page, $text{$page}, 65536, length $text{$page};
+    my $list = $lists[$user{$page}[0]];
+    print "$user{$page}[0]\n" if $text{$page} =~ /^HTTP.1.1 200.*<p>$list</s;
     $open->remove($page);
-  }}
-  $open->remove(grep {{ $user{{$_}}[1] < time }} $open->handles);
-}}
-print $served'; wait"""
+  }
+  $open->remove(grep { $user{$_}[1] < time } $open->handles);
+}' """
 FORTY = (
     "timeout 35 sh -c 'for i in $(seq {n} $(({n} + 39)));"
     f" do curl -sfm 5 {PAGE}$i || echo failed; done'"
@@ -66,9 +64,14 @@ COPIED = (
 
 @dataclass(frozen=True)
 class Look:
-    """Users who got the page, of those who came four seconds after the copy and later."""
+    """Users who got the page, of the `late` ones who came four seconds after the copy and later.
+
+    `readings`: what the book has read, for each page that any user got.
+    """
 
     served: int
+    late: int
+    readings: float
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,33 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Let users come steadily, and the book be copied once."""
-    return Look(int(stack.user().run(COME, timeout=90).out.strip() or 0))
+    user, dice = stack.user(), stack.dice
+    first, begins = dice.randint(1, RESTAURANTS), dice.uniform(*BEGINS)
+    copied = f"(sleep {begins:.2f}; curl -s -o /tmp/copy -m 12 {COPY}) &"
+    user.run(f"for i in $(seq 40); do curl -sfm 1 -o /tmp/page {PAGE}1 && break; sleep 1; done", 60)
+    before = _readings(stack)
+    lists = " ".join(map(_list, range(first, first + USERS)))
+    came = user.run(f"{copied} {COME} {RATE} {first} {lists}; wait", timeout=90)
+    served = [int(number) / RATE for number in came.out.split()]
+    late = [second / RATE for second in range(USERS) if second / RATE >= begins + LATE]
+    read = _readings(stack) - before
+    return Look(sum(s in late for s in served), len(late), read / max(1, len(served)))
+
+
+def _list(restaurant: int) -> str:
+    """Return what the book says of a restaurant, as tables.php in compose.yaml makes it."""
+    free = crc32(b"tables %d" % restaurant) % 12
+    return f"{free}-{crc32(b'list %d' % restaurant):08x}"
+
+
+def _readings(stack: Stack) -> int:
+    book = stack.sidecar("php-fpm")
+    return int(book.must(READINGS.format(book.root)))
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the log of nginx."""
-    web = stack["web"]
+    web = stack.sidecar("web")
     return Inspection(log.count(web, ACCESS, "tables.php"), log.count(web, ACCESS, " 499 "))
 
 
@@ -96,10 +120,13 @@ CHECK = Check(
     symptom=(
         share(
             "users without the page",
-            lambda now: 1 - now.served / (USERS - LATE * RATE),
+            lambda now: 1 - now.served / now.late,
             good=10,
             bad=50,
         ).says("Users get the page.", "Users wait for the page in vain."),
+        steady("readings of the book for each page", "readings", at_least(1)).says(
+            "The pages come from the book.", "Some pages do not come from the book."
+        ),
     ),
     evidence=(
         grows("calls for each page", lambda now: now.calls / USERS, at_least(3)).seen(

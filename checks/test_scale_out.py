@@ -29,7 +29,9 @@ def look(stack: Stack) -> wrk.Booked:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of both containers."""
-    return Inspection(cgroup.read(stack["php-fpm"]), cgroup.read(stack["php-fpm-2"]))
+    return Inspection(
+        cgroup.read(stack.sidecar("php-fpm")), cgroup.read(stack.sidecar("php-fpm-2"))
+    )
 
 
 def on_web(before: Inspection, after: Inspection) -> float:

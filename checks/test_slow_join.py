@@ -1,6 +1,5 @@
 """slow-join: a join looks up the price of the day without an index on the part."""
 
-import secrets
 import time
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from faultlab.lab.measures import delay, ends, failing, rate, steady
 from faultlab.probes import ab, mysql, wrk
 
 ACCOUNT = "http://app:8080/account.jsp?customer="
-CUSTOMERS = 1000
+CUSTOMERS = 1500
 BOUGHT = """SELECT p.p_name, l.l_quantity, l.l_quantity * h.h_price AS paid FROM warehouse.orders o
 JOIN warehouse.lineitem l ON l.l_orderkey = o.o_orderkey
 JOIN warehouse.part p ON p.p_partkey = l.l_partkey
@@ -50,8 +49,8 @@ def look(stack: Stack) -> Look:
     Each request is for another customer, so remembering the pages of earlier ones does not help.
     Nor does what was remembered before the look, because a customer has bought something since.
     """
-    client, db, seconds = stack.user(), stack["mysql"], stack.pace.seconds(1)
-    customer, part, day = (secrets.randbelow(n) + 1 for n in (CUSTOMERS, 2000, 28))
+    client, db, seconds = stack.user(), stack.sidecar("mysql"), stack.pace.seconds(1)
+    customer, part, day = (stack.dice.randint(1, most) for most in (CUSTOMERS, 2000, 28))
     sql = ENTERED.format(customer=customer, part=part, day=f"{1992 + part % 7}-05-{day:02}")
     try:
         line = db.run(f'mysql -BN warehouse -e "{sql}"').out.strip()
@@ -75,7 +74,7 @@ def shows(client: Shell, url: str, line: str) -> bool:
 
 def inspect(stack: Stack) -> mysql.Asked:
     """Read the statement summary, and the plan of the query that looks up the prices."""
-    return mysql.asked(stack["db"], BOUGHT)
+    return mysql.asked(stack.sidecar("mysql"), BOUGHT)
 
 
 def examined(before: mysql.Asked, after: mysql.Asked) -> float:

@@ -87,7 +87,7 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Let users open the page for some of the export's seconds, after the job; sum the log up."""
-    client, db = stack.user(), stack["db"]
+    client, db = stack.user(), stack.sidecar("mysql")
     start, before = slowlog.mark(db), mysql.statements(db)
     with ThreadPoolExecutor(1) as pool:
         export = pool.submit(
@@ -104,10 +104,11 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Count the entries and the statements."""
+    db = stack.sidecar("mysql")
     return Inspection(
-        entries=log.count(stack["db"], slowlog.FILE, slowlog.ENTRY),
-        counters=mysql.counters(stack["db"], ["Questions"]),
-        statements=mysql.statements(stack["db"]),
+        entries=log.count(db, slowlog.FILE, slowlog.ENTRY),
+        counters=mysql.counters(db, ["Questions"]),
+        statements=mysql.statements(db),
     )
 
 

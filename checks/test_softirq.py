@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
@@ -17,6 +18,7 @@ from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, Measured
 
 PAGES = 60
+BESIDE = 30
 SECONDS = 7  # for the pages; a healthy server needs six
 LONGEST = 60  # seconds of the crowd; it ends when the pages are counted
 DROPS = "TcpExtListenDrops"
@@ -26,10 +28,12 @@ DROPS = "TcpExtListenDrops"
 class Look:
     """Pages that came while the crowd was there, and the mean time of an echo request in ms.
 
-    `crowd`: packets a second that it sent; `bytes_a_packet`: the mean size of those for web.
+    `beside`: pages of honest users who come through the crowd's machine. `crowd`: packets a second
+    that it sent; `bytes_a_packet`: the mean size of those for web.
     """
 
     pages: int
+    beside: int
     round_trip: float
     crowd: float
     bytes_a_packet: float
@@ -44,21 +48,23 @@ class Inspection:
 
 
 def look(stack: Stack) -> Look:
-    """Let the crowd send without a pause, while a user opens sixty pages and another one pings."""
-    crowd, client, web = stack.user("crowd"), stack.user(), stack["web"]
+    """Let the crowd send without a pause, while users open pages and another one pings."""
+    crowd, client, web = stack.user("crowd"), stack.user(), stack.sidecar("web")
     with ThreadPoolExecutor() as pool:
-        flood = pool.submit(hping3.flood_without_pause, crowd, "web", seconds=LONGEST)
+        flood = pool.submit(hping3.flood, crowd, "web", dice=stack.dice, seconds=LONGEST)
         hping3.wait_flood(crowd, 30)
         sent, got, began = interface.read(crowd), interface.read(web), time.monotonic()
         echo = pool.submit(ping.round_trip, client, "web", count=30, gap=0.2, wait=2)
-        pages = curl.paced(client, "http://web/", count=PAGES, per_second=10, seconds=SECONDS)
-        round_trip = echo.result()
+        honest = pool.submit(_paced, crowd, BESIDE)
+        pages = _paced(client, PAGES)
+        beside, round_trip = honest.result(), echo.result()
         sent_now, got_now = interface.read(crowd), interface.read(web)
         seconds = time.monotonic() - began
         hping3.end_flood(crowd)
         flood.result()
     return Look(
         pages,
+        beside,
         round_trip,
         crowd=(sent_now.tx_packets - sent.tx_packets) / seconds,
         bytes_a_packet=(got_now.rx_bytes - got.rx_bytes)
@@ -66,9 +72,16 @@ def look(stack: Stack) -> Look:
     )
 
 
+def _paced(user: Shell, count: int) -> int:
+    """Count the pages that come of so many, asked for in six seconds."""
+    rate = count // (SECONDS - 1)
+    return curl.paced(user, "http://web/", count=count, per_second=rate, seconds=SECONDS)
+
+
 def inspect(stack: Stack) -> Inspection:
     """Read the counters of the kernel."""
-    return Inspection(softirq.read(stack.shell("kernel")), nstat.read(stack["web"], [DROPS])[DROPS])
+    drops = nstat.read(stack.sidecar("web"), [DROPS])[DROPS]
+    return Inspection(softirq.read(stack.shell("kernel")), drops)
 
 
 CHECK = Check(
@@ -78,6 +91,15 @@ CHECK = Check(
         Measure(f"pages of {PAGES} that come", "pages", at_least(45), at_most(30)).says(
             "Most pages come at once while the crowd is there.",
             "Few pages come while the crowd is there.",
+        ),
+        Measure(
+            f"pages of {BESIDE} that come to honest users of the crowd's machine",
+            "beside",
+            at_least(20),
+            at_most(15),
+        ).says(
+            "Most honest users of the crowd's machine get their page.",
+            "Few honest users of the crowd's machine get their page.",
         ),
         Measure(
             "time of an echo request, mean", "round_trip", at_most(30), at_least(50), "ms"

@@ -21,14 +21,15 @@ class Inspection:
 
 
 def look(stack: Stack) -> ab.Look:
-    """Let 400 users at a time visit the page for two seconds, each over a new connection."""
-    seconds = stack.pace.seconds(2)
-    return ab.Look(ab.visits(stack.user(), "http://web/", visitors=400, seconds=seconds))
+    """Let some hundred users at a time visit the page for two seconds, over new connections."""
+    visitors, seconds = stack.dice.randint(380, 460), stack.pace.seconds(2)
+    return ab.Look(ab.visits(stack.user(), "http://web/", visitors=visitors, seconds=seconds))
 
 
 def inspect(stack: Stack) -> Inspection:
     """Read the limits of the queues, and how often one has overflowed."""
-    return Inspection(sockets.read(stack["web"]).listeners, nstat.read(stack["web"], [OVERFLOWS]))
+    web = stack.sidecar("web")
+    return Inspection(sockets.read(web).listeners, nstat.read(web, [OVERFLOWS]))
 
 
 AS_EVER = at_least_times(0.25)  # the fault hardly changes the throughput

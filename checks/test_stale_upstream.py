@@ -11,9 +11,9 @@ from faultlab.probes import curl, log
 
 SHOP = "http://web:8000"
 VISITS = 8
-ADDRESS = "timeout 2 getent ahostsv4 shop.internal | awk '{ print $1; exit }'"
+ADDRESS = "awk '{{ print $1; exit }}' {root}/etc/zone"
 CONNECTING = "while connecting to upstream"
-TRIED = f"""grep '{CONNECTING}' {log.NGINX_ERROR} | grep -oE 'http://[0-9.]+' | tail -1"""
+TRIED = f"""grep '{CONNECTING}' {{root}}{log.NGINX_ERROR} | grep -oE 'http://[0-9.]+' | tail -1"""
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Visit the shop; nginx gives up a connection after two seconds.
 
-    The first page after a start of Tomcat takes longer, so app itself asks for it before.
+    The first page after a start of Tomcat takes longer, so it is asked for on app before.
     """
     user = stack.user()
-    stack["app"].run("curl -s -m 5 -o /dev/null http://localhost:8080/")
+    stack.sidecar("app").run("curl -s -m 5 -o /dev/null http://localhost:8080/")
     arriving = curl.prompt(user, f"{SHOP}/", tries=VISITS, within=1, max_time=5)
     return Look(curl.get(user, f"{SHOP}/", 5), arriving, curl.get(user, "http://web/"))
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Read the error log of nginx, and look the name up."""
-    web = stack["web"]
+    """Read the error log of nginx, and the zone with the name."""
+    web, ns1 = stack.sidecar("web"), stack.sidecar("ns1")
     failed = log.count(web, log.NGINX_ERROR, CONNECTING)
-    tried = web.run(TRIED).out.strip().removeprefix("http://")
-    return Inspection(failed, tried, web.run(ADDRESS).out.strip())
+    tried = web.run(TRIED.format(root=web.root)).out.strip().removeprefix("http://")
+    return Inspection(failed, tried, ns1.run(ADDRESS.format(root=ns1.root)).out.strip())
 
 
 CHECK = Check(

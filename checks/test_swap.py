@@ -4,14 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page
+from faultlab.lab.asks import basket
 from faultlab.lab.check import Check
 from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import delay, ends, grows, rate
 from faultlab.probes import ab, host, wrk
 
 PORTS = (8080, 8081)
-BASKET = "basket.jsp?kb={n}"
 PAGE = "basket.jsp?kb=1024"
 WARM = 3000  # baskets, until Java has compiled its code and used all of its heap many times
 WARM_SECONDS = 30  # at most: a host that swaps does not fill them all
@@ -65,7 +64,7 @@ def look(stack: Stack) -> Look:
 
 def inspect(stack: Stack) -> Inspection:
     """Read the counters that `vmstat` shows as rates."""
-    return Inspection(host.memory(stack["app"]))
+    return Inspection(host.memory(stack.sidecar("app")))
 
 
 CHECK = Check(
@@ -90,16 +89,5 @@ CHECK = Check(
             "app", "free -m"
         ),
     ),
-    asks=(
-        *(
-            page(
-                f"http://app:{port}/{BASKET}",
-                times=4,
-                most=200,
-                changes="and [0-9]+ art",
-                seconds=10,
-            )
-            for port in PORTS
-        ),
-    ),
+    asks=(*(ask for port in PORTS for ask in basket(port)),),
 )

@@ -10,7 +10,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from faultlab.engine.contract import Machine
+from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import php, tables
 from faultlab.lab.check import Check, Evidence, Measure
@@ -24,6 +24,8 @@ MAX = 200
 OVERFLOWS = "TcpExtListenOverflows"
 REUSED = "TcpExtTWRecycled"
 GUESTS = 24  # as many as the healthy pool has workers
+DAILY = 100  # new visitors a second, says the ticket
+MANY = 1_000_000
 PATIENCE = 60  # seconds that a guest waits
 CROWD = 200
 VISITS = 3000
@@ -38,7 +40,7 @@ class Look:
     """Visits to the start page; guests who ask for a table; a crowd; a load that goes on.
 
     `peak`: the most connections that web tracked meanwhile; `forbidden`: ports that connect() can
-    choose and the firewall does not allow.
+    choose and the firewall does not allow; `lasting`: visitors a second that can come for hours.
     """
 
     visits: ab.Visits
@@ -47,6 +49,7 @@ class Look:
     crowd: ab.Visits
     load: wrk.Load
     forbidden: int = 0
+    lasting: float = MANY
 
 
 @dataclass(frozen=True)
@@ -69,25 +72,26 @@ def look(stack: Stack) -> Look:
     of visits is limited, and the load keeps its connections. For web keeps at most 8,192 closed
     ones (tcp_max_tw_buckets). After too many visits it would keep none of those to PHP-FPM.
     """
-    client, web = stack.user(), stack["web"]
+    client, web = stack.user(), stack.sidecar("web")
     web.run(_SETTLED, timeout=90)
-    url = f"http://{web.must('hostname -i').strip()}"
+    url = f"http://{stack['web'].link[0]}"
     seconds = stack.pace.seconds(3)
     with ThreadPoolExecutor() as pool:
         peak = pool.submit(conntrack.peak, web, seconds)
         visits = ab.visits(client, f"{url}/", visitors=400, seconds=seconds, most=VISITS)
+    lasting = min(MANY, conntrack.lasting(web, visits.requests))
     asked = f"{url}/availability.php?restaurants=60"
     guests = ab.visits(client, asked, visitors=GUESTS, seconds=PATIENCE, most=GUESTS)
     page = f"{url}/index.php"
     crowd = ab.visits(client, page, visitors=50, seconds=stack.pace.seconds(5), most=CROWD)
     if not crowd.requests:  # wrk would wait up to two minutes for its first connection
-        return Look(visits, peak.result(), guests, crowd, NOBODY, forbidden(web))
+        return Look(visits, peak.result(), guests, crowd, NOBODY, forbidden(web), lasting)
     wrk.load(client, page, connections=200, seconds=stack.pace.seconds(6))
     load = wrk.load(client, page, connections=200, seconds=stack.pace.seconds(2))
-    return Look(visits, peak.result(), guests, crowd, load, forbidden(web))
+    return Look(visits, peak.result(), guests, crowd, load, forbidden(web), lasting)
 
 
-def forbidden(web: Machine) -> int:
+def forbidden(web: Shell) -> int:
     """Count the local ports of web outside of the range that the ticket names."""
     low, high = map(int, web.must("cat /proc/sys/net/ipv4/ip_local_port_range").split())
     return max(0, min(high + 1, 20_000) - low) + max(0, high - max(low - 1, 24_095))
@@ -95,7 +99,7 @@ def forbidden(web: Machine) -> int:
 
 def inspect(stack: Stack) -> Inspection:
     """Read logs, counters and sockets."""
-    web = stack["web"]
+    web = stack.sidecar("web")
     now = sockets.read(web)
     return Inspection(
         full=log.kernel_count(stack.shell("kernel"), conntrack.FULL),
@@ -126,6 +130,17 @@ CHECK = Check(
         ).says(
             "About as many visits are answered as before.",
             "Far fewer visits are answered than before.",
+        ),
+        Measure(
+            "visitors a second that can come for hours",
+            "lasting",
+            at_least(DAILY),
+            at_most(DAILY / 5),
+            "/s",
+            stage=1,
+        ).says(
+            "As many visitors as come each day can get in.",
+            "Only the first visitors of the day can get in.",
         ),
         delay(
             f"{GUESTS} guests at once, the last one served after",

@@ -33,14 +33,15 @@ class Inspection:
 
 def look(stack: Stack) -> fpm.Look:
     """Let two hundred users send more requests than there are ports; return the slowest part."""
-    ports, parts = sockets.read(stack["web"]).ports, list[wrk.Load]()
-    before = fpm.work(stack["php-fpm"])
+    ports, parts = sockets.read(stack.sidecar("web")).ports, list[wrk.Load]()
+    pool = stack.sidecar("php-fpm")
+    before = fpm.work(pool)
     _load(stack, 1)  # new workers are slower
     while len(parts) < PARTS * ceil(ports / 28_232) and _good(parts) < MORE * ports:
         parts.append(_load(stack, 2))
         if parts[-1].good_per_second < QUIT * max(part.good_per_second for part in parts):
             break  # it is slow now, which is the answer
-    made = fpm.work(stack["php-fpm"]).share(before, _good(parts))
+    made = fpm.work(pool).share(before, _good(parts))
     return fpm.Look(min(parts, key=lambda part: part.good_per_second), made)
 
 
@@ -56,7 +57,7 @@ def _good(parts: list[wrk.Load]) -> int:
 
 def inspect(stack: Stack) -> Inspection:
     """Count the ports, and how often one was used again."""
-    web = stack["web"]
+    web = stack.sidecar("web")
     reused = nstat.read(web, [REUSED])[REUSED]
     return Inspection(sockets.time_wait(web, 9000), sockets.read(web).ports, reused)
 

@@ -55,7 +55,7 @@ def _ended(program: subprocess.Popen[bytes], wire: Wire) -> str:
     """Wait for the end of a program, and return why it was no success."""
     while program.poll() is None:
         if wire.over.wait(_POLL):
-            return "the session was lost"
+            return wire.session.aborted or "the session was lost"
         if time.monotonic() > wire.until:
             return "its time was up"
     return f"it ended with exit code {program.returncode}" if program.returncode else ""

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from pydantic import Field
 
 from faultlab.agents import host, session
-from faultlab.agents.session import Session, Verdict
+from faultlab.agents.session import Session
+from faultlab.agents.verdict import Verdict
 from faultlab.core import lock
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput, CannotRun
@@ -20,7 +21,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import KERNEL, NO_FAULT, Step
-from faultlab.run import placement
+from faultlab.run import late, placement
 from faultlab.run.readings import FAULTY, PHASES
 
 _INSTRUCTION = """{ticket}
@@ -38,11 +39,15 @@ no way out to the internet. On `{host.NAME}` only these commands work: `{host.US
 
 
 class Case(Strict):
-    """A lab in a phase; `number` is all that the agent sees of it."""
+    """A lab in a phase; `number` is all that the agent sees of it.
+
+    `later`: minutes after which a repair is looked at again; 0 for never.
+    """
 
     lab: str
     phase: str
     number: int = Field(ge=0)
+    later: float = Field(ge=0, le=late.MOST, default=late.MINUTES, strict=False)
 
     @property
     def name(self) -> str:
@@ -70,7 +75,7 @@ class Case(Strict):
         if any(step.at == KERNEL for step in lab.fix):
             # An agent has no shell there, so none could repair it.
             raise CannotRun(f"{lab.id} is repaired in the kernel of the lab VM.", "faultlab list")
-        return session.open(placement.at_hand(lab), lab, self.phase, self.number)
+        return session.open(placement.at_hand(lab), lab, self.phase, self.number, self.later)
 
     def scores(self, verdict: Verdict) -> dict[str, float]:
         """Return the parts of a verdict that apply, as numbers.
@@ -90,7 +95,9 @@ class Case(Strict):
         return found | {"commands": verdict.commands, "seconds": verdict.seconds}
 
 
-def dealt(lab_ids: Sequence[str], phases: Sequence[str], seed: int) -> list[Case]:
+def dealt(
+    lab_ids: Sequence[str], phases: Sequence[str], seed: int, later: float = late.MINUTES
+) -> list[Case]:
     """Return every lab in every phase, in an order that depends only on the seed.
 
     Without labs, all that run on this machine. Raises BadInput for an unknown lab or phase.
@@ -99,7 +106,9 @@ def dealt(lab_ids: Sequence[str], phases: Sequence[str], seed: int) -> list[Case
         raise BadInput(f"There is no phase {unknown[0]!r}; there are {', '.join(PHASES)}.")
     every = [(labs.load(lab).id, phase) for lab in lab_ids or _here() for phase in phases]
     random.Random(seed).shuffle(every)
-    return [Case(lab=lab, phase=phase, number=n) for n, (lab, phase) in enumerate(every, 1)]
+    return [
+        Case(lab=lab, phase=phase, number=n, later=later) for n, (lab, phase) in enumerate(every, 1)
+    ]
 
 
 def typed(step: Step) -> tuple[str, str]:

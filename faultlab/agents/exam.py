@@ -11,23 +11,25 @@ from dataclasses import dataclass
 from faultlab.agents import adapter, session
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, BuiltIn
-from faultlab.agents.session import Session, Verdict
+from faultlab.agents.session import Session
+from faultlab.agents.verdict import Verdict
 from faultlab.agents.wire import Usage
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.engine.contract import Engine
+from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
 from faultlab.lab.model import NO_FAULT, Lab
-from faultlab.run import digest, placement
+from faultlab.run import digest, late, placement
 from faultlab.run.readings import PHASES
 from faultlab.score import agents, figures, results
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import ALONE, Results, Trial
 
 _FILE = "agents.json"  # in runs/
+_ABOUT = ("aborted by it", "not made", "commands", "s")  # of all its trials
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,12 @@ def examine(
     repeat: int,
     seed: int,
     json_file: str | None,
+    later: float = late.MINUTES,
 ) -> None:
-    """Examine agents, write their trials, and print what they reached. Raises CannotRun."""
+    """Examine agents, write their trials, and print what they reached. Raises CannotRun.
+
+    `later`: minutes after which a repair is looked at again; 0 for never.
+    """
     if not names:
         raise BadInput("Name some agents.", "faultlab agent --help")
     if repeat < 1:
@@ -68,7 +74,7 @@ def examine(
             each.id: {"title": each.title, "digest": each.digest, "version": "", "kind": "agent"}
             for each in examined
         }
-        troubles = _all(term, places, every, kept)
+        troubles = _all(term, places, every, kept, later)
         show(term, kept, [each.id for each in examined])
         if troubles:
             raise CannotRun(
@@ -92,7 +98,11 @@ def cases(
 
 
 def _all(
-    term: Terminal, places: dict[str, Engine], every: Sequence[Case], kept: Results
+    term: Terminal,
+    places: dict[str, Engine],
+    every: Sequence[Case],
+    kept: Results,
+    later: float = 0.0,
 ) -> list[str]:
     """Make the missing trials. One that fails is reported and left for the next time."""
     troubles = []
@@ -103,7 +113,7 @@ def _all(
             continue
         with term.step("case", case.what) as step:
             try:
-                trial = _trial(places[case.lab.id], case, i, made_of)
+                trial = _trial(places[case.lab.id], case, i, made_of, later=later, note=step.note)
             except Exception as problem:  # the judge can break too
                 why = str(problem) if isinstance(problem, Problem) else repr(problem)
                 troubles.append(f"{case.what}: {why}")
@@ -116,29 +126,46 @@ def _all(
     return troubles
 
 
-def _trial(engine: Engine, case: Case, number: int, made_of: tuple[str, str]) -> Trial:
+def _trial(
+    engine: Engine,
+    case: Case,
+    number: int,
+    made_of: tuple[str, str],
+    *,
+    later: float = 0.0,
+    note: Say = lambda _: None,
+) -> Trial:
     """Make one trial. Raises Lost, SaidNo or CannotRun, which are no results."""
-    with session.open(engine, case.lab, case.phase, number) as its:
+    with session.open(engine, case.lab, case.phase, number, later) as its:
         usage, ended = Usage(), ""
         if isinstance(case.agent, BuiltIn):
             case.agent.work(its, case.phase, case.number)
         else:
             usage, ended = adapter.work(case.agent, its, paths.runs() / its.record / adapter.LOG)
-        verdict = its.finish()
+        verdict = its.finish(note)
         return Trial(
             *(case.agent.id, case.lab.id, case.phase, case.number, *made_of),
             "diagnosis",
             diagnosis(its, verdict, ended),
             run=its.record,
             way=ALONE,
-            agent=results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
-                repaired=verdict.repaired,
-                commands=verdict.commands,
-                seconds=verdict.seconds,
-                tokens=usage.tokens,
-                cost=usage.cost,
-            ),
+            agent=_facts(verdict, usage),
         )
+
+
+def _facts(verdict: Verdict, usage: Usage) -> results.Agent:
+    found: results.Agent = {  # type: ignore[typeddict-item]  # its configuration is no key
+        "repaired": verdict.repaired,
+        "commands": verdict.commands,
+        "seconds": verdict.seconds,
+        "tokens": usage.tokens,
+        "cost": usage.cost,
+    }
+    if verdict.later:
+        found["later"] = verdict.later
+    if verdict.aborted:
+        found["aborted"] = verdict.aborted
+    return found
 
 
 def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:
@@ -168,19 +195,21 @@ def diagnosis(its: Session, verdict: Verdict, ended: str = "") -> Diagnosis:
 def _words(trial: Trial) -> str:
     named = ", ".join(trial.diagnosis.causes) if trial.diagnosis else ""
     served = "are served" if trial.agent and trial.agent["repaired"] else "are not served"
-    return f"the users {served}, and it names {named or 'no fault'}"
+    how = ", it has ended a machine" if trial.agent and trial.agent.get("aborted") else ""
+    return f"the users {served}{how}, and it names {named or 'no fault'}"
 
 
 def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
     """Print what each agent reached."""
     term.say()
     term.table(
-        ("agent", "repaired", "cause named", "false alarms", "left healthy", "commands", "s"),
+        ("agent", "repaired", "cause named", "false alarms", "left healthy", *_ABOUT),
         [
             [
                 row.tool,
                 *(share.text for share in (row.repaired, row.cause, row.false)),
                 _left_healthy(kept, row.tool).text,
+                *(row.aborted.text, row.lost.text),
                 *("-" if each is None else number(each) for each in (row.commands, row.seconds)),
             ]
             for row in agents.rows(kept)

@@ -23,7 +23,8 @@ from faultlab.agents.cases import Case
 from faultlab.agents.command import LONGEST, Output
 from faultlab.agents.harbor_requests import Requests
 from faultlab.agents.harbor_tasks import FACTS
-from faultlab.agents.session import Session, Verdict
+from faultlab.agents.session import Session
+from faultlab.agents.verdict import Verdict
 from faultlab.core.errors import CannotRun
 from faultlab.lab.services import CLIENT
 
@@ -66,6 +67,13 @@ class Environment(BaseEnvironment):
         if self._requests.problem is not None:
             raise self._requests.problem
         return self._session
+
+    def finish(self) -> Verdict:
+        """Measure the result. An error of ours is raised and is no reward."""
+        session = self.session
+        if self._requests is not None:
+            self._requests.close()
+        return session.finish()
 
     async def start(self, force_build: bool) -> None:
         """Bring the case up, with the programs that reach its other machines."""
@@ -141,7 +149,7 @@ class Verifier(BaseVerifier):
         environment = self.environment
         if not isinstance(environment, Environment):
             raise CannotRun("This verifier needs the environment of faultlab.")
-        found = await to_thread.run_sync(environment.session.finish)
+        found = await to_thread.run_sync(environment.finish)
         (self.trial_paths.verifier_dir / "verdict.json").write_text(json.dumps(asdict(found)))
         return VerifierResult(rewards=_rewards(environment.case.faulty, found))
 

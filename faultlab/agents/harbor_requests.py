@@ -34,6 +34,7 @@ rm -r "$request"
 exit "$code"
 """
 _SETUP = f"mkdir -p {_FOLDER} && mkfifo {_PIPE} && chmod +x {_ON} && ln {_ON} {_ON[:-2]}diagnose"
+_LAST = 5  # seconds until the reader of the pipe has ended
 _PAUSE = 1.0  # seconds after a pipe that cannot be read
 _LOST = 125  # the exit code of a request that met a trouble of ours
 _AT_ONCE = 16  # requests; an agent can write any number of names into the pipe
@@ -46,6 +47,7 @@ class Requests:
         self._session = session
         self.problem: Problem | None = None  # of ours, which ended the session
         self._free = threading.Semaphore(_AT_ONCE)
+        self._over = threading.Event()
         session.write_file(CLIENT, _ON, _PROGRAM.encode())
         made = session.run(CLIENT, _SETUP)
         if made.code:
@@ -54,9 +56,9 @@ class Requests:
         self.thread.start()
 
     def _read(self) -> None:
-        """Carry out requests until the session is lost, which is also how its removal shows."""
+        """Carry out requests until the session ends, or is lost, which is how its removal shows."""
         try:
-            while True:
+            while not self._over.is_set():
                 read = self._session.run(CLIENT, f"cat {_PIPE}", LONGEST)
                 for name in filter(None, read.out.splitlines()):
                     self._free.acquire()
@@ -65,6 +67,12 @@ class Requests:
                     time.sleep(_PAUSE)
         except Problem as problem:
             self.problem = problem
+
+    def close(self) -> None:
+        """Carry out no more requests, so that no program of ours is left on client."""
+        self._over.set()
+        self._session.run(CLIENT, f"timeout {_LAST} sh -c 'echo >{_PIPE}'", _LAST)
+        self.thread.join(_LAST)
 
     def _carry_out(self, request: str) -> None:
         folder = str(PurePosixPath(_FOLDER, PurePosixPath(request).name))

@@ -11,6 +11,7 @@ from faultlab.agents.cases import Case
 from faultlab.core.errors import BadInput
 from faultlab.lab import load
 from faultlab.lab.model import NO_FAULT
+from faultlab.run import late
 
 FACTS = "case.json"  # in the folder `environment`, which no container sees
 _SLOW = 600  # seconds until a lab is up, or is measured
@@ -29,7 +30,7 @@ minutes = {lab.minutes}
 timeout_sec = {seconds}
 
 [verifier]
-timeout_sec = {slow}
+timeout_sec = {judged}
 
 [environment]
 build_timeout_sec = {slow}
@@ -54,13 +55,19 @@ class Written:
     tasks: list[str]
 
 
-def write(folder: Path, lab_ids: Sequence[str], phases: Sequence[str], seed: int) -> Written:
+def write(
+    folder: Path,
+    lab_ids: Sequence[str],
+    phases: Sequence[str],
+    seed: int,
+    later: float = late.MINUTES,
+) -> Written:
     """Write a folder for each case. Raises BadInput if the folder has something in it."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is not a folder.", f"ls -l {folder}")
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder} is not empty.", f"ls {folder}")
-    dealt = cases.dealt(lab_ids, phases, seed)
+    dealt = cases.dealt(lab_ids, phases, seed, later)
     for case in dealt:
         _write(folder / case.name, case)
     return Written(str(folder), [case.name for case in dealt])
@@ -68,7 +75,9 @@ def write(folder: Path, lab_ids: Sequence[str], phases: Sequence[str], seed: int
 
 def _write(folder: Path, case: Case) -> None:
     lab = load.load(case.lab)
-    task = _TASK.format(name=case.name, lab=lab, seconds=lab.minutes * _MINUTE, slow=_SLOW)
+    judged = round(2 * _SLOW + case.later * _MINUTE) if case.later else _SLOW
+    seconds = lab.minutes * _MINUTE
+    task = _TASK.format(name=case.name, lab=lab, seconds=seconds, slow=_SLOW, judged=judged)
     for name, text in (
         ("task.toml", task),
         ("instruction.md", case.instruction + _REACH),

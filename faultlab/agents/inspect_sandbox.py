@@ -1,7 +1,8 @@
 """The sandbox provider for Inspect: the machines of a case, as sandboxes with their names.
 
-A machine that has ended raises an error of ours, which ends the sample without a score. Inspect's
-own SandboxUnavailableError would go on and look like the output of a tool.
+Once the agent has ended a machine, each of its commands fails, and the score is that of no repair.
+A trouble of ours raises an error, which ends the sample without a score. Inspect's own
+SandboxUnavailableError would go on and look like the output of a tool.
 """
 
 import errno

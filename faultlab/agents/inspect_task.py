@@ -23,6 +23,7 @@ from faultlab.agents.cases import Case
 from faultlab.agents.inspect_sandbox import Machine
 from faultlab.core.errors import BadInput
 from faultlab.lab import load
+from faultlab.run import late
 from faultlab.run.readings import PHASES
 
 _PARTS = ("repaired", "cause", "component", "false_alarm", "unharmed", "commands", "seconds")
@@ -31,13 +32,17 @@ _LONGEST = 60  # seconds of a command
 
 @task
 def repair(
-    labs: str | Sequence[str] = (), phases: str | Sequence[str] = PHASES, seed: int = 0
+    labs: str | Sequence[str] = (),
+    phases: str | Sequence[str] = PHASES,
+    seed: int = 0,
+    later: float = late.MINUTES,
 ) -> Task:
     """Let an agent find and repair what is wrong, if anything is.
 
-    `labs`: all that run on this machine, unless some are named. `seed`: of the order.
+    `labs`: all that run on this machine, unless some are named. `seed`: of the order. `later`:
+    minutes after which a repair is looked at again; 0 for never.
     """
-    dealt = cases.dealt(_words(labs), _words(phases), seed)
+    dealt = cases.dealt(_words(labs), _words(phases), seed, later)
     return Task(
         dataset=[_sample(case) for case in dealt],
         solver=react(tools=[run(), diagnose()]),

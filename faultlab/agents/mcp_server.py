@@ -20,7 +20,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from faultlab.agents.cases import Case
 from faultlab.agents.command import Output
-from faultlab.agents.session import Checked, Session
+from faultlab.agents.session import Session
+from faultlab.agents.verdict import Checked
 from faultlab.core.errors import BadInput, CannotRun, Problem
 
 _ERROR = -32000  # the first code that JSON-RPC leaves to servers
@@ -61,12 +62,19 @@ class _Work:
 
     def end(self) -> None:
         """Measure the result, print it for the person who started the server, and clean up."""
+        heard: list[str] = []
+
+        def note(text: str) -> None:
+            if not heard:
+                _say(f"{self.case.name}: repaired; {text}")
+            heard.append(text)
+
         with self.stack:
-            verdict = self.tried(lambda session: session.finish())
+            verdict = self.tried(lambda session: session.finish(note))
             if isinstance(verdict, Problem):
                 _say(f"{self.case.name}: no result: {verdict}")
             else:
-                said = (f"{part} {value}" for part, value in asdict(verdict).items())
+                said = (f"{part} {its}" for part, its in asdict(verdict).items() if its != "")
                 _say(f"{self.case.name}: {', '.join(said)}")
 
 

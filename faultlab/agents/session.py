@@ -11,65 +11,45 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import PurePosixPath
 from shlex import quote
 
 from faultlab.agents import host
 from faultlab.agents.command import LONGEST, NOT_RUNNING, TIMED_OUT, Command, Output, in_limits
+from faultlab.agents.verdict import Checked, Verdict
 from faultlab.core import archive, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import case_name, stack_name
-from faultlab.engine.contract import Engine
+from faultlab.engine.contract import Engine, Say
 from faultlab.lab import terms
 from faultlab.lab.model import NO_FAULT, Lab, Step
+from faultlab.lab.outage import Outage
 from faultlab.learn import mystery
+from faultlab.run import late
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import CHECK, FAULTY, VERDICT, sentences
+from faultlab.run.readings import CHECK, FAULTY, LATER, VERDICT, sentences
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
+BY_THE_AGENT = "by the agent"
 _RESTARTS = 15.0  # seconds: a visit of the users can restart a daemon
 _KEPT = 10_000  # characters of a command in the record
 _BETWEEN = 0.05  # seconds between two visits of the users, in which a check can begin
 
 
 class Lost(CannotRun):
-    """A container, the stack or the engine ended. It is an error, and not a result of the agent."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The result of a session.
-
-    `repaired`: the users are served as before; if nothing was wrong, they still are. `cause`,
-    `component`, `resource`: what the diagnosis names is right. No diagnosis means "nothing is
-    wrong". `false_alarm`: it names a fault although nothing is wrong. `seconds`: of the agent.
-    """
-
-    repaired: bool
-    cause: bool
-    component: bool
-    resource: bool
-    false_alarm: bool
-    commands: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A measurement of the users: whether they are served as before, and sentences about it."""
-
-    fixed: bool
-    says: list[str]
+    """The stack or the engine ended, for no reason of the agent's. It is no result."""
 
 
 @contextmanager
-def open(engine: Engine, lab: Lab, phase: str, number: int) -> Iterator[Session]:
+def open(
+    engine: Engine, lab: Lab, phase: str, number: int, later: float = late.MINUTES
+) -> Iterator[Session]:
     """Yield a session on a fresh stack in a phase, which is proven, and remove it afterwards.
 
-    `number`: of the case; nothing else names it. Raises SaidNo or CannotRun if the phase cannot be
-    proven.
+    `number`: of the case; nothing else names it. `later`: minutes after which a repair is looked at
+    again; 0 for never. Raises SaidNo or CannotRun if the phase cannot be proven.
     """
     case = case_name(number)
     name = stack_name(case)
@@ -77,7 +57,8 @@ def open(engine: Engine, lab: Lab, phase: str, number: int) -> Iterator[Session]
         lock.hold(name, "agent"),
         standing(engine, lab.called(case), name, phase, collects=False) as run,
     ):
-        session = Session(run, phase)
+        run.note_processes()
+        session = Session(run, phase, later)
         with traffic(session.visit):
             yield session
 
@@ -85,8 +66,11 @@ def open(engine: Engine, lab: Lab, phase: str, number: int) -> Iterator[Session]
 class Session:
     """One agent at one lab: what it sees, what it does, and the result."""
 
-    def __init__(self, run: Run, phase: str) -> None:
+    def __init__(self, run: Run, phase: str, later: float = 0.0) -> None:
         self._run = run
+        self._later = later
+        self.aborted = ""  # how the agent ended a machine, as a sentence; it has failed then
+        self._acted = False  # the agent has done something
         self.ill = phase == FAULTY and not run.lab.control
         self._started = run.machines_started()
         self._began = time.monotonic()
@@ -105,7 +89,8 @@ class Session:
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.
 
-        `timeout` in seconds. Raises BadInput for an unknown machine, and Lost if one has ended.
+        `timeout` in seconds. On a machine that the agent has ended each command fails. Raises
+        BadInput for an unknown machine, and Lost if something else has ended one.
         """
         if machine not in self.machines:
             there = ", ".join(self.machines)
@@ -130,8 +115,8 @@ class Session:
             packed = archive.packed({where.name: content}, int(time.time()))
             self._run.stack[machine].put(str(where.parent), packed)
         except CannotRun as problem:
-            self._must_be_up(machine)
-            raise OSError(problem.message) from problem
+            self._up(machine)
+            raise OSError(self.aborted or problem.message) from problem
         self._keep(Command(machine, f"write {where}", 0, 0.0, len(content)))
 
     def diagnose(self, component: str, resource: str, cause: str) -> dict[str, str]:
@@ -153,11 +138,19 @@ class Session:
         self._final = True
         return self._measured(CHECK)
 
-    def finish(self) -> Verdict:
-        """Measure the result. Raises Lost or CannotRun if that is impossible, which is no score."""
+    def finish(self, note: Say = lambda _: None) -> Verdict:
+        """Measure the result, and a repair again some minutes later; `note` hears that it waits.
+
+        Raises Lost or CannotRun if that is impossible, which is no score.
+        """
         if self._ended is None:
             self._ended = time.monotonic()
-        measured = self._measured(VERDICT)
+        measured, after = self._measured(VERDICT), 0.0
+        if measured.fixed and self._later:
+            after = self._later
+            late.wait(after, note)
+            measured = self._measured(LATER)
+            self._run.record.event(LATER, fixed=measured.fixed)
         answer = self.answer or dict.fromkeys(self.terms, NO_FAULT)
         if self.ill:
             right = mystery.right(self._run.lab, answer)
@@ -169,12 +162,15 @@ class Session:
             false_alarm=not self.ill and answer["cause"] != NO_FAULT,
             commands=len(self.commands),
             seconds=round(self._ended - self._began, 3),
+            later=after,
+            aborted=BY_THE_AGENT if self.aborted else "",
         )
         self._run.record.event("verdict", **asdict(verdict))
         return verdict
 
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps of the lab, for a reference agent that knows it. Raises CannotRun."""
+        self._acted = True
         self._run.apply(what, steps)
 
     @property
@@ -199,16 +195,22 @@ class Session:
         time.sleep(_BETWEEN)
 
     def _measured(self, phase: str) -> Checked:
-        """Measure the users. If the fault has ended a daemon, they are not served."""
-        for name in self._run.stack:  # before a visit is waited for, which can be long
-            self._must_be_up(name)
+        """Measure the users. Where a machine or a daemon has ended, they are not served."""
+        for name in self._started:  # before a visit is waited for, which can be long
+            self._up(name)
+        if self.aborted:
+            return Checked(False, [self.aborted])
         with self._users:
-            ended = [name for name in self._run.stack if not self._must_be_up(name)]
-            if ended:
-                return Checked(False, [f"{name} is not running." for name in ended])
             self._run.measure(phase)
+        for each in self._run.reading(phase).outages:
+            if each.name in self._started:
+                self._abort(each)
         found = self._run.good(phase)
         return Checked(all(finding.holds for finding in found), sentences(found))
+
+    @property
+    def _over(self) -> str:
+        return f"{self.aborted} The session is over."
 
     def _keep(self, command: Command) -> None:
         with self._run.record.changing:  # in the order of the record
@@ -216,46 +218,65 @@ class Session:
             self._run.record.event("command", **asdict(command))
 
     def _on_host(self, command: str) -> Output:
+        self._acted = True
         try:
             return Output(0, host.docker(self._run.stack, self.daemons, command), "")
         except BadInput as problem:
             return Output(127, "", problem.message)
         except CannotRun as problem:
             for machine in self._started:
-                self._must_be_up(machine)
-            return Output(1, "", problem.message)
+                self._up(machine)
+            return Output(1, "", self._over if self.aborted else problem.message)
 
     def _in(self, name: str, command: str, seconds: float) -> Output:
         machine = self._run.stack[name]
-        if not self._must_be_up(name):
-            return Output(NOT_RUNNING, "", f"{name} is not running; the host can start it.")
+        if not self._up(name):
+            return self._down(name)
+        self._acted = True
         began = time.monotonic()
         try:
             done = in_limits(machine, command, seconds)
         except CannotRun as problem:
-            self._must_be_up(name)
+            if not self._up(name):
+                return self._down(name)
             in_time = time.monotonic() - began < seconds
             code = NOT_RUNNING if in_time else TIMED_OUT  # a visit can restart a daemon
             return Output(code, "", problem.message.partition(": ")[0])
-        self._must_be_up(name)
-        late = f"{done.err}It did not end within {seconds:g} s.\n"
-        return Output(done.code, done.out, late if done.code == TIMED_OUT else done.err)
+        if not self._up(name) and name in self._started:
+            return self._down(name)
+        in_vain = f"{done.err}It did not end within {seconds:g} s.\n"
+        return Output(done.code, done.out, in_vain if done.code == TIMED_OUT else done.err)
 
-    def _must_be_up(self, name: str) -> bool:
-        """Return whether a container runs. Raises Lost if it ended and the fault does not do that.
+    def _down(self, name: str) -> Output:
+        why = f"{name} is not running; the host can start it."
+        return Output(NOT_RUNNING, "", self._over if self.aborted else why)
 
-        A machine that was started again has lost its settings, and the fault with them.
+    def _up(self, name: str) -> bool:
+        """Return whether a container runs. One that users have just restarted gets some time.
+
+        A machine that has ended, or was started again, ends the session. Raises Lost if the agent
+        has not done that.
         """
-        may_stop, until = name in self._run.check.may_stop, time.monotonic() + _RESTARTS
+        of_agent, until = name in self._started, time.monotonic() + _RESTARTS
+        may_stop = of_agent or name in self._run.check.may_stop
         try:
             while not (now := self._run.stack[name].state).running and not may_stop:
-                if name in self._started or time.monotonic() > until:
+                if time.monotonic() > until:
                     break
                 time.sleep(_BETWEEN)
+            up = now.running and now.started == self._started.get(name, now.started)
+            if of_agent and not up:
+                self._abort(Outage(name, None if now.running else now.exit_code))
         except CannotRun as problem:
             raise Lost(f"{self.case}: {problem.message}", problem.hint) from problem
-        if not now.running and not may_stop:
-            raise Lost(f"{self.case}: {name} has ended (exit code {now.exit_code}).")
-        if name in self._started and self._started[name] != now.started:
-            raise Lost(f"{self.case}: {name} was restarted, so its settings are gone.")
-        return now.running
+        return up
+
+    def _abort(self, outage: Outage) -> None:
+        """End the session by what the agent has done. Raises CannotRun if it was not the agent.
+
+        An agent reaches no users, so nothing that it does ends them.
+        """
+        self._run.stack.user()
+        if not self._acted:
+            raise CannotRun(outage.says)
+        self.aborted = self.aborted or outage.says

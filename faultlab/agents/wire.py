@@ -81,7 +81,10 @@ class Wire:
                 return {"error": f"more than {_MOST_LINES} requests"}
             try:
                 if not self.over.is_set():
-                    return self._do(_read(line))
+                    reply = self._do(_read(line))
+                    if self.session.aborted:
+                        self.over.set()
+                    return reply
             except BadInput as problem:
                 return {"error": problem.message}
             except Problem as problem:

@@ -2,7 +2,7 @@
 
 from click import option
 
-from faultlab.cli.verb import many, verb
+from faultlab.cli.verb import LATER, many, verb
 from faultlab.core.terminal import Terminal
 
 
@@ -11,6 +11,7 @@ from faultlab.core.terminal import Terminal
 @option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
 @option("--repeat", default=1, metavar="N", help="how often to examine each (1)")
 @option("--seed", default=0, metavar="S", help="seed of the random order (0)")
+@LATER
 @option(
     "--json",
     "json_file",
@@ -24,10 +25,12 @@ def agent(
     labs: str | None,
     repeat: int,
     seed: int,
+    later: float,
     json_file: str | None,
 ) -> None:
     """Examine agents: what they repair and name, and what they break. They run as you."""
     from faultlab.agents import exam
 
     wanted = [] if labs is None else labs.split(",")
-    exam.examine(term, agents, wanted, repeat=repeat, seed=seed, json_file=json_file)
+    how = {"repeat": repeat, "seed": seed}
+    exam.examine(term, agents, wanted, **how, later=later, json_file=json_file)

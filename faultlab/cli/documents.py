@@ -20,7 +20,7 @@ from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repairs
-from faultlab.learn import hints, learner, mystery, progress, several
+from faultlab.learn import checking, hints, learner, mystery, progress, several
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -44,7 +44,7 @@ class Written:
 VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "start": (learner.start, several.start),
     "hint": (hints.hint,),
-    "check": (learner.check,),
+    "check": (checking.check,),
     "fix": (learner.fix,),
     "debrief": (learner.debrief, mystery.debrief),
     "mystery": (mystery.start,),

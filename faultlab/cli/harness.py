@@ -4,7 +4,7 @@ import os
 
 from click import Choice, IntRange, argument, option
 
-from faultlab.cli.verb import LAB, verb
+from faultlab.cli.verb import LAB, LATER, verb
 from faultlab.core import extra
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
@@ -25,12 +25,13 @@ from faultlab.core.terminal import Terminal
     metavar="N",
     help="of the case, which is its only name (1)",
 )
-def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
+@LATER
+def mcp(_term: Terminal, lab: str, phase: str, number: int, later: float) -> None:
     """Give a lab to an agent, blind, as tools: an MCP server on standard input and output."""
     from faultlab.agents.cases import Case
     from faultlab.lab import load
 
-    case = Case(lab=load.load(lab).id, phase=phase, number=number)
+    case = Case(lab=load.load(lab).id, phase=phase, number=number, later=later)
     with extra.needed(of="mcp", what="The server needs"):
         from faultlab.agents import mcp_server
     _apart()
@@ -42,14 +43,17 @@ def mcp(_term: Terminal, lab: str, phase: str, number: int) -> None:
 @option("--labs", metavar="LAB,LAB", help="use only these labs (all that run here)")
 @option("--phases", default="healthy,faulty,fixed", help="(healthy,faulty,fixed)")
 @option("--seed", default=0, metavar="S", help="seed of the random order (0)")
-def harbor(term: Terminal, folder: str, labs: str | None, phases: str, seed: int) -> object:
+@LATER
+def harbor(
+    term: Terminal, folder: str, *, labs: str | None, phases: str, seed: int, later: float
+) -> object:
     """Write a task for Harbor for each lab in each phase, under neutral names."""
     from pathlib import Path
 
     from faultlab.agents import harbor_tasks
 
     chosen = labs.split(",") if labs else []
-    written = harbor_tasks.write(Path(folder), chosen, phases.split(","), seed)
+    written = harbor_tasks.write(Path(folder), chosen, phases.split(","), seed, later)
     term.say(f"{len(written.tasks)} tasks are in {folder}. Next:")
     where = "faultlab.agents.harbor_lab"
     term.command(

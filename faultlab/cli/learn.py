@@ -2,7 +2,7 @@
 
 from click import argument, option
 
-from faultlab.cli.verb import ENGINE, EVENTS, LAB, many, verb
+from faultlab.cli.verb import ENGINE, EVENTS, LAB, MINUTES, many, verb
 from faultlab.core import defaults
 from faultlab.core.terminal import Terminal
 
@@ -43,14 +43,23 @@ def hint(term: Terminal, lab: str) -> object:
     return hints.hint(term, lab)
 
 
-@verb("mtu", "mtu --json")
+@verb("mtu", "mtu --later", "mtu --later 10 --json")
 @LAB
+@option(
+    "--later",
+    type=MINUTES,
+    is_flag=False,
+    flag_value="3",
+    metavar="[MINUTES]",
+    help="look again after so many minutes, which counts (3); 0 for a mystery: do not",
+)
+@option("--late", "only_late", is_flag=True, hidden=True)
 @EVENTS
-def check(term: Terminal, lab: str) -> object:
+def check(term: Terminal, lab: str, later: float | None, only_late: bool) -> object:
     """Measure the symptom as it is now: is it fixed?"""
-    from faultlab.learn import learner
+    from faultlab.learn import checking
 
-    return learner.check(term, lab)
+    return checking.check(term, lab, later, only_late=only_late)
 
 
 @verb("mtu", "packet-loss 2")

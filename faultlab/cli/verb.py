@@ -4,7 +4,7 @@ The functions behind verbs import what they need when they are called, so `--hel
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import wraps
 from typing import Any
 
@@ -15,6 +15,7 @@ from faultlab.core.terminal import Terminal
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}  # for click: of the program and of each verb
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_COUNT = re.compile(r"-?[\d.]+")
 
 LAB = click.argument("lab", help="a lab of `faultlab list`")
 
@@ -35,6 +36,15 @@ ENGINE = click.option(
     default=defaults.AUTO,
     callback=_engine,
     help="where to run it: local, vm, kubernetes, or auto for local if possible (auto)",
+)
+
+MINUTES = click.FloatRange(0, 60)  # until a repair is looked at again; 0: it is not
+LATER = click.option(
+    "--later",
+    type=MINUTES,
+    default=3.0,
+    metavar="MINUTES",
+    help="after which a repair is looked at again, which counts; 0 for never (3)",
 )
 
 EVENTS = click.option(
@@ -73,14 +83,18 @@ class Verb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words after the name of the verb. Raises UsageError.
 
-        Two things differ from click. `-1` is a number where no option takes it. An option is never
-        the value of the option before it: in `--json --quick` the file is missing.
+        Three things differ from click. `-1` is a number where no option takes it. An option is
+        never the value of the option before it: in `--json --quick` the file is missing. An option
+        that can do without a number takes no other word.
         """
         options = [param for param in self.params if isinstance(param, click.Option)]
         valued = {name for each in options if not each.is_flag for name in each.opts}
+        able = {
+            name for each in options if (each.metavar or "").startswith("[") for name in each.opts
+        }
         first: list[str] = []
         last: list[str] = []
-        words = iter(args)
+        words = iter(_joined(args, able))
         for word in words:
             if word == "--":
                 last += words
@@ -88,11 +102,22 @@ class Verb(click.Command):
                 last.append(word)
             else:
                 first.append(word)
-                if word in valued:
+                if word in valued - able:
                     first.append(next(words, "--"))
                     if _is_option(first[-1]):
                         raise click.BadOptionUsage(word, f"Option '{word}' requires an argument.")
         return super().parse_args(ctx, [*first, "--", *last])
+
+
+def _joined(words: Iterable[str], able: Container[str]) -> list[str]:
+    """Return the words, with each number that follows one of these options behind its `=`."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] in able and "--" not in found and _COUNT.fullmatch(word):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return found
 
 
 def _is_option(word: str) -> bool:

@@ -88,8 +88,8 @@ def reliability(term: Terminal, files: tuple[str, ...], **how: Any) -> object:
     "mtu somaxconn",
     "--all --jobs 2 --json docs/judge.json",
     "mtu --only 'TCP probes for the MTU'",
-    "--all --share 2/3 --json part-2.json",
-    "--all --json docs/judge.json --from part-1.json --from part-2.json",
+    "--all --share 2/3 --json 2.json",
+    "--all --json all.json --from 1.json --from 2.json",
     "--show page",
 )
 @many("labs", "labs whose repairs to try")
@@ -97,6 +97,7 @@ def reliability(term: Terminal, files: tuple[str, ...], **how: Any) -> object:
 @option("--kind", default="", metavar="K", help="only repairs of this kind (see repairs.toml)")
 @option("--only", default="", metavar="TITLE", help="only the repair with this title")
 @option("--walks", is_flag=True, help="also alternatives and cheats that no recorded walk tried")
+@option("--later", type=float, metavar="MINUTES", help="look again at what is accepted (see docs)")
 @option("--jobs", default=1, metavar="N", help="how many labs at a time (1)")
 @option("--share", default="", metavar="I/N", help="only the I-th of N parts of the labs")
 @option("--json", "json_file", metavar="FILE", help="file of verdicts; the same command goes on")
@@ -110,6 +111,7 @@ def judge_error(
     kind: str,
     only: str,
     walks: bool,
+    later: float | None,
     show: str | None,
     **how: Any,
 ) -> object:
@@ -118,4 +120,5 @@ def judge_error(
 
     if show:
         return judge_page.show(term, show)
-    return judge_error.try_repairs(term, labs, wish=judge_error.Wish(kind, only, walks), **how)
+    wish = judge_error.Wish(kind, only, walks, later)
+    return judge_error.try_repairs(term, labs, wish=wish, **how)

@@ -11,6 +11,12 @@ def number(value: float, unit: str = "") -> str:
     return f"{text} {unit}".strip()
 
 
+def minutes(count: float) -> str:
+    """Return a time such as `3 minutes`, `1 minute` or `30 seconds`."""
+    value, unit = (count, "minute") if count >= 1 else (60 * count, "second")
+    return number(value, unit if value == 1 else f"{unit}s")
+
+
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table."""
     return [f"| {' | '.join(each)} |" for each in (columns, ["---"] * len(columns), *rows)]

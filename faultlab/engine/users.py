@@ -5,21 +5,26 @@ from random import Random
 
 from faultlab.engine.contract import Machine
 from faultlab.engine.shell import Done, Shell
+from faultlab.lab import browser
 
-# Docker gives out addresses from below, so nobody else has these.
-_FIRST, _LAST = 130, 250
+# Docker gives out addresses from below, and the shop of a lab moves to .250.
+_FIRST, _LAST = 130, 249
 # The address is the source of every route that there is, also of one that leads through a router.
 _MOVE = (
     "{{ ip -4 addr replace {0}/24 dev eth0 && ip -4 route show dev eth0 |"
     " sed -E 's/ (src|proto) [^ ]+//g; s/^/route replace /; s/$/ dev eth0 src {0}/' |"
     " ip -4 -batch -; }} >/dev/null\n"
 )
+# curl sends these headers where a command names no others.
+_BROWSE = "export CURL_HOME=$(mktemp -d); cat >$CURL_HOME/.curlrc <<'_end_'\n{}_end_\n"
 # Another machine could say that it has the address of the one that is asked.
 _PIN = "ip neigh replace {0} lladdr {1} dev eth0 nud permanent\n"
 
 
 class Users(Shell):
     """The users of a stack. Each command comes from another address, which is drawn.
+
+    curl sends the headers of a browser, of a version that is drawn.
 
     `dice`: returns what draws the addresses of the look that is taken now. `others`: the machines
     of the stack.
@@ -38,5 +43,7 @@ class Users(Shell):
         """Run a shell command as root from an address of its own, and wait for its end."""
         pins, self._pins = self._pins, ""
         # Earlier addresses stay, for connections that are still open.
-        move = _MOVE.format(f"{self._prefix}.{self._dice().randint(_FIRST, _LAST)}")
-        return self._machine.run(pins + move + command, timeout)
+        dice = self._dice()
+        move = _MOVE.format(f"{self._prefix}.{dice.randint(_FIRST, _LAST)}")
+        browse = _BROWSE.format(browser.config(dice.randint(0, 29)))
+        return self._machine.run(pins + move + browse + command, timeout)

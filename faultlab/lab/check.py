@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pydantic import TypeAdapter
 
 from faultlab.core.errors import BadInput
 from faultlab.core.text import number
+from faultlab.lab import leftover, outage, reading
 from faultlab.lab.asks import FAILED, RIGHT, Ask
+from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, exactly
+from faultlab.lab.reading import L, Reading, W
 
 _STEADY = 1.25  # two looks at one healthy stack can differ by this factor on a busy day
-
-L = TypeVar("L")
-W = TypeVar("W")
 
 
 @dataclass(frozen=True)
@@ -112,52 +112,6 @@ class Evidence(Generic[W]):
 
 
 @dataclass(frozen=True)
-class Reading(Generic[L, W]):
-    """The readings of one phase: the symptom, and an optional inspection before and after it.
-
-    `reference`: the speed of this machine during the look, as `faultlab.engine.speed` measures it.
-    `answers`: the responses to each ask of the check; empty if none was sent. `serving`: the
-    program that answers at each port, such as `web:80`, and daemons outside of their containers.
-    """
-
-    look: L
-    before: W | None = None
-    after: W | None = None
-    reference: float | None = None
-    answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    serving: Mapping[str, str] = field(default_factory=dict)
-
-    def speed(self, healthy: Reading[L, W]) -> float:
-        """Return how many times as fast the machine is as in the healthy phase; 1 if unknown."""
-        if self.reference and healthy.reference:
-            return self.reference / healthy.reference
-        return 1.0
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One judgement in words and numbers. `says`: a measure's sentence for the learner."""
-
-    name: str
-    value: float
-    unit: str
-    wanted: str
-    holds: bool
-    stage: int | None = None
-    says: str = ""
-
-    @property
-    def cells(self) -> tuple[bool, str, str, str]:
-        """Return whether it holds, and its name, value and limit as text."""
-        return self.holds, self.name, number(self.value, self.unit), self.wanted
-
-    @property
-    def words(self) -> str:
-        """Return a text such as `p99: measured 0.62 s, wanted at most 0.08 s (2 x healthy)`."""
-        return f"{self.name}: measured {number(self.value, self.unit)}, wanted {self.wanted}"
-
-
-@dataclass(frozen=True)
 class Check(Generic[L, W]):
     """A lab's check, as its check file declares it.
 
@@ -196,14 +150,24 @@ class Check(Generic[L, W]):
 
     def good(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether the phase is healthy. If it is, every finding holds."""
-        found = [_find(m, m.good, now, healthy) for m in self.symptom]
+        found = [_find(m, m.good, now, healthy) for m in self._shown(now)]
         found += [_answered(name, now, healthy) for name in now.answers]
         served = (_served(place, now, healthy) for place in now.serving)
-        return found + [finding for finding in served if not finding.holds]
+        found += [finding for finding in served if not finding.holds]
+        found += outage.findings(now.outages)
+        found += [] if now.left is None else leftover.findings(now.left)
+        if now.frozen is not None:
+            frozen = self.good(now.frozen, healthy)
+            found.append(leftover.without(now.left or (), [f for f in frozen if not f.holds]))
+        return found
 
     def bad(self, now: Reading[L, W], healthy: Reading[L, W]) -> list[Finding]:
         """Judge whether the symptom shows. If it does, every finding holds."""
-        return [_find(m, m.bad, now, healthy) for m in self.symptom if m.bad]
+        return [_find(m, m.bad, now, healthy) for m in self._shown(now) if m.bad]
+
+    def _shown(self, now: Reading[L, W]) -> tuple[Measure[L], ...]:
+        """Return the measures that a reading has values for: none if a machine had ended."""
+        return () if now.look is None else self.symptom
 
     def apart(self, one: Reading[L, W], other: Reading[L, W]) -> list[str]:
         """Return the values that differ too much between two looks at a healthy stack."""
@@ -223,10 +187,13 @@ class Check(Generic[L, W]):
         """Return the findings between the two limits, which prove neither health nor a fault."""
         ill = {finding.name: finding.holds for finding in self.bad(now, healthy)}
         well = [finding for finding in self.good(now, healthy) if finding.name in ill]
-        return [finding for finding in well if not finding.holds and not ill[finding.name]]
+        found = [finding for finding in well if not finding.holds and not ill[finding.name]]
+        return found + (self.undecided(now.frozen, healthy) if now.frozen is not None else [])
 
     def harmed(self, now: Reading[L, W], healthy: Reading[L, W]) -> bool:
         """Return whether a symptom shows, or what must always hold is far from holding."""
+        if now.look is None:
+            return True
         every = [(measure, _values(measure, now, healthy)) for measure in self.symptom]
         far = any(m.good.is_far(*values) for m, values in every if m.steady)
         return far or any(m.bad.holds(*values) for m, values in every if m.bad and not m.steady)
@@ -245,16 +212,8 @@ class Check(Generic[L, W]):
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
         """Return a reading from its JSON. Raises BadInput for another shape."""
-        look, inspection = self._shapes
         try:
-            return Reading(
-                look.validate_python(stored["look"]),
-                inspection.validate_python(stored["before"]),
-                inspection.validate_python(stored["after"]),
-                stored.get("reference"),
-                stored.get("answers") or {},
-                stored.get("serving") or {},
-            )
+            return reading.loaded(stored, *self._shapes)
         except (KeyError, ValueError) as error:
             raise BadInput(
                 "The stored reading does not fit this lab's check any more.", "faultlab list"

@@ -30,7 +30,7 @@ Kind = Literal[
     "harms others",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
-PUBLIC, OWN = "public", "own"
+PUBLIC, OWN, ENDS_SOON = "public", "own", "ends soon"
 AIMED = tuple(kind for kind in KINDS if kind not in (PUBLIC, OWN))  # at a hole in a check
 
 

@@ -1,10 +1,9 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 
 from faultlab.core import lock
 from faultlab.core.command import meanwhile, uninterrupted
@@ -15,25 +14,13 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn.commands import commands
+from faultlab.learn.found import Found, rows
 from faultlab.run import inject, placement
-from faultlab.run.readings import CHECK, sentences
 from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
-
-
-@dataclass(frozen=True)
-class Found:
-    """A finding, with what a learner can see of it."""
-
-    name: str
-    value: float
-    unit: str
-    wanted: str
-    holds: bool
-    says: str
 
 
 @dataclass(frozen=True)
@@ -45,16 +32,6 @@ class Started:
     run: str
     machines: list[str]
     ticket: str
-    findings: list[Found]
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The symptom as a check has just measured it."""
-
-    lab: str
-    verdict: str
-    run: str
     findings: list[Found]
 
 
@@ -181,11 +158,7 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
         term.say(f"  {command:<36} {what}".rstrip())
     if lab.alias != lab.id:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
-    return Started(lab.alias, "pass", run, machines, lab.ticket, _rows(found))
-
-
-def _rows(found: Iterable[Finding]) -> list[Found]:
-    return [Found(f.name, f.value, f.unit, f.wanted, f.holds, f.says) for f in found]
+    return Started(lab.alias, "pass", run, machines, lab.ticket, rows(found))
 
 
 def shell(lab_id: str, machine: str) -> None:
@@ -203,45 +176,6 @@ def shell(lab_id: str, machine: str) -> None:
     if not target.state.running:
         raise CannotRun(f"{machine} is not running.", target.typed("start"))
     target.log_in()
-
-
-def check(term: Terminal, lab_id: str) -> Checked:
-    """Measure the symptom now and judge it. Raises SaidNo if it still shows."""
-    with attached(lab_id, "check") as run:
-        with term.step("check", "measuring what its users meet now") as step:
-            run.note = step.note
-            run.measure(CHECK)
-            step.done("measured")
-        found = run.good(CHECK)
-        fixed = all(finding.holds for finding in found)
-        run.record.event("check", fixed=fixed)
-    term.say()
-    term.findings([finding.cells for finding in found])
-    term.say()
-    if said := sentences(found):
-        term.points(said)
-        term.say()
-    checked = Checked(lab_id, "pass" if fixed else "fail", run.record.id, _rows(found))
-    if not fixed:
-        raise SaidNo(
-            f"{lab_id} is not fixed yet{_progress(run.lab, found)}.", f"make hint-{lab_id}", checked
-        )
-    term.say(f"{lab_id}: yes, it works as before. Next: make debrief-{lab_id}")
-    return checked
-
-
-def _progress(lab: Lab, found: Iterable[Finding]) -> str:
-    """Return how many of several faults are fixed, but not which ones.
-
-    If the faults are ordered, each hides the next, so only those before the first open one count.
-    """
-    by_stage: dict[int, list[bool]] = {}
-    for finding in found:
-        if finding.stage is not None:
-            by_stage.setdefault(finding.stage, []).append(finding.holds)
-    well = [all(by_stage[stage]) for stage in sorted(by_stage)]
-    gone = len(list(takewhile(bool, well))) if lab.ordered else sum(well)
-    return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
 
 
 def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
+from faultlab.lab import browser
 
 _SLOW = 500  # milliseconds
 _SILENCE = 5  # seconds without any response, after which ab gives up
@@ -70,10 +71,14 @@ class Look:
 def visits(
     machine: Shell, url: str, *, visitors: int, seconds: int, most: int = 1_000_000
 ) -> Visits:
-    """Make visits with `visitors` at a time for `seconds`, at most `most` visits."""
+    """Make visits with `visitors` at a time for `seconds`, at most `most` visits.
+
+    The visitors send the headers of a browser.
+    """
+    sent = " ".join(f"-H '{line}'" for line in browser.headers(visitors))
     command = (
         "cd $(mktemp -d) && "
-        f"ab -q -r -s {_SILENCE} -c {visitors} -t {seconds} -n {most} -g times {url} 2>&1; "
+        f"ab -q -r -s {_SILENCE} {sent} -c {visitors} -t {seconds} -n {most} -g times {url} 2>&1; "
         f"[ -s times ] && {_TAIL % _SLOW} times; rm -rf $PWD"
     )
     return parse(machine.run(command, timeout=seconds + 30).out, seconds)

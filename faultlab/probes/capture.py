@@ -12,7 +12,7 @@ def announced_mss(machine: Shell, host: str) -> int:
     watch = f"src host {host} and src port 80 and tcp[tcpflags] == (tcp-syn|tcp-ack)"
     command = (
         f"timeout 3 tcpdump --immediate-mode -nn -i eth0 -c 1 '{watch}' 2>/dev/null & watcher=$!; "
-        f"hping3 -S -p 80 -c 20 -i u50000 {host} >/dev/null 2>&1 & "
+        f"for i in $(seq 20); do nc -z -w 1 {host} 80; sleep 0.05; done >/dev/null 2>&1 & "
         "wait $watcher; kill $! 2>/dev/null; wait"
     )
     return parse_mss(machine.run(command).out)

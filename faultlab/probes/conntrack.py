@@ -1,5 +1,6 @@
 """Probe: the connection tracking table of a machine's network namespace. Source: conntrack(8)."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from faultlab.engine.shell import Shell
 
 # What the kernel logs; in another network namespace than the first, newer kernels name it here.
 FULL = "nf_conntrack: table full"
+UNTRACKED = 0.05  # entries for each visit; those of DNS queries are always there
 COMMAND = "cd /proc/sys/net/netfilter && cat nf_conntrack_count nf_conntrack_max && conntrack -S"
 
 
@@ -43,6 +45,21 @@ def peak(machine: Shell, seconds: int) -> int:
     count = "read -r n </proc/sys/net/netfilter/nf_conntrack_count"
     loop = f"while ((SECONDS < {seconds})); do {count}; echo $n; sleep 0.2; done"
     return int(machine.must(f"bash -c '{loop}' | sort -n | tail -1", timeout=seconds + 30))
+
+
+_OLDEST = """conntrack -L -p tcp 2>/dev/null |
+awk '$4 != "ESTABLISHED" && $3 > most { most = $3 } END { print most + 0 }'"""
+
+
+def lasting(machine: Shell, visits: int) -> float:
+    """Return how many visits a second can go on without end, just after so many visits.
+
+    Each has left its share of the entries, and these stay for as long as the youngest one still
+    does. Infinite for visits that are not tracked.
+    """
+    table, seconds = read(machine), int(machine.must(_OLDEST))
+    each = table.entries / max(1, visits)
+    return table.most / (each * max(1, seconds)) if each > UNTRACKED else math.inf
 
 
 def rests(machine: Shell, port: int) -> dict[int, int]:

@@ -21,14 +21,6 @@ class Page:
     total: float
 
 
-@dataclass(frozen=True)
-class Rush:
-    """How many users who came at once got the page, and how many of ten who came one by one."""
-
-    crowd: int
-    alone: int
-
-
 def get(machine: Shell, url: str, max_time: float = 3, *, gzip: bool = False) -> Page:
     """Fetch a page from a machine, and wait at most `max_time` seconds for it.
 
@@ -94,17 +86,15 @@ def one_by_one(machine: Shell, url: str, *, count: int, max_time: float, seconds
 
     `url` must already have a query. After `seconds` the remaining fetches are not tried.
     """
+    return each(machine, f"{url}&visit=[1-{count}]", max_time=max_time, seconds=seconds)
+
+
+def each(machine: Shell, url: str, *, max_time: float, seconds: float) -> int:
+    """Count how many pages of a URL with ranges such as `[1-6]` come, one by one, as above."""
     command = (
-        f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g}"
-        f" {_UNBUFFERED} '{url}&visit=[1-{count}]'"
+        f"timeout {seconds:g} curl -s -o /dev/null --max-time {max_time:g} {_UNBUFFERED} '{url}'"
     )
     return _arrived(machine.run(command, timeout=seconds + 20).out)
-
-
-def rush(machine: Shell, url: str, users: int) -> Rush:
-    """Let ten users come one by one, then `users` at once; none of these waits over 5 seconds."""
-    alone = one_by_one(machine, f"{url}?alone", count=10, max_time=5, seconds=20)
-    return Rush(arriving(machine, url, tries=users, max_time=5), alone)
 
 
 def paced(machine: Shell, url: str, *, count: int, per_second: int, seconds: int) -> int:

@@ -22,6 +22,20 @@ COMMAND = _asking("json", "$(sed -n 's/^listen = //p' /etc/php/*/fpm/pool.d/www.
 # The status page has a socket of its own, which takes no port and no worker.
 _OWN_SOCKET = "/run/php/status.sock"
 WORK = _asking("'json&full'", _OWN_SOCKET)
+# The folder of the socket is shared with the machine, so another program can listen there. The
+# kernel says which process does: it must be in the control groups of the daemon.
+_NOT_THE_DAEMON = 3
+_OWNED = f"""python3 - {{0}} {{1}} <<'_end_' || exit
+import socket, struct, sys
+one = socket.socket(socket.AF_UNIX)
+one.connect(sys.argv[1])
+peer = one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+pid = struct.unpack("3i", peer)[0]
+its, wanted = f"/proc/{{{{pid}}}}/cgroup", sys.argv[2].removesuffix("root") + "cgroup"
+if open(its).read() != open(wanted).read():
+    sys.exit({_NOT_THE_DAEMON})
+_end_
+"""
 
 
 @dataclass(frozen=True)
@@ -68,13 +82,17 @@ class Status:
 
 
 def status(daemon: Shell) -> Status:
-    """Read the status page in the daemon itself; it waits in the queue like any other page."""
-    return parse(daemon.must(COMMAND))
+    """Read the status page from beside the daemon, even if no worker is free."""
+    return parse(daemon.must(_asking("json", daemon.root + _OWN_SOCKET)))
 
 
 def work(daemon: Shell) -> Work:
-    """Read how much the pool has done."""
-    return parse_work(daemon.must(_asking("'json&full'", daemon.root + _OWN_SOCKET)))
+    """Read from beside the daemon how much the pool has done; another program has done nothing."""
+    socket = daemon.root + _OWN_SOCKET
+    done = daemon.run(_OWNED.format(socket, daemon.root) + _asking("'json&full'", socket))
+    if done.code == _NOT_THE_DAEMON:
+        return Work(0, 0)
+    return parse_work(done.out)
 
 
 def parse_work(out: str) -> Work:

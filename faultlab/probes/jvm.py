@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
+from faultlab.engine.sidecar import Sidecar
 
 COMMAND = (
     "pid=$(jcmd | awk '/catalina/ { print $1; exit }') && jcmd $pid VM.flags && jstat -gc $pid"
@@ -51,3 +52,37 @@ def parse(out: str) -> Jvm:
         collecting=float(facts["GCT"]),
         threads=int(threads[1]),
     )
+
+
+# What jcmd does, from outside: a file and SIGQUIT ask the JVM to open its socket, and over that
+# `jcmd` and the name of a command are sent.
+_ATTACH = r"""python3 - <<'_end_'
+import os, re, signal, socket, time
+pid, root = {pid}, "{root}"
+inside = re.search(r"NSpid:.*?(\d+)$", open(f"/proc/{{pid}}/status").read(), re.M)[1]
+door = f"{{root}}/tmp/.java_pid{{inside}}"
+if not os.path.exists(door):
+    mark = f"{{root}}/tmp/.attach_pid{{inside}}"
+    open(mark, "w").close()
+    os.kill(pid, signal.SIGQUIT)
+    until = time.time() + 5
+    while not os.path.exists(door) and time.time() < until:
+        time.sleep(0.05)
+    os.remove(mark)
+asked = socket.socket(socket.AF_UNIX)
+asked.settimeout({seconds})
+asked.connect(door)
+asked.sendall(b"1\0jcmd\0GC.class_histogram\0\0\0")
+print("".join(iter(lambda: asked.recv(65536).decode(), ""))[-200:])
+_end_"""
+_TOTAL = re.compile(r"^Total +\d+ +(\d+)", re.MULTILINE)
+
+
+def live(daemon: Sidecar, seconds: int = 10) -> int | None:
+    """Return the bytes of all objects that are in use: it lets the JVM collect its heap first.
+
+    It speaks to the JVM itself, with no program of the daemon. None if the JVM does not respond.
+    """
+    command = _ATTACH.format(pid=daemon.pid, root=daemon.root, seconds=seconds)
+    total = _TOTAL.search(daemon.run(command, timeout=seconds + 15).out)
+    return int(total[1]) if total else None

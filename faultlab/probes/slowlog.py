@@ -21,8 +21,6 @@ _ALIKE = 0.9
 _WHERE = """mysql -BNe "SELECT @@log_output, NOW(6),
 IF(@@slow_query_log_file LIKE '/%', @@slow_query_log_file,
 CONCAT(@@datadir, @@slow_query_log_file))" """
-# A file outside the shared folders is read through the daemon.
-_FILE = "f={}; [ -e $f ] || f=/proc/$(pgrep -o mysqld)/root$f"
 _ROWS = r"""SELECT CONCAT("# User@Host: ", user_host, "\n# Query_time: ", TIME_TO_SEC(query_time),
 "  Lock_time: 0  Rows_sent: ", rows_sent, "  Rows_examined: ", rows_examined, "\n", sql_text, ";")
 FROM mysql.slow_log WHERE start_time >= "{}" """
@@ -64,7 +62,7 @@ def mark(machine: Shell) -> Mark:
     output, time, file = machine.must(_WHERE).strip().split("\t")
     if "FILE" not in output:
         return Mark("", 0, time)
-    size = machine.must(f"{_FILE.format(shlex.quote(file))}; stat -c %s $f 2>/dev/null || echo 0")
+    size = machine.must(f"stat -c %s {shlex.quote(machine.root + file)} 2>/dev/null || echo 0")
     return Mark(file, int(size), time)
 
 
@@ -73,7 +71,7 @@ def since(machine: Shell, start: Mark) -> list[Logged]:
     if not start.file:
         read = f"mysql -BNre {shlex.quote(_ROWS.format(start.time))}"
     elif mark(machine).size > start.size:
-        read = f"{_FILE.format(shlex.quote(start.file))}; tail -c +{start.size + 1} $f"
+        read = f"tail -c +{start.size + 1} {shlex.quote(machine.root + start.file)}"
     else:
         return []
     command = f"{{ {read}; }} | pt-query-digest --output json --limit 100"

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine
+from faultlab.engine.shell import Shell
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Start:
     served: bool
 
 
-def measure(daemon: Machine, visitor: Machine, url: str, most: int) -> Start:
+def measure(daemon: Machine, visitor: Shell, url: str, most: int) -> Start:
     """Restart the daemon, and request a page until it responds or `most` seconds are over."""
     daemon.restart()
     # Often at first, to measure a quick start well; then seldom, because requests are a load.

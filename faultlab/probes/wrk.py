@@ -5,6 +5,7 @@ that takes longer than `timeout` counts as a timeout and not in the percentiles.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +17,21 @@ _SCRIPTS = "/usr/local/share/wrk"
 # Seconds for the connection that wrk opens before its load. Linux gives up after 127 s, when seven
 # SYNs were lost (tcp(7), tcp_syn_retries).
 _FIRST_CONNECTION = 130
-# Each URL ends with a random number, different in each load.
-_NUMBERED = """dofile("/usr/local/share/wrk/json.lua")
+_DRAWS = """dofile("/usr/local/share/wrk/json.lua")
 local threads = 0
 function setup(thread) threads = threads + 1; thread:set("number", threads) end
 function init() math.randomseed(os.time() * 100 + number) end
-function request() return wrk.format("GET", wrk.path .. math.random(1, %d)) end
 """
+# Each URL ends with a random number, different in each load.
+_NUMBERED = (
+    _DRAWS + 'function request() return wrk.format("GET", wrk.path .. math.random(1, %d)) end'
+)
+# Each URL ends with one of some texts.
+_ENDING = (
+    _DRAWS
+    + 'local ends = {"%s"}\n'
+    + 'function request() return wrk.format("GET", wrk.path .. ends[math.random(#ends)]) end'
+)
 
 
 @dataclass(frozen=True)
@@ -94,9 +103,19 @@ def load(
 
 def numbered(user: Shell, url: str, *, most: int, connections: int, seconds: int) -> Load:
     """Request pages at `url` plus a number of 1 to `most`, drawn for each request."""
-    user.must(f"cat >/tmp/numbered.lua <<'_end_'\n{_NUMBERED % most}_end_")
+    user.must(f"cat >/tmp/numbered.lua <<'_end_'\n{_NUMBERED % most}\n_end_")
     how = {"connections": connections, "seconds": seconds, "timeout": 20}
     return load(user, url, **how, script="/tmp/numbered")
+
+
+def ending(
+    user: Shell, url: str, ends: Sequence[str], *, connections: int, seconds: int, timeout: int
+) -> Load:
+    """Request pages at `url` plus one of these ends, drawn for each request."""
+    script = _ENDING % '", "'.join(ends)
+    user.must(f"cat >/tmp/ending.lua <<'_end_'\n{script}\n_end_")
+    how = {"connections": connections, "seconds": seconds, "timeout": timeout}
+    return load(user, url, **how, script="/tmp/ending")
 
 
 def bookings(user: Shell, *, connections: int, seconds: int) -> Load:

@@ -12,7 +12,8 @@ from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Finding
+from faultlab.lab.check import Check
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
 from faultlab.report import history, judge, references, references_page
 from faultlab.report.page import FILE as PAGE

@@ -17,7 +17,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
-from faultlab.run import series
+from faultlab.run import judge_error, series
 from faultlab.run.readings import FIXED, PHASES, Measured, sentences
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
@@ -113,6 +113,7 @@ def render(template: str, **facts: Any) -> str:
     loader = jinja2.FileSystemLoader(_FOLDER)
     made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     made.globals["asset"] = lambda name: (_FOLDER / name).read_text()
+    made.globals["judge_error"] = judge_error.said()
     made.filters["markdown"] = lambda text: Markup(MarkdownIt("commonmark").render(text))
     return str(made.get_template(template).render(**facts))
 

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Iterable
 from types import ModuleType
 
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Remedy
 from faultlab.run import rotation
 from faultlab.run.looks import QUICK_PATIENCE

@@ -7,7 +7,8 @@ agent is told that users are served. To refuse a sound one costs time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from faultlab.core.defaults import JUDGED
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.core.text import number
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 from faultlab.lab.repair import KINDS, Expected
 
 SCHEMA = 1
@@ -55,7 +56,8 @@ class Tried:
 
     `broken`: a step of it failed, so it proves nothing. `unknown`: nothing could be judged. In both
     cases `reason` says why. `digest`: of the repair and of what judges it. `seed`: of the points
-    that were drawn. `walks`: the recorded walks that gave the verdict, if the lab's own walk did.
+    that were drawn. `later`: minutes after which what was accepted was looked at again. That
+    verdict counts. `walks`: the recorded walks that gave it, if the lab's own walk did.
     """
 
     lab: str
@@ -63,12 +65,13 @@ class Tried:
     kind: str
     expected: Expected
     got: Got
-    why: str
+    why: str = ""
     source: str = ""
     reason: str = ""
     findings: list[Seen] = field(default_factory=list)
     seconds: float = 0.0
     seed: str = ""
+    later: float = 0.0
     digest: str = ""
     walks: int = 0
     run: str = ""
@@ -143,18 +146,27 @@ def share(of: Share) -> str:
     return f"{of.happened} of {of.of} ({of.percent:.1f}%, 95%: {low:.1f} to {high:.1f}%)"
 
 
-def line(rows: Sequence[Tried] | None = None) -> str:
-    """Return both errors in two sentences, for a page that shows verdicts; empty without a trial.
+def said() -> str:
+    """Return both errors for a page that shows verdicts; empty if they are not known here."""
+    with suppress(BadInput):
+        return line(recorded())
+    return ""
 
-    `rows`: all recorded ones unless given.
-    """
-    found = errors(recorded() if rows is None else rows)
+
+def line(rows: Iterable[Tried]) -> str:
+    """Return both errors of some repairs in two sentences; empty if none was judged."""
+    found = errors(rows)
     if not found.unsound.of + found.sound.of:
         return ""
     return (
-        f"Accepted though unsound: {share(found.unsound)} repairs that were tried on fresh faults."
-        f" Refused though sound: {share(found.sound)}."
+        f"Accepted though unsound: {_short(found.unsound, 'repairs ')}."
+        f" Refused though sound: {_short(found.sound)}."
     )
+
+
+def _short(of: Share, of_what: str = "") -> str:
+    low, high = of.interval
+    return f"{of.happened} of {of.of} {of_what}(95%: {low:.1f} to {high:.1f}%)"
 
 
 def file() -> Path:

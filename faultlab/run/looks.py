@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from random import Random
@@ -13,10 +14,13 @@ from faultlab.engine import pace, speed
 from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine, Say
 from faultlab.engine.stack import Stack
-from faultlab.lab.check import Check, Reading
+from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
+from faultlab.lab.outage import Outage
+from faultlab.lab.reading import Reading
 from faultlab.probes import answers
-from faultlab.run import serving
+from faultlab.run import leftovers, outages, serving
+from faultlab.run.leftovers import Leftovers
 from faultlab.run.readings import (
     ALTERNATIVE,
     BEFORE,
@@ -25,15 +29,16 @@ from faultlab.run.readings import (
     FAULTY,
     FIXED,
     HEALTHY,
+    LATER,
     REPAIR,
     STILL,
-    VERDICT,
     Measured,
+    of_examinee,
     showing,
 )
 from faultlab.run.record import Record
 
-PACE = "pace"  # the key of a record
+PACE, PROCESSES = "pace", "processes"  # keys of a record
 TOO_BUSY = "too busy to judge"  # in the reason of a case
 _LOOKS = 3  # at most, in one phase, if the values lie between the limits
 # Seconds that a run, and a quick walk, can lose to a busy machine.
@@ -115,11 +120,12 @@ class Looks(Measured):
         """Return whether what should be healthy was not, or whether the fault left no evidence."""
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
-        whole = phase in (HEALTHY, STILL, FIXED, CHECK, VERDICT) or phase.startswith(
-            (ALTERNATIVE, REPAIR)
-        )
+        whole = phase in (HEALTHY, STILL, FIXED) or of_examinee(phase)
+        whole = whole or phase.startswith(ALTERNATIVE)
         if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
             return False
+        if self.reading(phase).outages:
+            return False  # no busy machine ends another
         tried = phase == CHECK or phase.startswith(REPAIR)
         if tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
             return False  # the learner has not repaired it, and must not wait three times as long
@@ -131,13 +137,7 @@ class Looks(Measured):
         observer = self.engine.observer(self.stack.name)
         fast = speed.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
-        try:
-            # A faster machine only raises the bar: what harms the users by `fast` does so by both.
-            reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
-            if self._must_respond(phase, reading):
-                reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
-        finally:
-            self._all_running()
+        reading = self._taken(phase, fast)
         took, seen = time.monotonic() - began, observer.since(before)
         if fast is not None:  # unfinished work of the look can slow the second one down
             reading = replace(reading, reference=max(fast, speed.measure()))
@@ -145,6 +145,52 @@ class Looks(Measured):
         with self.record.changing:
             self.record.facts["readings"][phase] = dumped
         return took, seen
+
+    def _taken(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+        """Return a reading, or what had ended so that there is none. Raises CannotRun."""
+        ended = self._outages(phase, self.check.may_stop) if of_examinee(phase) else []
+        if ended:
+            return Reading(None, outages=ended)
+        left = self._left(phase)
+        try:
+            reading = self._seen(phase, fast)
+        except Exception:
+            # Not each look can be taken at a daemon that may stop.
+            ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
+            if not ended:
+                raise
+            return Reading(None, outages=ended)
+        reading = replace(reading, outages=self._outages(phase, self.check.may_stop))
+        if left is None:
+            return reading
+        reading = replace(reading, left=left.found)
+        if left.can_be_frozen and self._holds(reading):
+            with left.frozen():
+                reading = replace(reading, frozen=self._seen(phase, fast))
+        return reading
+
+    def _seen(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+        """Return what users see, and the programs that answer them if that counts."""
+        # A faster machine only raises the bar: what harms the users by `fast` does so by both.
+        reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
+        if self._must_respond(phase, reading):
+            reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
+        return reading
+
+    def _left(self, phase: str) -> Leftovers | None:
+        """Return what was left over since the fault, in a look whose verdict is the last one."""
+        before = self.record.facts.get(PROCESSES)
+        last = phase == LATER or phase.startswith(REPAIR)
+        return leftovers.find(self.stack, before) if last and before is not None else None
+
+    def note_processes(self) -> None:
+        """Record what runs now. What comes later and belongs to no daemon is left over."""
+        found = leftovers.noted(self.stack)
+        with self.record.changing:
+            self.record.facts[PROCESSES] = found
+
+    def _holds(self, reading: Reading[Any, Any]) -> bool:
+        return all(found.holds for found in self.check.good(reading, self.reading(HEALTHY)))
 
     def _answers(self) -> dict[str, list[str]]:
         """Send the asks of the check, each from the users of its machine."""
@@ -173,7 +219,7 @@ class Looks(Measured):
             return self.lab.control
         if not phase.startswith(CHEAT) or HEALTHY not in self.phases:
             return True
-        return all(finding.holds for finding in self.check.good(reading, self.reading(HEALTHY)))
+        return self._holds(reading)
 
     def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
         """Wait until the machine is calm. Raises CannotRun if the run has lost too long in total.
@@ -198,22 +244,30 @@ class Looks(Measured):
                 f"wait until it is calm, then: {again}",
             )
 
-    def _all_running(self) -> None:
-        stopped = [s for s in self.stack.stopped() if s.split()[0] not in self.check.may_stop]
-        if stopped:
-            name = stopped[0].split()[0]
-            # A restarted machine has new namespaces, without the fault and without our settings.
-            daemon = name in self.lab.daemons and not self.engine.owns_kernel
-            last = self.stack[name].last_log_line()
-            raise CannotRun(
-                f"{stopped[0]} is not running, so nothing can be judged."
-                + (f" Its log ends: {last[:200]}" if last else ""),
-                self.stack[name].typed("start") if daemon else f"make reset-{self.lab.alias}",
-            )
-        if self.machines_started() != self.record.facts["machines"]:
+    def _outages(self, phase: str, may_stop: Collection[str]) -> list[Outage]:
+        """Return what has ended. Raises CannotRun if no examinee has done that."""
+        found = outages.find(self.stack, self.record.facts["machines"], may_stop)
+        if not found or of_examinee(phase):
+            return found
+        name, code = found[0].name, found[0].exit_code
+        if code is None:
             raise CannotRun(
                 "A machine was restarted, so its settings are gone.", f"make reset-{self.lab.alias}"
             )
+        last = self.stack[name].last_log_line()
+        raise CannotRun(
+            f"{name} (exit code {code}) is not running, so nothing can be judged."
+            + (f" Its log ends: {last[:200]}" if last else ""),
+            self.to_mend(found[0]),
+        )
+
+    def to_mend(self, ended: Outage) -> str:
+        """Return the command that brings back what has ended.
+
+        A restarted machine has new namespaces, without the fault and without our settings.
+        """
+        daemon = ended.name in self.lab.daemons and not self.engine.owns_kernel
+        return self.stack[ended.name].typed("start") if daemon else f"make reset-{self.lab.alias}"
 
     def machines_started(self) -> dict[str, str]:
         """Return when each machine started. A restart removes its namespaces and so the fault."""

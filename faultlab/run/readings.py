@@ -8,8 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from faultlab.core.errors import CannotRun
-from faultlab.lab.check import Check, Finding, Reading
+from faultlab.lab.check import Check
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
+from faultlab.lab.reading import Reading
 from faultlab.run.record import Record
 
 HEALTHY = "healthy"
@@ -18,11 +20,17 @@ FIXED = "fixed"
 BEFORE = ", before"  # the end of a phase that shows the fault again, before an alternative
 ALTERNATIVE = "alternative "  # the beginning of a phase after an alternative; its number follows
 CHEAT = "cheat "  # the beginning of a phase after a cheat; its number follows
-REPAIR = "repair "  # the beginning of a phase after a repair of repairs.toml; its number follows
 STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
 CHECK = "check"  # what a learner has done so far
 VERDICT = "verdict"  # what an agent has done in the end
+LATER = "later"  # the same a few minutes later: this is the verdict that counts
+REPAIR = "repair "  # the beginning of a phase after a repair of repairs.toml; its number follows
 PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
+
+
+def of_examinee(phase: str) -> bool:
+    """Return whether a phase shows what an examinee has done, so that an outage is their result."""
+    return phase in (CHECK, VERDICT, LATER) or phase.startswith(REPAIR)
 
 
 def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:

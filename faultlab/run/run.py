@@ -21,7 +21,7 @@ from faultlab.engine.pace import Pace
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks, images
 from faultlab.lab import load as labs
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
 from faultlab.run import inject
 from faultlab.run.looks import PACE, Looks
@@ -202,6 +202,7 @@ class Run(Looks):
     def inject(self) -> None:
         """Inject the fault; for a control, the configuration that it has instead."""
         self.apply("inject", self.lab.inject)
+        self.note_processes()
 
     def apply(self, what: str, steps: Sequence[Step]) -> None:
         """Carry out steps and record them."""

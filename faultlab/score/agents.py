@@ -22,7 +22,8 @@ class AgentRow:
 
     `repaired`: the lab's check said yes. `cause`, `component`: it named them. `commands`,
     `seconds`, `tokens`, `cost`: medians of a look; None if its harness does not know them.
-    `errors`: looks that ended with an error of ours.
+    `errors`: looks that ended with an error of ours. `aborted`: of the looks with a result, those
+    in which it ended a machine, and repaired nothing so. `lost`: of all, those with our errors.
     """
 
     tool: str
@@ -35,6 +36,8 @@ class AgentRow:
     tokens: float | None
     cost: float | None
     errors: int
+    aborted: Share
+    lost: Share
 
 
 def rows(kept: Results) -> list[AgentRow]:
@@ -92,7 +95,9 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
         seconds=_median(facts, "seconds"),
         tokens=_median(facts, "tokens"),
         cost=_median(facts, "cost"),
-        errors=sum(t.kind == "unknown" for t in trials),
+        errors=(errors := sum(t.kind == "unknown" for t in trials)),
+        aborted=Share(len(facts), sum(bool(each.get("aborted")) for each in facts)),
+        lost=Share(len(trials) if facts or errors else 0, errors),
     )
 
 

@@ -18,7 +18,8 @@ from typing import Any
 from faultlab.core import lock
 from faultlab.core.errors import Problem
 from faultlab.engine.contract import Engine, Say
-from faultlab.lab.check import Check, Reading
+from faultlab.lab.check import Check
+from faultlab.lab.reading import Reading
 from faultlab.run.background_load import traffic
 from faultlab.run.readings import FAULTY, HEALTHY, STILL, showing
 from faultlab.run.run import Run

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from pydantic import ConfigDict
 from typing_extensions import TypedDict
@@ -38,7 +38,9 @@ _OPTIONAL = ("replayed", "took", "cpu", "memory", "effect", "agent")
 class Agent(TypedDict):
     """An agent's trial beside its diagnosis. None: not tried, or its harness does not know.
 
-    `repaired`: the lab's check says yes after it. `cost` in US dollars. Other keys are kept.
+    `repaired`: the lab's check says yes after it. `cost` in US dollars. `later`: the minutes after
+    which that was looked at again. `aborted`: by whom the trial was, if a machine ended in it.
+    Other keys are kept.
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -48,6 +50,8 @@ class Agent(TypedDict):
     seconds: float
     tokens: int | None
     cost: float | None
+    later: NotRequired[float]
+    aborted: NotRequired[str]
 
 
 @dataclass(frozen=True)

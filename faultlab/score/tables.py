@@ -165,16 +165,17 @@ def _agents(kept: Results) -> Table:
         [
             *(each.tool, each.repaired, each.cause, each.component, each.false),
             *(number(each.commands, ".0f"), number(each.seconds), number(each.tokens, ".0f")),
-            *(number(each.cost, ".2f"), str(each.errors)),
+            *(number(each.cost, ".2f"), each.aborted, each.lost),
         ]
         for each in agents.rows(kept)
     ]
     text = (
         "Shares of the looks at a fault; false alarms are of the other looks. Commands, seconds,"
-        " tokens and cost are medians. The guesses see no stack."
+        " tokens and cost are medians. Aborted looks count: the agent ended a machine, so no user"
+        " is served. Looks that we could not make count nowhere else. The guesses see no stack."
     )
     headings = ["agent", "repaired", "cause named", "component named", "false alarms"]
-    headings += ["commands", "seconds", "tokens", "cost", "errors"]
+    headings += ["commands", "seconds", "tokens", "cost", "aborted by it", "not made"]
     return Table(AGENTS, text, headings, rows)
 
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def run(
 
     pool = ThreadPoolExecutor(jobs)
     try:
-        for done in [pool.submit(one, lab) for lab in chosen]:
+        for done in as_completed([pool.submit(one, lab) for lab in chosen]):
             done.result()
     except BaseException:
         with uninterrupted():

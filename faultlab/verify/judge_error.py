@@ -33,11 +33,15 @@ _SHARE = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 
 @dataclass(frozen=True)
 class Wish:
-    """Which repairs to try. `walks`: also the alternatives and cheats of the labs' own walks."""
+    """Which repairs to try. `walks`: also the alternatives and cheats of the labs' own walks.
+
+    `later`: minutes after which what was accepted is looked at again; None as `trials.minutes`.
+    """
 
     kind: str = ""
     only: str = ""
     walks: bool = False
+    later: float | None = None
 
     def __contains__(self, row: Tried) -> bool:
         """Return whether a repair is to be tried."""
@@ -51,7 +55,9 @@ class Wish:
     def words(self) -> list[str]:
         """Return the options of the command line."""
         kind = ["--kind", self.kind] if self.kind else []
-        return [*kind, *(["--only", self.only] if self.only else []), *["--walks"] * self.walks]
+        only = ["--only", self.only] if self.only else []
+        later = [] if self.later is None else ["--later", str(self.later)]
+        return [*kind, *only, *later, *["--walks"] * self.walks]
 
 
 class Tally:
@@ -80,7 +86,10 @@ class Tally:
     def lacks(self, row: Tried, wish: Wish) -> bool:
         """Return whether a repair is still to be tried; one that was unknown is tried again."""
         found = self.rows.get((row.lab, row.title))
-        return row in wish and (found is None or found.got == "unknown")
+        if row not in wish or found is None:
+            return row in wish
+        early = found.later < trials.minutes(row, wish.later)
+        return found.got == "unknown" or (found.got == "accept" and early and not found.walks)
 
     def write(self) -> None:
         """Write the file, by lab."""
@@ -131,7 +140,7 @@ def try_repairs(
         with term.alive("try", f"repairs of {len(here)} labs, {jobs} at a time"):
             beside.run(here, places, rows, words=wish.words, jobs=jobs, add=tally.add)
     else:
-        _one_by_one(places, here, todo, tally)
+        _one_by_one(places, here, todo, wish.later, tally)
     return _concluded(term, tally, asked)
 
 
@@ -139,11 +148,12 @@ def _one_by_one(
     places: Mapping[str, Engine],
     here: Sequence[Lab],
     todo: Mapping[str, Sequence[Trial]],
+    later: float | None,
     tally: Tally,
 ) -> None:
     for lab in here:
         with tally.term.alive("try", f"{len(todo[lab.id])} repairs of {lab.id}"):
-            for row in trials.tried(places[lab.id], lab, todo[lab.id]):
+            for row in trials.tried(places[lab.id], lab, todo[lab.id], later):
                 tally.add(row)
 
 

@@ -20,7 +20,7 @@ _PARTS = ("lab", "kind", "state", "because")
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of a kind in a lab."""
+    """The state of a kind in a lab, and its reason."""
 
     lab: str
     kind: str

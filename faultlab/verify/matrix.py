@@ -19,8 +19,10 @@ from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Finding, Reading
+from faultlab.lab.check import Check
+from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
+from faultlab.lab.reading import Reading
 from faultlab.run.placement import engines_of
 from faultlab.run.readings import FAULTY, HEALTHY, showing
 from faultlab.run.record import Record

@@ -14,10 +14,11 @@ from faultlab.core.naming import judge_namespace, stack_name
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Remedy
-from faultlab.run import digest
+from faultlab.lab.repair import ENDS_SOON
+from faultlab.run import digest, late
 from faultlab.run.contract import alternative, cheat
 from faultlab.run.judge_error import ALTERNATIVE, CHEAT, Seen, Tried
-from faultlab.run.readings import FAULTY, REPAIR
+from faultlab.run.readings import FAULTY, LATER, REPAIR
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 from faultlab.verify.case import PLACE
@@ -91,10 +92,23 @@ def _parted(text: str) -> tuple[str, str]:
     return (name, value) if name else (text, "")
 
 
-def tried(engine: Engine, lab: Lab, wanted: Sequence[Trial]) -> Iterator[Tried]:
+def minutes(row: Tried, asked: float | None) -> float:
+    """Return after how many minutes to look again at a repair that the check accepts.
+
+    One that aims at the time after the check is judged as classes and exams do it.
+    """
+    if asked is None:
+        return late.MINUTES if row.kind == ENDS_SOON else 0.0
+    return asked
+
+
+def tried(
+    engine: Engine, lab: Lab, wanted: Sequence[Trial], later: float | None = None
+) -> Iterator[Tried]:
     """Prove the fault once, then try each repair on a fresh stack with the fault in it.
 
-    Yields each when it is judged. If the lab itself cannot be proven, all of them are unknown.
+    `later`: minutes after which it looks again at what it has accepted, as `minutes` says. Yields
+    each when it is judged. If the lab itself cannot be proven, all of them are unknown.
     """
     name, left = stack_name(lab.id, judge_namespace()), [*wanted]
     try:
@@ -105,7 +119,8 @@ def tried(engine: Engine, lab: Lab, wanted: Sequence[Trial]) -> Iterator[Tried]:
             patience = run.patience
             while left:
                 run.patience = patience
-                yield _one(run, left[0], len(wanted) - len(left) + 1)
+                after = minutes(left[0].row, later)
+                yield _one(run, left[0], len(wanted) - len(left) + 1, after)
                 del left[0]
     except lock.Held:
         raise
@@ -114,11 +129,11 @@ def tried(engine: Engine, lab: Lab, wanted: Sequence[Trial]) -> Iterator[Tried]:
             yield trial.judged(reason=problem.message, engine=engine.name)
 
 
-def _one(run: Run, trial: Trial, number: int) -> Tried:
+def _one(run: Run, trial: Trial, number: int, after: float) -> Tried:
     """Try one repair."""
     began, started = datetime.now(UTC), time.monotonic()
     phase = f"{REPAIR}{number}"
-    found = _verdict(run, trial, phase)
+    found = _verdict(run, trial, phase, after)
     return trial.judged(
         **found,
         seconds=round(time.monotonic() - started, 1),
@@ -130,7 +145,7 @@ def _one(run: Run, trial: Trial, number: int) -> Tried:
     )
 
 
-def _verdict(run: Run, trial: Trial, phase: str) -> dict[str, Any]:
+def _verdict(run: Run, trial: Trial, phase: str, after: float) -> dict[str, Any]:
     """Return the verdict on a fresh fault after the steps, with the findings behind it."""
     got = "unknown"
     try:
@@ -139,14 +154,21 @@ def _verdict(run: Run, trial: Trial, phase: str) -> dict[str, Any]:
         got = "broken"
         run.apply(phase, trial.repair.steps)
         got = "unknown"
-        run.measure(phase)
-        good = run.good(phase)
+        found = _judged(run, phase)
+        if found["got"] == "accept" and after:
+            late.wait(after, lambda _: None)
+            found = _judged(run, f"{phase}, {LATER}") | {"later": after}
     except Problem as problem:
         return {"got": got, "reason": " ".join(problem.message.split())[:300]}
-    accepted = all(finding.holds for finding in good)
+    return found
+
+
+def _judged(run: Run, phase: str) -> dict[str, Any]:
+    run.measure(phase)
+    good = run.good(phase)
     looks = [each for each in run.record.facts["events"] if each["event"] == "measured"]
     return {
-        "got": "accept" if accepted else "refuse",
+        "got": "accept" if all(finding.holds for finding in good) else "refuse",
         "findings": [Seen.of(finding) for finding in good],
         "seed": looks[-1]["seed"],
     }

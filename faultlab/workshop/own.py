@@ -155,8 +155,8 @@ class SoloSession(Session):
                 case "hint":
                     self.note(Event.HINTED, seat.number, t=t, number=event["number"])
                 case "check":
-                    fixed = event["fixed"]
-                    self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, findings=found)
+                    facts = {"findings": found, "popular": event.get("popular", [])}
+                    self.note(Event.CHECKED, seat.number, t=t, fixed=event["fixed"], **facts)
                 case "fix" | records.GAVE_UP:
                     shown = shown or t
         if shown:  # last, because a check that passes after a fix still ends the clock

@@ -46,6 +46,7 @@ class Turn:
     checks: int = 0
     answers: list[dict[str, str]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
     why: str = ""
     gave_up: bool = False
 
@@ -56,7 +57,13 @@ class Turn:
     def again(self, now: float) -> Turn:
         """Return the turn with a fresh stack, which takes no time of the learner's."""
         return replace(
-            self, state="starting", ran=self.seconds(now), since=None, findings=[], why=""
+            self,
+            state="starting",
+            ran=self.seconds(now),
+            since=None,
+            findings=[],
+            popular=[],
+            why="",
         )
 
     def next_hints(self) -> Iterator[int]:
@@ -175,7 +182,7 @@ class Roster:
 
     def _checked(self, turn: Turn, event: Entry, now: float) -> None:
         turn.checks += 1
-        turn.findings = event["findings"]
+        turn.findings, turn.popular = event["findings"], event.get("popular", [])
         turn.why = event.get("why", "")
         if event["fixed"] and turn.state == "red":
             turn.state = "green"

@@ -139,7 +139,8 @@ class Session:
             findings = outcome.facts.get("findings", [])
             if findings:
                 fixed = outcome.facts["verdict"] == "pass"
-                self.note(Event.CHECKED, seat.number, fixed=fixed, findings=findings)
+                facts = {"findings": findings, "popular": outcome.facts.get("popular", [])}
+                self.note(Event.CHECKED, seat.number, fixed=fixed, **facts)
             else:
                 why = outcome.error or "no answer"
                 self.note(Event.CHECKED, seat.number, fixed=False, findings=[], why=why)

@@ -51,6 +51,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         **_hints(session, turn, shown),
         "checks": turn.checks,
         "findings": [_readable(found) for found in turn.findings],
+        "popular": turn.popular,
         "answer": turn.answers[-1] if turn.answers else None,
         "answers": len(turn.answers),
         "terms": _answers() if plan.blind else {},

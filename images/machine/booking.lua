@@ -20,10 +20,12 @@ end
 
 function request()
   local day = os.time() + math.random(1, 1460) * 86400
+  local table = math.random(1, 30)
+  local seats = 2 + 2 * math.floor((table - 1) / 8)  -- as booking.sql makes them
   return wrk.format("POST", "/booking/order.php", headers, string.format(
-    "token=token-%02d&restaurant=%d&table=%d&date=%s&time=%s&guests=2&name=Ada+Lovelace",
-    math.random(1, 19), math.random(1, 50), math.random(1, 30),
-    os.date("%Y-%m-%d", day), times[math.random(1, 4)]))
+    "token=token-%02d&restaurant=%d&table=%d&date=%s&time=%s&guests=%d&name=Ada+Lovelace",
+    math.random(1, 19), math.random(1, 50), table,
+    os.date("%Y-%m-%d", day), times[math.random(1, 4)], math.random(1, seats)))
 end
 
 function response(status)

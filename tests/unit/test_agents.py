@@ -22,13 +22,15 @@ from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import Output
 from faultlab.agents.session import Lost, Session
+from faultlab.agents.verdict import Checked
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
+from faultlab.run import outages
 from faultlab.run import run as runs
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.readings import FAULTY, FIXED, HEALTHY, LATER, PHASES
 from faultlab.run.record import Record
 from faultlab.score import agents, results
 from faultlab.score.diagnosis import Diagnosis
@@ -38,6 +40,7 @@ from tests.unit.conftest import Run as Verbs
 from tests.unit.fake import FakeEngine, FakeMachine
 from tests.waiting import until
 
+ABORTED = "1 of 1, 100% (21 to 100)"
 FIX = "ip link set dev eth0 mtu 1500"
 BREAK = "ip link set dev eth0 mtu 100"
 TRUTH = {"component": "web", "resource": "network", "cause": "mtu"}
@@ -56,8 +59,8 @@ def opened(
     assert project.root
     opened = []
 
-    def begin(phase: str = FAULTY, number: int = 7) -> Session:
-        opened.append(session.open(FakeEngine(), labs.load("mtu"), phase, number))
+    def begin(phase: str = FAULTY, number: int = 7, later: float = 0) -> Session:
+        opened.append(session.open(FakeEngine(), labs.load("mtu"), phase, number, later))
         return opened[-1].__enter__()
 
     yield begin
@@ -154,30 +157,85 @@ class TestSession:
         with pytest.raises(BadInput, match="final"):
             its.diagnose("none", "none", "none")
 
-    def test_a_restarted_machine_is_lost(self, opened: Opened) -> None:
+    def test_a_machine_that_the_agent_starts_again_ends_the_session(self, opened: Opened) -> None:
         its = opened()
-        machine = its._run.stack["web"]
-        machine.restart()
-        with pytest.raises(Lost, match="web was restarted"):
+        its.run("web", "echo well")
+        its._run.stack["web"].restart()
+        after = its.run("web", "echo well")
+        assert (after.code, after.out) == (command.NOT_RUNNING, "")
+        assert after.err.startswith("web was started again") and "session is over" in after.err
+        assert its.run("client", "echo well").out == "well\n"  # a harness goes on there
+        with pytest.raises(OSError, match="web was started again"):
+            its.write_file("web", "/tmp/a", b"a")
+        done = its.finish()
+        assert (done.repaired, done.aborted, len(its.commands)) == (False, "by the agent", 4)
+
+    def test_a_machine_that_ends_before_the_agent_does_anything_is_no_result(
+        self, opened: Opened
+    ) -> None:
+        its = opened()
+        its._run.stack["web"].restart()
+        with pytest.raises(Lost, match="web was started again"):
             its.run("web", "echo well")
         with pytest.raises(Lost):
             its.finish()
 
-    @pytest.mark.parametrize("name", ["web", "nginx"])
-    def test_a_dead_container_is_no_result(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, name: str
+    @pytest.mark.parametrize(("name", "by"), [("web", "by the agent"), ("nginx", "")])
+    def test_a_dead_container_serves_nobody(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, name: str, by: str
     ) -> None:
+        """The agent can start a daemon again, and no machine."""
+        monkeypatch.setattr(outages, "_RESTARTS", 0.0)
+        its, now = opened(), FakeMachine.state
+        its.run("client", "echo well")
+
+        def state(machine: FakeMachine) -> State:
+            known: State = now.fget(machine)  # type: ignore[attr-defined]
+            return replace(known, running=machine.name != name, exit_code=137)
+
+        monkeypatch.setattr(FakeMachine, "state", property(state))
+        assert its.run(name, "echo well").code == command.NOT_RUNNING
+        its.diagnose(**TRUTH)
+        says = f"{name} has ended (exit code 137); its users get nothing."
+        assert its.check() == Checked(False, [says])
+        done = its.finish()
+        assert (done.repaired, done.cause, done.aborted) == (False, True, by)
+
+    def test_users_that_have_ended_are_no_result(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No agent reaches them, so the whole stack was ended by something else."""
         its = opened()
-        alive = State(True, 0, False, "2026-01-01T00:00:00")
-
-        def now(machine: FakeMachine) -> State:
-            return State(False, 137, False) if machine.name == name else alive
-
-        monkeypatch.setattr(FakeMachine, "state", property(now))
-        with pytest.raises(Lost, match=f"{name} has ended"):
-            its.run(name, "echo well")
+        its.run("client", "echo well")
+        monkeypatch.setattr(FakeMachine, "state", property(lambda _: State(False, 137, False)))
+        with pytest.raises(Lost, match="client-user is not there"):
+            its.run("web", "echo well")
         with pytest.raises(Lost):
             its.finish()
+
+    def test_a_repair_is_looked_at_again(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The users come meanwhile, and the later verdict counts."""
+        heard: list[str] = []
+        its = opened(later=0.01)
+        its.run("web", FIX)
+        done = its.finish(heard.append)
+        assert (done.repaired, done.later, heard) == (True, 0.01, ["looked at again in 0:00"])
+        its = opened(number=8, later=0.01)
+        its.run("web", FIX)
+        wait = session.late.wait
+
+        def breaks(after: float, note: Callable[[str], None]) -> None:
+            wait(after, note)
+            its._run.stack["web"].run(BREAK)
+
+        monkeypatch.setattr(session.late, "wait", breaks)
+        assert not its.finish().repaired
+        told = [e for e in Record.read(its.record).facts["events"] if e["event"] == LATER]
+        assert [e["fixed"] for e in told] == [False]
+        monkeypatch.setattr(session.late, "wait", lambda *_: pytest.fail("it was not repaired"))
+        assert opened(number=9, later=3).finish().later == 0
 
     def test_docker_learns_late_that_a_container_was_killed(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch
@@ -186,10 +244,14 @@ class TestSession:
         started = its._run.stack["web"].state.started
         alive, dead = State(True, 0, False, started), State(False, 137, False, started)
         states = iter([alive, alive, alive])  # before the command, and twice after it
-        monkeypatch.setattr(FakeMachine, "state", property(lambda _: next(states, dead)))
+
+        def now(machine: FakeMachine) -> State:
+            return alive if machine.name == "client-user" else next(states, dead)
+
+        monkeypatch.setattr(FakeMachine, "state", property(now))
         monkeypatch.setattr(FakeMachine, "run", lambda *_: Done("sleep 5", 137, "", "", 1.0))
-        with pytest.raises(Lost, match="web has ended"):
-            its.run("web", "sleep 5")
+        after = its.run("web", "sleep 5")
+        assert after.code == command.NOT_RUNNING and "web has ended (exit code 137)" in after.err
 
     def test_a_daemon_that_the_fault_has_ended_serves_nobody(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch
@@ -203,9 +265,16 @@ class TestSession:
                 replace(known, running=False, exit_code=137) if machine.name == "nginx" else known
             )
 
+        def dies(*_: object) -> None:
+            raise CannotRun("nginx is not running any more.")
+
+        monkeypatch.setattr(outages, "_RESTARTS", 0.0)
         monkeypatch.setattr(FakeMachine, "state", property(state))
         its.diagnose("none", "none", "none")
-        assert its.check() == session.Checked(False, ["nginx is not running."])
+        monkeypatch.setattr(type(its._run.check), "take", dies)
+        assert its.check() == Checked(
+            False, ["nginx has ended (exit code 137); its users get nothing."]
+        )
         assert not its.finish().repaired
 
     def test_a_dead_engine_is_no_result(
@@ -475,7 +544,10 @@ class TestExam:
         assert agents.rows(kept)[0].false.of == 1
 
     def test_a_lost_trial_is_made_again(self, opened: Opened, tmp_path: Path) -> None:
-        """It is reported and counted as an error until a trial in its place has a result."""
+        """It is reported and counted as an error until a trial in its place has a result.
+
+        What an agent ends is a result of its own.
+        """
 
         def loses(its: Session, _phase: str, _number: int) -> None:
             its._run.stack["web"].restart()
@@ -485,17 +557,38 @@ class TestExam:
         lab = labs.load("mtu")
         every = [exam.Case(broken, lab, HEALTHY, 1), exam.Case(ORACLE, lab, HEALTHY, 1)]
         troubles = exam._all(Terminal(), {"mtu": FakeEngine()}, every, kept)
-        assert len(troubles) == 1 and "web was restarted" in troubles[0]
+        assert len(troubles) == 1 and "web was started again" in troubles[0]
         assert {t.tool: t.kind for t in kept.trials.values()} == {
             "oracle": "diagnosis",
             "broken": "unknown",
         }
-        assert [row.errors for row in agents.rows(kept)][:2] == [1, 0]
+        lost, made = agents.rows(kept)[:2]
+        assert (lost.errors, made.errors, lost.lost.text, made.lost.happened) == (
+            1,
+            0,
+            "1 of 1, 100% (21 to 100)",
+            0,
+        )
         whole = BuiltIn("broken", "x", lambda *_: None)
         assert not exam._all(
             Terminal(), {"mtu": FakeEngine()}, [exam.Case(whole, lab, HEALTHY, 1)], kept
         )
         assert {t.kind for t in kept.trials.values()} == {"diagnosis"}
+
+    def test_an_abort_is_a_failure_and_is_counted(self, opened: Opened, tmp_path: Path) -> None:
+        def aborts(its: Session, _phase: str, _number: int) -> None:
+            its.run("web", FIX)
+            its._run.stack["web"].restart()
+
+        every = [exam.Case(BuiltIn("broken", "x", aborts), labs.load("mtu"), FAULTY, 1)]
+        kept = Results(tmp_path / "r.json")
+        assert not exam._all(Terminal(), {"mtu": FakeEngine()}, every, kept)
+        [trial] = results.read(tmp_path / "r.json").trials.values()
+        assert trial.kind == "diagnosis" and trial.agent is not None
+        assert (trial.agent["repaired"], trial.agent["aborted"]) == (False, "by the agent")
+        row = agents.rows(kept)[0]
+        assert (row.repaired.text, row.aborted.text) == ("0 of 1, 0% (0 to 79)", ABORTED)
+        exam.show(Terminal(), kept, ["broken"])
 
 
 class TestFolder:

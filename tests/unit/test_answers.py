@@ -12,7 +12,8 @@ from faultlab.engine.shell import Done, Shell
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.asks import Ask, page, said
-from faultlab.lab.check import Check, Reading
+from faultlab.lab.check import Check
+from faultlab.lab.reading import Reading
 from faultlab.probes import answers
 from tests.unit.conftest import REPO, recorded
 

@@ -36,8 +36,6 @@ MODULES = sorted(
     str(file.relative_to(REPO).with_suffix("")).replace("/", ".").removesuffix(".__init__")
     for file in PACKAGE.rglob("*.py")
 )
-MOST_LINES = 300  # of a module
-LONGEST = 40  # lines of a function
 # Words that begin a riddle, and no sentence.
 RIDDLES = ("What", "Those", "Who", "Whoever")
 
@@ -132,16 +130,6 @@ def test_docker_stays_in_the_engine() -> None:
     )
     above = [module for module in MODULES if folder(module) not in ("engine", "")]
     assert not [module for module in above if sdk.search(file_of(module).read_text())]
-
-
-def test_nothing_is_long() -> None:
-    long = [name for name in MODULES if len(file_of(name).read_text().splitlines()) > MOST_LINES]
-    for module in MODULES:
-        for node in ast.walk(tree(module)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or 0) - node.lineno + 1
-                long += [f"{module}.{node.name}"] if lines > LONGEST else []
-    assert not long
 
 
 def test_no_docstring_is_a_riddle() -> None:

@@ -16,7 +16,8 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Evidence, Finding
+from faultlab.lab.check import Check, Evidence
+from faultlab.lab.finding import Finding
 from faultlab.lab.limits import at_least
 from faultlab.lab.model import Lab
 from faultlab.verify import matrix

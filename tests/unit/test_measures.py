@@ -12,7 +12,8 @@ import pytest
 from faultlab.engine.shell import Shell
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.lab.check import Check, Evidence, Finding, Measure, Reading
+from faultlab.lab.check import Check, Evidence, Measure
+from faultlab.lab.finding import Finding
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.lab.measures import (
     Nothing,
@@ -26,6 +27,7 @@ from faultlab.lab.measures import (
     share,
     steady,
 )
+from faultlab.lab.reading import Reading
 from faultlab.probes import mysql, wrk
 from faultlab.run.readings import sentences
 from tests.unit.conftest import REPO, Project

@@ -12,7 +12,7 @@ import pytest
 from faultlab.core import events, terminal
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal, typable
-from faultlab.lab.check import Finding
+from faultlab.lab.finding import Finding
 
 LONG = "a measure with a name that says rather exactly what a user of the stack meets there"
 FOUND = [

@@ -18,7 +18,7 @@ from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.learn import learner
+from faultlab.learn import checking, learner
 from faultlab.run import placement, preflight
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, cheat, walk
@@ -169,10 +169,10 @@ def test_a_check_says_in_words_what_users_meet(
 ) -> None:
     """Below the table: a line for each measure, first ill and then well."""
     with pytest.raises(SaidNo):
-        learner.check(Terminal(), "mtu")
+        checking.check(Terminal(), "mtu")
     ill = capsys.readouterr().out
     learners.apply("fix", learners.lab.fix)
-    learner.check(Terminal(), "mtu")
+    checking.check(Terminal(), "mtu")
     well = capsys.readouterr().out
     for out, said in ((ill, GONE), (well, WHOLE)):
         below = out.partition("measured here")[2]
@@ -185,7 +185,7 @@ def test_a_check_says_the_same_to_a_program(
     learners: Run,
 ) -> None:
     with pytest.raises(SaidNo) as no:
-        learner.check(Terminal(as_json=True), "mtu")
+        checking.check(Terminal(as_json=True), "mtu")
     found = json.loads(events.text(no.value.result))["findings"]
     assert [{*each} for each in found] == [{"name", "value", "unit", "wanted", "holds", "says"}] * 4
     assert [found[0]["says"], found[2]["says"]] == GONE

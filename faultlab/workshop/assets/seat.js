@@ -95,7 +95,7 @@ function showFindings(now) {
     element("td", { "data-head": "measured" }, whole(`${number(found.value)} ${found.unit}`.trim())),
     element("td", { "data-head": "wanted" }, whole(found.wanted)),
     element("td", { "data-head": "ok", class: found.holds ? "green" : "red" }, found.holds ? "yes" : "NO"))));
-  const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean))];
+  const said = [...new Set(now.findings.map((found) => found.says).filter(Boolean)), ...now.popular];
   const list = byId("findings").querySelector("ul");
   list.hidden = !said.length;
   list.replaceChildren(...said.map((text) => element("li", {}, text)));

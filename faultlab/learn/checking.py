@@ -1,0 +1,114 @@
+"""Checking: the learner's question whether it is fixed, now and a few minutes later."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from faultlab.core.defaults import MYSTERY
+from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.events import MAY_LACK
+from faultlab.core.terminal import Terminal
+from faultlab.lab.finding import Finding
+from faultlab.lab.model import Lab
+from faultlab.learn import learner, popular
+from faultlab.learn.found import Found, rows
+from faultlab.run import late
+from faultlab.run.readings import CHECK, LATER, sentences
+
+_DOING = {
+    CHECK: "measuring what its users meet now",
+    LATER: "looking again at what its users meet",
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The symptom as a check has just measured it. `later`: minutes after a check that passed.
+
+    `popular`: a sentence for each public answer that is in place and is no repair by itself.
+    """
+
+    lab: str
+    verdict: str
+    run: str
+    findings: list[Found]
+    later: float | None = field(default=None, metadata=MAY_LACK)
+    popular: list[str] = field(default_factory=list)
+
+
+def check(
+    term: Terminal, lab_id: str, later: float | None = None, *, only_late: bool = False
+) -> Checked:
+    """Measure the symptom now and judge it. Raises SaidNo if it still shows.
+
+    `later`: look again after so many minutes, if it is fixed; that verdict counts. Without a
+    number a mystery is looked at again, and no other lab. `only_late`: the look now is that one.
+    """
+    after = (late.MINUTES if lab_id == MYSTERY else 0.0) if later is None else later
+    if only_late:
+        return _later(term, lab_id, "", after)
+    checked = _measured(term, lab_id, CHECK, after)
+    if after:
+        term.say(f"{lab_id}: {late.announced(after)}. That verdict counts.")
+        with term.step(LATER, "waiting") as step:
+            late.wait(after, step.note)
+            step.done("looked at again")
+        return _later(term, lab_id, checked.run, after)
+    term.say(f"{lab_id}: yes, it works as before. Next: make debrief-{lab_id}")
+    if later is None:
+        term.say("It was measured now. To see if it lasts:")
+        term.command(f"faultlab check {lab_id} --later")
+    return checked
+
+
+def _later(term: Terminal, lab_id: str, run: str, after: float) -> Checked:
+    """Look again and judge it. Raises SaidNo, or CannotRun if it is another run by now."""
+    checked = replace(_measured(term, lab_id, LATER, after, run), later=after)
+    term.say(f"{lab_id}: yes, it still works as before. Next: make debrief-{lab_id}")
+    return checked
+
+
+def _measured(term: Terminal, lab_id: str, phase: str, after: float, run_id: str = "") -> Checked:
+    with learner.attached(lab_id, "check") as run:
+        if run_id not in ("", run.record.id):
+            raise CannotRun(
+                f"{lab_id} was started again, so it was not looked at.", f"make check-{lab_id}"
+            )
+        with term.step(phase, _DOING[phase]) as step:
+            run.note = step.note
+            run.measure(phase)
+            step.done("measured")
+        found = run.good(phase)
+        fixed = all(finding.holds for finding in found)
+        waits = {LATER: after} if fixed and after and phase == CHECK else {}
+        known = [] if fixed else popular.said(run.lab, run.stack)
+        run.record.event(phase, fixed=fixed, **waits, **({"popular": known} if known else {}))
+        ended = run.reading(phase).outages
+        hint = run.to_mend(ended[0]) if ended else f"make hint-{lab_id}"
+    term.say()
+    term.findings([finding.cells for finding in found])
+    term.say()
+    if said := [*sentences(found), *known]:
+        term.points(said)
+        term.say()
+    verdict = "pass" if fixed else "fail"
+    checked = Checked(lab_id, verdict, run.record.id, rows(found), popular=known)
+    if not fixed:
+        how = "yet" if phase == CHECK else "for good"
+        checked = replace(checked, later=None if phase == CHECK else after)
+        raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run.lab, found)}.", hint, checked)
+    return checked
+
+
+def _progress(lab: Lab, found: Iterable[Finding]) -> str:
+    """Return how many of several faults are fixed, but not which ones.
+
+    If the faults are ordered, each hides the next, so only those before the first open one count.
+    """
+    by_stage: dict[int, list[bool]] = {}
+    for finding in found:
+        if finding.stage is not None:
+            by_stage.setdefault(finding.stage, []).append(finding.holds)
+    well = [all(by_stage[stage]) for stage in sorted(by_stage)]
+    gone = len(list(takewhile(bool, well))) if lab.ordered else sum(well)
+    return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
