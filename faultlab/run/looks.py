@@ -188,6 +188,7 @@ class Looks(Measured):
         found = leftovers.noted(self.stack)
         with self.record.changing:
             self.record.facts[PROCESSES] = found
+            self.record.save()
 
     def _holds(self, reading: Reading[Any, Any]) -> bool:
         return all(found.holds for found in self.check.good(reading, self.reading(HEALTHY)))

@@ -15,13 +15,14 @@ import pytest
 from faultlab.agents import exam, remote, session
 from faultlab.agents.builtin import BuiltIn
 from faultlab.agents.command import MOST, Output
-from faultlab.agents.session import Lost, Session
+from faultlab.agents.session import Session
 from faultlab.core import naming
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.run.record import Record
 from faultlab.score.results import Results
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container, engine_for
@@ -46,14 +47,14 @@ def sweep(lab_id: str) -> str:
 @pytest.fixture(scope="module")
 def kept(engine: LocalEngine) -> Iterator[Session]:
     """A session at mtu, faulty, for tests that break nothing."""
-    with session.open(engine, labs.load("mtu"), FAULTY, 99) as opened:
+    with session.open(engine, labs.load("mtu"), FAULTY, 99, 0) as opened:
         yield opened
 
 
 @pytest.fixture
 def its(engine: LocalEngine) -> Iterator[Session]:
     """A session at mtu, faulty."""
-    with session.open(engine, labs.load("mtu"), FAULTY, 3) as opened:
+    with session.open(engine, labs.load("mtu"), FAULTY, 3, 0) as opened:
         yield opened
 
 
@@ -63,7 +64,7 @@ def its(engine: LocalEngine) -> Iterator[Session]:
 def test_nothing_in_reach_names_the_lab(lab_id: str) -> None:
     """Whatever an agent greps on the machines and in the daemons, while the users are there."""
     lab = labs.load(lab_id)
-    with session.open(engine_for(lab), lab, FAULTY, 5) as its:
+    with session.open(engine_for(lab), lab, FAULTY, 5, 0) as its:
         told = [its.case, *its.machines, its.run("host", "docker ps").out]
         assert lab_id not in " ".join(told)
         for name in its.machines:
@@ -154,19 +155,54 @@ def test_files(kept: Session) -> None:
         "client-user",
     ],
 )
-def test_a_killed_container_is_an_error(its: Session, name: str) -> None:
-    """Also in the middle of a command: neither its output nor the verdict is a result."""
+def test_a_killed_container_serves_nobody(its: Session, name: str) -> None:
+    """Also in the middle of a command. A machine ends the session, and users are beyond reach."""
     stack = its._run.stack
-    machine = stack.user() if name == "client-user" else stack[name]
+    (machine,) = (each for each in stack.engine.machines(stack.name) if each.name == name)
     kill = threading.Timer(1, lambda: container(machine).kill())
     kill.start()
+    done = its.run("web" if name == "client-user" else name, "sleep 5", timeout=6)
+    kill.join()
     if name == "client-user":
-        kill.join()
-    else:
-        with pytest.raises(Lost, match=f"{name} has ended"):
-            its.run(name, "sleep 5", timeout=6)
-    with pytest.raises(CannotRun):
-        its.finish()
+        with pytest.raises(CannotRun):
+            its.finish()
+        return
+    assert (done.code, done.out) == (126, "")
+    verdict = its.finish()
+    assert not verdict.repaired
+    assert verdict.aborted == ("" if name == "nginx" else "by the agent")
+
+
+@pytest.mark.beside
+@pytest.mark.parametrize("name", ["client", "web"])
+def test_an_agent_that_ends_a_machine_has_failed(engine: LocalEngine, name: str) -> None:
+    """It would drop what it fails and have 100%. The case counts, and says who ended it."""
+
+    def aborts(its: Session, _phase: str, _number: int) -> None:
+        its.run("web", "ip link set dev eth0 mtu 1500")
+        its.run(name, "kill -TERM 1; sleep 5", timeout=6)
+
+    case = exam.Case(BuiltIn("aborts", "x", aborts), labs.load("mtu"), FAULTY, 1)
+    made = exam._trial(engine, case, 6, ("a", "b"))
+    assert made.kind == "diagnosis" and made.agent is not None
+    assert (made.agent["repaired"], made.agent["aborted"]) == (False, "by the agent")
+
+
+@pytest.mark.beside
+def test_a_repair_that_an_agent_takes_back_is_none(engine: LocalEngine) -> None:
+    """The users come meanwhile, and what waits is named."""
+
+    def soon(its: Session, _phase: str, _number: int) -> None:
+        undo = "sh -c 'sleep 600; ip link set dev eth0 mtu 100'"
+        its.run("web", f"ip link set dev eth0 mtu 1500; {undo} >/dev/null 2>&1 </dev/null &")
+
+    case = exam.Case(BuiltIn("soon", "x", soon), labs.load("mtu"), FAULTY, 1)
+    made = exam._trial(engine, case, 6, ("a", "b"), later=0.05)
+    assert made.agent is not None
+    assert (made.agent["repaired"], made.agent["later"]) == (False, 0.05)
+    record = Record.read(made.run)
+    [waits] = [each for each in record.facts["readings"]["later"]["left"] if each["waits"]]
+    assert (waits["machine"], waits["command"][:17]) == ("web", "sh -c sleep 600; ")
 
 
 @pytest.mark.beside
@@ -207,7 +243,7 @@ ALONE = pytest.mark.rotates(minutes=1.2)
 def test_the_baselines(name: str, amiss: list[int], causes: list[str], tmp_path: Path) -> None:
     """By the command line: the oracle repairs, nop and each cheat do not; and it goes on."""
     file = tmp_path / "agents.json"
-    words = ("agent", name, "--labs", "mtu", "--json", str(file))
+    words = ("agent", name, "--labs", "mtu", "--later", "0", "--json", str(file))
     code, said = finish(spawn(*words))
     assert code == 0, said
     trials = json.loads(file.read_text())["trials"]
@@ -224,7 +260,9 @@ def test_the_baselines(name: str, amiss: list[int], causes: list[str], tmp_path:
 def test_the_checklist_repairs(tmp_path: Path) -> None:
     """A program of the host, through its socket."""
     file = tmp_path / "agents.json"
-    code, said = finish(spawn("agent", "checklist", "--labs", "mtu", "--json", str(file)))
+    code, said = finish(
+        spawn("agent", "checklist", "--labs", "mtu", "--later", "0.05", "--json", str(file))
+    )
     assert code == 0, said
     for trial in json.loads(file.read_text())["trials"]:
         assert trial["agent"]["repaired"], trial

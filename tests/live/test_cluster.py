@@ -39,6 +39,7 @@ engine = "kubernetes"
 seats = {json.dumps(SEATS)}
 labs  = ["mtu"]
 limits = "cpus=1 memory=512m pids=200"
+later  = 0
 """
 NODE, API = "198.19.0.1", "198.19.32.1"  # what cluster.sh gives the node, and the API
 

@@ -22,6 +22,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker import docker_url
 from faultlab.engine.local import LocalEngine
+from faultlab.engine.stack import Stack
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import untouched
 from tests.waiting import until
@@ -88,12 +89,12 @@ def test_two_at_once() -> None:
 
 
 def test_a_daemon_killed_underneath() -> None:
-    """A dead daemon is no verdict: exit 3 and the command that starts it, which then works."""
+    """A dead daemon serves nobody: no, and the command that starts it, which then works."""
     assert finish(spawn("start", LAB))[0] == 0
     LocalEngine().client.containers.get(f"{stack_name(LAB)}-nginx").kill()
     code, said = finish(spawn("check", LAB))
-    assert code == 3
-    assert "nginx (exit code 137) is not running" in said
+    assert code == 1
+    assert "nginx has ended (exit code 137); its users get nothing." in said
     assert f"docker start {stack_name(LAB)}-nginx" in said
     LocalEngine().client.containers.get(f"{stack_name(LAB)}-nginx").start()
     assert finish(spawn("check", LAB))[0] == 1
@@ -114,7 +115,19 @@ def test_a_machine_restarted_underneath() -> None:
     assert finish(spawn("start", LAB))[0] == 0
     LocalEngine().client.containers.get(f"{stack_name(LAB)}-client").restart(timeout=0)
     code, said = finish(spawn("check", LAB))
-    assert code == 3 and "restarted" in said and f"make reset-{LAB}" in said
+    assert code == 1 and f"make reset-{LAB}" in said
+    assert "client was started again, and all that was set on it since is gone." in said
+
+
+@pytest.mark.parametrize("name", ["web", "client"])
+def test_a_machine_ended_from_within(name: str) -> None:
+    """As root can do on each machine: its users get nothing, and that is no missing verdict."""
+    assert finish(spawn("start", LAB))[0] == 0
+    machine = Stack(LocalEngine(), stack_name(LAB))[name]
+    machine.run("kill -TERM 1")
+    until(lambda: not machine.state.running)
+    code, said = finish(spawn("check", LAB))
+    assert code == 1 and f"{name} has ended (exit code 143); its users get nothing." in said
 
 
 def test_a_shell_where_there_is_no_machine() -> None:

@@ -48,7 +48,7 @@ class Job:
 
     def __init__(self, folder: Path, lab_id: str, agent: str, phase: str = "faulty") -> None:
         self.folder, self.agent = folder, agent
-        (self.task,) = harbor_tasks.write(folder / "tasks", [lab_id], [phase], 0).tasks
+        (self.task,) = harbor_tasks.write(folder / "tasks", [lab_id], [phase], 0, 0).tasks
         self.solution = folder / "tasks" / self.task / "solution/solve.sh"
 
     def start(self) -> subprocess.Popen[str]:
@@ -107,7 +107,7 @@ def test_nothing_is_wrong(tmp_path: Path, phase: str) -> None:
     assert job.rewards() == good | {"reward": 0, "reward_no_false_alarm": 0}
 
 
-def test_a_container_that_ends_is_an_error_and_no_reward(tmp_path: Path) -> None:
+def test_a_container_that_ends_is_a_failure_of_the_agent(tmp_path: Path) -> None:
     job = Job(tmp_path, "mtu", "oracle")
     job.solution.write_text(SLOW)
     process = job.start()
@@ -117,8 +117,7 @@ def test_a_container_that_ends_is_an_error_and_no_reward(tmp_path: Path) -> None
         time.sleep(1)
     container(stack(job.task)["web"]).kill()
     found = job.result(process)
-    assert "web has ended" in found["exception_info"]["exception_message"]
-    assert found["verifier_result"] is None
+    assert found["verifier_result"]["rewards"]["reward"] == 0
 
 
 def stack(task: str) -> Stack:

@@ -74,7 +74,7 @@ def evaluated(
             yield made
 
     (log,) = inspect_ai.eval(
-        repair(labs=lab_id, phases=phase),
+        repair(labs=lab_id, phases=phase, later=0),
         model=get_model("mockllm/model", custom_outputs=outputs()),
         display="none",
         log_dir=str(folder),
@@ -106,15 +106,15 @@ def test_a_false_alarm_is_scored_where_nothing_is_wrong(tmp_path: Path, phase: s
     assert {"repaired", "cause"}.isdisjoint(found)
 
 
-def test_a_container_that_ends_is_an_error_and_no_score(tmp_path: Path) -> None:
+def test_a_container_that_ends_is_a_failure_of_the_agent(tmp_path: Path) -> None:
     def kill(number: int) -> None:
         if number == 1:
             container(Stack(LocalEngine(), stack_name("case-01"))["web"]).kill()
 
     script = [*typed([*labs.load("mtu").fix]), *typed([*labs.load("mtu").fix]), DONE]
     log = evaluated(tmp_path, "mtu", script, before=kill)
-    assert log.status == "error" and "web has ended" in log.error.message
-    assert not log.samples or not log.samples[0].scores
+    assert values(log)["repaired"] == 0
+    assert log.samples[0].scores["verdict"].metadata["aborted"] == "by the agent"
 
 
 # Three need a user who is not root. One prints exactly the MiB at which a session cuts off.

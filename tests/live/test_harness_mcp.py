@@ -72,7 +72,7 @@ class Agent:
 @asynccontextmanager
 async def serving(log: Path, *words: str) -> AsyncIterator[Agent]:
     mcp = sdk()
-    args = ["-m", "faultlab", "mcp", *words, "--number", "41"]
+    args = ["-m", "faultlab", "mcp", *words, "--number", "41", "--later", "0"]
     server = mcp.StdioServerParameters(command=sys.executable, args=args, env={**os.environ})
     with log.open("w") as errors:
         async with mcp.Client(mcp.stdio_client(server, errlog=errors)) as client:
@@ -122,17 +122,18 @@ def test_a_client_repairs_a_lab_blind(tmp_path: Path) -> None:
     assert "repaired True, cause True, component True, resource True, false_alarm False" in result
 
 
-def test_a_container_that_ends_is_an_error_and_no_output(tmp_path: Path) -> None:
+def test_a_container_that_ends_is_a_failure_of_the_agent(tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(tmp_path / "log", "mtu") as agent:
             await agent.run("web", "true")
             stack = Stack(LocalEngine(), stack_name(CASE))
             container(stack["web"]).kill()
-            with pytest.raises(sdk().MCPError, match=r"This case cannot go on: .*web"):
-                await agent.call("run", machine="web", command="true")
+            done = await agent.run("web", "true")
+            assert done["code"] == 126 and "web has ended" in done["err"]
 
     anyio.run(work)
-    assert "no result" in said(tmp_path / "log")
+    assert "repaired False" in (result := said(tmp_path / "log"))
+    assert "aborted by the agent" in result
 
 
 def test_a_client_that_goes_at_once_leaves_nothing(tmp_path: Path) -> None:

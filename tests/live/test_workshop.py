@@ -28,6 +28,7 @@ title = "A class of three"
 seats = ["Ada", "Grace", "Linus"]
 labs  = ["mtu", "iptables-drop"]
 limits = "cpus=1 memory=512m pids=200"
+later  = 0.1
 """
 NAME = "trio"
 SEATS = (1, 2, 3)
@@ -65,11 +66,13 @@ def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None
     ada.click("[data-act=check]")
     for part, word in (("component", "web"), ("resource", "network"), ("cause", "mtu")):
         ada.select_option(f"[name={part}]", word)
-    ada.locator("#state", has_text="repaired").wait_for()
+    ada.locator("#state", has_text="repaired, looked at again soon").wait_for()
     began = time.monotonic()
-    trainer.locator("#seat-1").get_by_text("green").wait_for()
+    soon = "amber: repaired; looked at again in 6 seconds"
+    trainer.locator("#seat-1").get_by_text(soon).wait_for()
     assert time.monotonic() - began < 2
     ada.click("#diagnose button")
+    trainer.locator("#seat-1").get_by_text("green").wait_for()
     ada.locator("#debrief").get_by_text("It was mtu").wait_for()
     assert "40 of 40 points" in ada.locator("#debrief").inner_text()
 
