@@ -43,7 +43,7 @@ SILENT = {  # and when it accepts and never answers
 }
 
 
-def make(kind: Any, number: int = 3, known: dict[type, Callable[[], Any]] | None = None) -> Any:
+def make(kind: Any, number: int = 5, known: dict[type, Callable[[], Any]] | None = None) -> Any:
     """A value of any type that a reading is made of."""
     if known and kind in known:
         return known[kind]()
