@@ -90,7 +90,9 @@ CHECK = Check(
         Measure("page: size", "page.bytes", at_least(100), at_most(0), "bytes").says(
             "The page arrives whole.", "The page does not arrive."
         ),
-        Measure("time for which a browser will open the shop", "lasts", at_least(24), at_most(0), "h").says(
+        Measure(
+            "time for which a browser will open the shop", "lasts", at_least(24), at_most(0), "h"
+        ).says(
             "A browser opens the shop tomorrow, too.",
             "No browser opens the shop tomorrow.",
         ),
