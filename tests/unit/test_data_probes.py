@@ -94,7 +94,10 @@ def test_what_somebody_else_wrote_into_the_slow_log() -> None:
     ("where", "read"),
     [
         ("FILE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "/root/var/log/mysql/slow.log"),
-        ("FILE,TABLE\t2026-11-23 09:00:00.5\t/var/lib/mysql/all.log\n", "+101 /proc/7/root/var/lib"),
+        (
+            "FILE,TABLE\t2026-11-23 09:00:00.5\t/var/lib/mysql/all.log\n",
+            "+101 /proc/7/root/var/lib",
+        ),
         ("TABLE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "09:00:00.5"),
     ],
 )
