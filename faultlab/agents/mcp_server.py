@@ -74,7 +74,8 @@ class _Work:
             if isinstance(verdict, Problem):
                 _say(f"{self.case.name}: no result: {verdict}")
             else:
-                said = (f"{part} {its}" for part, its in asdict(verdict).items() if its != "")
+                facts = asdict(verdict).items()
+                said = (f"{p} {its}" for p, its in facts if its or p not in ("later", "aborted"))
                 _say(f"{self.case.name}: {', '.join(said)}")
 
 
