@@ -1,6 +1,7 @@
 """deleted-log: nginx still has its deleted log open, and the log fills the disk of the uploads."""
 
 from dataclasses import dataclass
+from random import Random
 
 from faultlab.engine.sidecar import Sidecar
 from faultlab.engine.stack import Stack
@@ -57,10 +58,16 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Upload twelve photos, then visit a page twelve times."""
     user, nginx = stack.user(), stack.sidecar("nginx")
-    sizes = " ".join(str(stack.dice.randint(*SIZES)) for _ in range(COUNT))
-    kept = user.run(UPLOAD.format(sizes), timeout=90).out.split().count("kept")
+    kept = user.run(UPLOAD.format(sizes(stack.dice)), timeout=90).out.split().count("kept")
     start = curl.get(user, "http://web/")
     return Look(start, 1 - kept / COUNT, 1 - counted(stack, nginx) / COUNT, old_lines(nginx))
+
+
+def sizes(dice: Random) -> str:
+    """Return the bytes of the photos: many small ones, and at least one that is large."""
+    least, most = SIZES
+    small = [round(least * (most / least) ** dice.random()) for _ in range(COUNT - 1)]
+    return " ".join(map(str, [*small, dice.randint(most // 2, most)]))
 
 
 def counted(stack: Stack, nginx: Sidecar) -> int:

@@ -3,11 +3,17 @@
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
-from faultlab.lab.asks import page, php
+from faultlab.lab.asks import page, php, said
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_most
 from faultlab.lab.measures import delay, inspect_nothing, rate, share
 from faultlab.probes import connect, curl, wrk
+
+# Two pages, more than a second apart, show two times.
+FOLLOWS = r"""
+shown() { curl -sfm 5 http://web/index.php | sed -nE 's/.*made by PHP at (.*)[.]<.*/\1/p'; }
+first=$(shown) && sleep 1.6 && later=$(shown) && [ "$first" ] && [ "$first" != "$later" ] &&
+echo another"""
 
 
 @dataclass(frozen=True)
@@ -49,5 +55,5 @@ CHECK = Check(
             "About as many pages come as before.", "Far fewer pages come than before."
         ),
     ),
-    asks=(page("http://web/"), *php()),
+    asks=(page("http://web/"), *php(), said("the page follows the clock", FOLLOWS)),
 )

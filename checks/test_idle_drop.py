@@ -1,6 +1,5 @@
 """idle-drop: a firewall forgets idle connections, and the pool of the shop still uses them."""
 
-import re
 import time
 from dataclasses import dataclass
 
@@ -10,21 +9,18 @@ from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import ends, steady
-from faultlab.probes import curl, interface, stray
+from faultlab.probes import conntrack, curl, interface, sockets, stray
 
 VISITS = 8  # fewer than the pool has connections
 ALL = VISITS + 1  # with one who comes earlier
 EARLY = (5.6, 9.0)  # seconds; the firewall forgets after five
 BREAK = (13.0, 16.0)  # seconds
-LONG = 3600  # seconds: no break in the business hours of the ticket is as long
+LONG = 43_200  # seconds: a night
 CARE = 65  # seconds within which a pool or a probe cares for its connections
 PATIENCE = 1.2  # seconds; a kernel that gives up a connection early needs 1.4
 PAGE = "http://app:8080/account.jsp"
 OPEN = "ss -Htno state established dport = :3306"
-SERVED = "ss -Htno state established sport = :3306"
 KNOWN = "conntrack -L -p tcp --orig-port-dst 3306 --state ESTABLISHED"
-FORGET = "conntrack -D -p tcp --orig-port-dst 3306 --orig-port-src {} >/dev/null 2>&1"
-_SECONDS = {"ms": 0.001, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
 @dataclass(frozen=True)
@@ -105,40 +101,19 @@ def go_on(stack: Stack) -> None:
     later = fading(stack)
     unused = [port for port in first.keys() & later if later[port] <= first[port] - wait + 3]
     for port in unused:
-        stack.sidecar("firewall").run(FORGET.format(port))
+        conntrack.forget(stack.sidecar("firewall"), 3306, port)
 
 
 def fading(stack: Stack) -> dict[int, int]:
     """Return how long the firewall will know connections of the pool, by their ports.
 
-    Those are left out that it knows for an hour, or of which an end sends a probe before that.
+    Those are left out that it knows for a night, or of which an end sends a probe before that.
     """
-    known = parse_known(stack.sidecar("firewall").must(f"{KNOWN} 2>/dev/null"))
-    ours = parse_timers(stack.sidecar("app").must(OPEN), local=True)
-    theirs = parse_timers(stack.sidecar("db").must(SERVED), local=False)
-    return {
-        port: rest
-        for port, rest in known.items()
-        if port in ours and rest < LONG and rest < min(ours[port], theirs.get(port, LONG))
-    }
-
-
-def parse_known(out: str) -> dict[int, int]:
-    """Parse conntrack's lines: the seconds that are left for each port."""
-    rows = re.findall(r"^tcp +6 +(\d+) ESTABLISHED .*? sport=(\d+) dport=3306 ", out, re.MULTILINE)
-    return {int(port): int(rest) for rest, port in rows}
-
-
-def parse_timers(out: str, *, local: bool) -> dict[int, float]:
-    """Parse the lines of `ss -o`: the seconds until the next probe by port, an hour without one."""
-    found = {}
-    for line in out.splitlines():
-        words = line.split()
-        port = int(words[2 if local else 3].rpartition(":")[2])
-        timer = re.search(r"timer:\(keepalive,([^,]+),", line)
-        parts = re.findall(r"([\d.]+)([a-z]+)", timer[1]) if timer else []
-        found[port] = sum(float(n) * _SECONDS[unit] for n, unit in parts) if parts else float(LONG)
-    return found
+    known = conntrack.rests(stack.sidecar("firewall"), 3306)
+    ours = sockets.probes(stack.sidecar("app"), "dport = :3306")
+    theirs = sockets.probes(stack.sidecar("db"), "sport = :3306")
+    ends = {port: min(LONG, ours[port], theirs.get(port, LONG)) for port in ours}
+    return {port: rest for port, rest in known.items() if rest < ends.get(port, 0)}
 
 
 def inspect(stack: Stack) -> Inspection:

@@ -36,7 +36,7 @@ _end_"""
 STOP = "/tmp/visits-are-over"
 FEW = 12  # sessions that are there for the moment of a visit
 # These customers were last here twenty minutes ago.
-PAUSE = "touch -c -d '20 minutes ago' {}/srv/php/sessions/sess_customer{}"
+PAUSE = "cd {}/srv/php/sessions && touch -c -d '20 minutes ago' {}"
 BASKET = "http://web/booking/basket.php"
 # Each chooses a dish, and then asks what is in the basket.
 CHOOSE = f"""cd $(mktemp -d) && for n in $(seq {NEW}); do
@@ -75,8 +75,8 @@ def look(stack: Stack) -> Look:
     Meanwhile some of the earlier customers have a pause, as long as the ticket promises.
     """
     user, dice, server = stack.user(), stack.dice, stack.sidecar("php-fpm")
-    for customer in dice.sample(OLD, 4):
-        server.run(PAUSE.format(server.root, customer))
+    some = " ".join(f"sess_customer{number}" for number in dice.sample(OLD, 4))
+    server.run(PAUSE.format(server.root, some))
     lines, taken = visit(stack)
     visits = sum(lines.count(f"{page} {code}") for page, code in PAGES.items())
     dish = f"dish-{dice.getrandbits(32):08x}"

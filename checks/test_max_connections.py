@@ -77,9 +77,9 @@ CHECK = Check(
             "Every page of the booking service comes.",
             "Many pages of the booking service are an error message.",
         ),
-        steady("sessions that are killed", "killed", exactly(0)).says(
-            "No session of the database is cut off.",
-            "Something cuts off sessions of the database.",
+        steady("programs that are cut off", "killed", exactly(0)).says(
+            "No program is cut off from the database.",
+            "Something cuts off programs from the database.",
         ),
     ),
     evidence=(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page, said
 from faultlab.lab.check import Check
-from faultlab.lab.limits import at_least, exactly
+from faultlab.lab.limits import at_least, at_most, exactly
 from faultlab.lab.measures import grows, grows_per, share, steady
 from faultlab.probes import nstat
 
@@ -65,7 +65,7 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        share("questions without a response", "failed", good=0).says(
+        steady("questions without a response", lambda now: 100 * now.failed, at_most(0), "%").says(
             "Every question gets a response.", "Some questions get no response."
         ),
         steady("connections for them", "opened", exactly(1)).says(

@@ -15,7 +15,7 @@ RULES = """book() { mysql -hdb -ubooking -pbooking booking -e "$1"; }
 trap "book 'DELETE FROM tokens WHERE id = 98'" EXIT
 book "REPLACE INTO tokens VALUES (98, 'token-98', 'Partner 98', $((2 + 2 * ({n} % 3))), 0)" || exit
 curl -sm 9 "http://web/booking/restaurant.php?token=token-98&restaurant=$(({n} % 50 + 1))\\
-&date=2026-05-0$(({n} % 9 + 1))&time={{10:59,11:00,15:30,21:30,21:31,23:00}}&guests=[1-9]"
+&date=2026-05-0$(({n} % 9 + 1))&time={10:59,11:00,15:30,21:30,21:31,23:00}&guests=[1-9]"
 """
 FEW = 100  # the partners store 500 with the fault on a slow host, and thousands without it
 

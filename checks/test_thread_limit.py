@@ -75,8 +75,8 @@ CHECK = Check(
             "partners asked for each page", "asked", exactly(PARTNERS), at_most(PARTNERS * 0.8)
         ).says("All partners are asked for each page.", "Some partners are not asked."),
         steady("threads that the shop may have", "threads", at_most(THREADS)).says(
-            "The shop has no more threads than it may have.",
-            "The shop may have more threads than the other shops can spare.",
+            "The shop runs no more tasks than it may.",
+            "The shop may run more tasks than the other shops can spare.",
         ),
     ),
     evidence=(

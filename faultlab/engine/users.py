@@ -8,7 +8,8 @@ from faultlab.engine.shell import Done, Shell
 from faultlab.lab import browser
 
 # Docker gives out addresses from below, and the shop of a lab moves to .250.
-_FIRST, _LAST = 130, 249
+_FIRST, _LAST = 20, 249
+_PARTS = 5  # of this range; each gives an address before one gives another
 # The address is the source of every route that there is, also of one that leads through a router.
 _MOVE = (
     "{{ ip -4 addr replace {0}/24 dev eth0 && ip -4 route show dev eth0 |"
@@ -37,6 +38,7 @@ class Users(Shell):
         self._machine = machine
         self._dice = dice
         self._prefix = machine.link[0].rpartition(".")[0]
+        self._parts: list[int] = []
         self._pins = "".join(_PIN.format(*other.link) for other in others if other.link[0])
 
     def run(self, command: str, timeout: float = 30) -> Done:
@@ -44,6 +46,10 @@ class Users(Shell):
         pins, self._pins = self._pins, ""
         # Earlier addresses stay, for connections that are still open.
         dice = self._dice()
-        move = _MOVE.format(f"{self._prefix}.{dice.randint(_FIRST, _LAST)}")
+        if not self._parts:
+            self._parts = dice.sample(range(_PARTS), _PARTS)
+        many = (_LAST - _FIRST + 1) // _PARTS
+        last = _FIRST + self._parts.pop() * many + dice.randrange(many)
+        move = _MOVE.format(f"{self._prefix}.{last}")
         browse = _BROWSE.format(browser.config(dice.randint(0, 29)))
         return self._machine.run(pins + move + browse + command, timeout)

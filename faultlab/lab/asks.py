@@ -215,7 +215,7 @@ def _headers(number: int, numbers: Sequence[int]) -> str:
         drawn = numbers[number] % 24
         size = 24 * (number % 9) + drawn if number % 10 < 9 else _SMALLEST_FULL
         return f'user-agent = ""\nheader = "Accept:"\nheader = "X: {"x" * size}"\n'
-    cookie = "0123456789abcdef" * 40
+    cookie = "0123456789abcdef" * 36
     return f'compressed\n{browser.config(numbers[0])}header = "Cookie: visitor={cookie}"\n'
 
 

@@ -60,3 +60,20 @@ def lasting(machine: Shell, visits: int) -> float:
     table, seconds = read(machine), int(machine.must(_OLDEST))
     each = table.entries / max(1, visits)
     return table.most / (each * max(1, seconds)) if each > UNTRACKED else math.inf
+
+
+def rests(machine: Shell, port: int) -> dict[int, int]:
+    """Return for how many seconds connections to a port are still known, by the clients' ports."""
+    command = f"conntrack -L -p tcp --orig-port-dst {port} --state ESTABLISHED 2>/dev/null"
+    return parse_rests(machine.must(command))
+
+
+def parse_rests(out: str) -> dict[int, int]:
+    """Parse the lines of conntrack; what an entry says first is the client's side."""
+    rows = re.findall(r"^tcp +6 +(\d+) ESTABLISHED .*? sport=(\d+) ", out, re.MULTILINE)
+    return {int(client): int(rest) for rest, client in rows}
+
+
+def forget(machine: Shell, port: int, client: int) -> None:
+    """Remove the entry of a connection from the client's port to a port."""
+    machine.run(f"conntrack -D -p tcp --orig-port-dst {port} --orig-port-src {client}")

@@ -1,4 +1,4 @@
-"""Probe: what a filesystem says is used, and what its folders hold. Sources: df(1), du(1).
+"""Probe: what a filesystem says is used, and what its folders hold. Sources: statfs(2), du(1).
 
 A file without a name uses blocks and an inode until the last process closes it. df counts it. du
 walks through the folders and cannot find it.
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
-COMMAND = "df -k --output=size,used,itotal,iused {0} && du -skx {0}"
+# Not df: it looks for a name in its own list of mounts, which has none of another container.
+COMMAND = "stat -fc '%S %b %f %c %d' {0} && du -skx {0}"
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ def read(machine: Shell, folder: str) -> Filesystem:
 
 
 def parse(out: str) -> Filesystem:
-    """Parse the last line of df, and that of du. Raises CannotRun if one is missing."""
+    """Parse the line of stat, and that of du. Raises CannotRun if one is missing."""
     try:
-        size, used, inodes, inodes_used = map(int, out.splitlines()[1].split())
-        found = int(out.splitlines()[2].split()[0])
+        block, blocks, free, inodes, inodes_free = map(int, out.splitlines()[0].split())
+        found = int(out.splitlines()[1].split()[0])
     except (IndexError, ValueError) as error:
-        raise CannotRun(f"df and du printed something else: {out[:60]!r}") from error
-    return Filesystem(size, used, inodes, inodes_used, found)
+        raise CannotRun(f"stat and du printed something else: {out[:60]!r}") from error
+    size, used = (block * each >> 10 for each in (blocks, blocks - free))
+    return Filesystem(size, used, inodes, inodes - inodes_free, found)

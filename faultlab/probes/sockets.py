@@ -5,6 +5,7 @@ TIME-WAIT can be used again if tcp_tw_reuse permits it (2: on the loopback only)
 old. Source: the kernel's networking/ip-sysctl.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ COMMAND = (
     f" && ss -Htano | {_COUNT}"
 )
 TIME_WAIT = "ss -Htan state time-wait dport = :{} | wc -l"
+# ss prints 468 ms as `468ms`, and 1592 ms as `1.592ms`.
+_TIMER = re.compile(r"timer:\(keepalive,(?:(\d+)min)?(?:(\d+)sec)?(?:(\d+[.])?(\d+)ms)?,")
 _LOOPBACK = re.compile(r"(127\.|\[::1\]|\[::ffff:127\.)")
 _DROPS = re.compile(r"skmem:\(.*?d(\d+)\)")
 
@@ -118,3 +121,24 @@ def half_open(machine: Shell, port: int) -> int:
 def time_wait(machine: Shell, port: int) -> int:
     """Return the connections to this port in TIME_WAIT on the client's side; each uses a port."""
     return int(machine.must(TIME_WAIT.format(port)))
+
+
+def probes(machine: Shell, which: str) -> dict[int, float]:
+    """Return how soon connections send a keepalive probe, in seconds, by the clients' ports.
+
+    `which`: a filter of ss, for the port of the server at the one end or the other.
+    """
+    out = machine.must(f"ss -Htno state established {which}")
+    return parse_probes(out, client=2 if which.startswith("dport") else 3)
+
+
+def parse_probes(out: str, client: int) -> dict[int, float]:
+    """Parse the lines of `ss -o`; `client`: the column of the client's end. inf: no probe."""
+    found = {}
+    for line in out.splitlines():
+        port, seconds = int(line.split()[client].rpartition(":")[2]), math.inf
+        if timer := _TIMER.search(line):
+            minutes, whole, more, rest = (float(count or 0) for count in timer.groups())
+            seconds = 60 * minutes + whole + more + rest / 1000
+        found[port] = seconds
+    return found

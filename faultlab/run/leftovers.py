@@ -61,7 +61,7 @@ def find(stack: Stack, before: Noted) -> Leftovers:
 
 
 class Leftovers:
-    """The programs that were left over at a stack, from several samples of its processes."""
+    """The processes that were left over at a stack, from several samples of its processes."""
 
     def __init__(self, stack: Stack, samples: Sequence[Sequence[Process]], before: Noted) -> None:
         """Prepare. `before`: the processes that were there when the fault was injected."""

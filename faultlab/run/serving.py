@@ -7,6 +7,7 @@ process that has it: its control group names the container.
 
 import json
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ from faultlab.engine.stack import Stack
 
 NOBODY = "nobody"
 STRAY = "outside of its container"
-_HELD = 4  # seconds that a user keeps the connections
+_HELD = 12  # seconds that a user keeps the connections
+_TRIES, _GAP = 8, 0.3  # seconds: a busy daemon accepts a connection a moment after it has opened
 # A user opens a connection to each port, prints its own end of each, and keeps them for a moment.
 _OPEN = f"""python3 - <<'_end_'
 import json, os, socket, sys, time
@@ -100,13 +102,21 @@ def served(stack: Stack, processes: Processes, wanted: Iterable[str]) -> dict[st
     opened: dict[str, tuple[str, int]] = json.loads(
         stack.user().must(_OPEN.replace("PORTS", repr(places)), timeout=30)
     )
-    found = {}
+    found: dict[str, str] = {}
     for host in dict.fromkeys(host for host, _ in places):
-        lines = stack.sidecar(host).must("ss -Htnp").splitlines()
-        by_peer = {line.split()[4].replace("[::ffff:", "").replace("]", ""): line for line in lines}
-        for name, (address, port) in opened.items():
-            if name.startswith(f"{host}:"):
-                found[name] = _owner(processes, by_peer.get(f"{address}:{port}", ""))
+        for _ in range(_TRIES):
+            lines = stack.sidecar(host).must("ss -Htnp").splitlines()
+            peers = (line.split()[4].replace("[::ffff:", "").replace("]", "") for line in lines)
+            by_peer = dict(zip(peers, lines, strict=True))
+            its = {
+                name: _owner(processes, by_peer.get(f"{address}:{port}", ""))
+                for name, (address, port) in opened.items()
+                if name.startswith(f"{host}:")
+            }
+            if NOBODY not in its.values():
+                break
+            time.sleep(_GAP)
+        found |= its
     return found
 
 

@@ -13,7 +13,6 @@ probe() {
     keep "$1" "$2" "$(../../.venv/bin/python -c "from faultlab.probes import ${1%/*} as probe; print(probe.$3)")"
 }
 link() { probe "interface/$1" web COMMAND; }
-syn() { keep "hping3/$1" client "hping3 -S -p $2 2>&1"; }
 # opens NAME HOST PORT COUNT GAP: how quickly connections open
 opens() {
     keep "connect/$1" client "$(../../.venv/bin/python -c "from faultlab.probes import connect; print(connect.command('$2', $3, $4, $5))")"

@@ -153,7 +153,7 @@ def test_a_lab_that_has_changed_is_walked_again(
         ("labs/mtu/README.md", "Symptom", "What they saw"),
         ("labs/mtu/lab.toml", "[[hint]]", "# nothing\n[[hint]]"),
         ("checks/test_mtu.py", "CHECK = Check(", "# nothing\nCHECK = Check("),
-        ("checks/test_mtu.py", '"""Send five SYNs', '"""Send some SYNs'),
+        ("checks/test_mtu.py", '"""Open five', '"""Open some'),
         ("checks/test_mtu.py", "The page arrives whole.", "The whole page is there."),
     ],
 )

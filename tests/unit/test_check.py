@@ -21,7 +21,7 @@ from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.lab.reading import Reading
-from faultlab.probes import ab, connect, curl, memcaslap, mysqlslap, startup, wrk
+from faultlab.probes import ab, connect, curl, memcaslap, mysqlslap, places, startup, wrk
 from faultlab.run import contract
 
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -33,7 +33,7 @@ DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens
     mysqlslap.Load: lambda: mysqlslap.parse((RECORDED / "mysqlslap/refused.txt").read_text(), 32),
     ab.Visits: lambda: ab.parse((RECORDED / "ab/refused.txt").read_text(), 1),
     memcaslap.Load: lambda: memcaslap.parse((RECORDED / "memcaslap/refused.txt").read_text(), 20),
-    curl.Rush: lambda: curl.Rush(0, 0),
+    places.Rush: lambda: places.Rush(0, 0),
 }
 SILENT = {  # and when it accepts and never answers
     **DEAD,
@@ -43,7 +43,7 @@ SILENT = {  # and when it accepts and never answers
 }
 
 
-def make(kind: Any, number: int = 3, known: dict[type, Callable[[], Any]] | None = None) -> Any:
+def make(kind: Any, number: int = 5, known: dict[type, Callable[[], Any]] | None = None) -> Any:
     """A value of any type that a reading is made of."""
     if known and kind in known:
         return known[kind]()

@@ -93,8 +93,11 @@ def test_what_somebody_else_wrote_into_the_slow_log() -> None:
 @pytest.mark.parametrize(
     ("where", "read"),
     [
-        ("FILE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "tail -c +101 $f"),
-        ("FILE,TABLE\t2026-11-23 09:00:00.5\t/var/lib/mysql/all.log\n", "tail -c +101 $f"),
+        ("FILE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "/root/var/log/mysql/slow.log"),
+        (
+            "FILE,TABLE\t2026-11-23 09:00:00.5\t/var/lib/mysql/all.log\n",
+            "+101 /proc/7/root/var/lib",
+        ),
         ("TABLE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "09:00:00.5"),
     ],
 )
@@ -108,7 +111,7 @@ def test_a_slow_log_is_read_where_the_server_writes_it(where: str, read: str) ->
             return where
         return "" if "pt-query-digest" in command else next(sizes)
 
-    db = cast("Machine", SimpleNamespace(must=must))
+    db = cast("Machine", SimpleNamespace(must=must, root="/proc/7/root"))
     assert slowlog.since(db, slowlog.mark(db)) == []
     assert read in typed[-1]
 

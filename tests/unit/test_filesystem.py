@@ -11,7 +11,7 @@ from tests.unit.conftest import recorded
 
 def test_a_removed_file_is_used_and_not_found() -> None:
     got = filesystem.parse(recorded("filesystem/deleted-log"))
-    assert got == filesystem.Filesystem(16384, 16384, 3085510, 4, 348)
+    assert got == filesystem.Filesystem(16384, 16384, 3085511, 4, 348)
     assert got.unnamed == 16036
 
 
@@ -22,5 +22,5 @@ def test_inodes_run_out_before_blocks() -> None:
 
 
 def test_no_folder_is_no_reading() -> None:
-    with pytest.raises(CannotRun, match="df and du printed something else: ''"):
+    with pytest.raises(CannotRun, match="stat and du printed something else: ''"):
         filesystem.parse("")

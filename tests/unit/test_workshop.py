@@ -592,7 +592,11 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
             {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
             for m in checks.load(lab_id).symptom
         ]
-        found.apply({"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings})
+        event = {"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings}
+        found.apply({**event, "popular": ["A public answer says this."]})
+        assert view.seat(session, seat)["popular"] == ["A public answer says this."]
+        found.apply(event)
+        assert view.seat(session, seat)["popular"] == []
         assert view.seat(session, seat)["findings"] == findings
         findings[0]["value"] = math.inf
         json.loads(json.dumps(view.seat(session, seat)["findings"]), parse_constant=pytest.fail)
