@@ -238,7 +238,8 @@ def test_the_document_names_every_key(
     table = DOCUMENT.read_text().partition("## What is in")[2].partition("\n\nEvents:")[0]
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     named = {key for cell in first for key in re.findall(r"`(\w+)`", cell)}
-    assert set(whole) | set(Record.create("mtu", "s", {}).facts) | {"matrix", "orders"} == named
+    others = {"matrix", "orders", "processes"}
+    assert set(whole) | set(Record.create("mtu", "s", {}).facts) | others == named
 
 
 def test_steps_are_told_as_they_are_typed(project: Project, faultlab: Run) -> None:
