@@ -70,8 +70,8 @@ class Look:
     """
 
     served: int
-    late: int
-    readings: float
+    late: int = 30
+    readings: float = 1.0
 
 
 @dataclass(frozen=True)

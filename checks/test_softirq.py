@@ -33,10 +33,10 @@ class Look:
     """
 
     pages: int
-    beside: int
     round_trip: float
     crowd: float
     bytes_a_packet: float
+    beside: int = BESIDE
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def look(stack: Stack) -> Look:
         flood.result()
     return Look(
         pages,
-        beside,
         round_trip,
         crowd=(sent_now.tx_packets - sent.tx_packets) / seconds,
         bytes_a_packet=(got_now.rx_bytes - got.rx_bytes)
         / max(1, got_now.rx_packets - got.rx_packets),
+        beside=beside,
     )
 
 

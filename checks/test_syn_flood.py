@@ -40,10 +40,10 @@ class Look:
     """
 
     pages: int
-    beside: int
     half_open: int
-    arrived: int
     resets: int
+    beside: int = PAGES
+    arrived: int = FILLED
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def look(stack: Stack) -> Look:
         flood.result()
     return Look(
         pages,
-        beside,
         half_open,
-        interface.read(web).rx_packets - arrived,
         nstat.read(web, [RESETS])[RESETS] - resets,
+        beside,
+        interface.read(web).rx_packets - arrived,
     )
 
 
