@@ -1,6 +1,5 @@
 """tls-resumption: nginx keeps no TLS session, so each connection needs a full handshake."""
 
-import time
 from dataclasses import dataclass
 
 from faultlab.engine.stack import Stack
@@ -11,14 +10,6 @@ from faultlab.lab.measures import delay, ends, rate, steady
 from faultlab.probes import cgroup, tls
 
 USERS = 4  # of each version of TLS, who come back after all others
-MINUTE = 61  # seconds
-# What works in the background of web: without a terminal, and not from the start. A program that
-# has the name of nginx and is not nginx is found by its place.
-BACKGROUND = """ours=$(readlink /proc/{}/ns/pid); for p in /proc/[0-9]*; do
-[ "$(readlink $p/ns/pid)" = "$ours" ] && read -r _ name _ _ _ _ tty _ <$p/stat || continue
-case "$name $tty $(tr '\\0' ' ' <$p/cmdline)" in
-"(nginx) "*|"(docker-init) "*|"(tini) "*|*"sleep infinity "|*") "[1-9]*) ;; *) echo $name ;;
-esac; done 2>/dev/null"""
 
 
 @dataclass(frozen=True)
@@ -63,22 +54,20 @@ class Inspection:
 def look(stack: Stack) -> Look:
     """Users with TLS 1.2, then users with TLS 1.3. Then read how long a session is good.
 
-    Some users were there before all of these, and come back after them. If something works on web
-    that could end their sessions, they come back after a minute.
+    Some users were there before all of these, and come back after them. What ends their sessions a
+    minute later is for the late look to find.
     """
 
     def visits(version: tls.Version, seconds: int) -> tls.Visits:
         seconds = stack.pace.seconds(seconds)
         return tls.visits(stack.user(), "web", version, visitors=8, seconds=seconds)
 
-    began, sessions = time.monotonic(), tls.begin(stack.user(), "web", users=USERS)
+    sessions = tls.begin(stack.user(), "web", users=USERS)
     older = visits("tls1_2", 1)
     before = cgroup.read(stack.sidecar("nginx")).cpu
     newer = visits("tls1_3", 1)
     cpu = cgroup.read(stack.sidecar("nginx")).cpu - before
-    lifetime, web = tls.lifetime(stack.user(), "web"), stack.sidecar("web")
-    if newer.resumed and web.must(BACKGROUND.format(web.pid)):
-        time.sleep(max(0, began + MINUTE - time.monotonic()))
+    lifetime = tls.lifetime(stack.user(), "web")
     return Look(older, newer, cpu, lifetime, tls.resumed(stack.user(), "web", sessions))
 
 
