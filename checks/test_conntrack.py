@@ -33,10 +33,10 @@ class Look:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The messages in the kernel's log, and the connection table of the client."""
+    """The messages in the kernel's log, and the connection table of web."""
 
     full: int
-    client: conntrack.Table
+    web: conntrack.Table
 
 
 def look(stack: Stack) -> Look:
@@ -53,9 +53,10 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count the lines of the kernel's log, and the drops of the client."""
+    """Count the lines of the kernel's log, and the drops of web."""
     return Inspection(
-        log.kernel_count(stack.shell("kernel"), conntrack.FULL), conntrack.read(stack.user())
+        log.kernel_count(stack.shell("kernel"), conntrack.FULL),
+        conntrack.read(stack.sidecar("web")),
     )
 
 
@@ -89,10 +90,10 @@ CHECK = Check(
         ),
         grows(
             "packets are dropped for want of an entry",
-            "client.drops",
-            at_least(1),  # ab's first user sends three SYNs before the others start
+            "web.drops",
+            at_least(1),
             "packets",
-        ).seen("client", "conntrack -S"),
+        ).seen("web", "conntrack -S"),
     ),
     asks=(page("http://web/"),),
 )

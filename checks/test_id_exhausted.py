@@ -108,7 +108,7 @@ def left(stack: Stack, newest: int) -> int:
         following, cached, last = map(int, server.must(AT.format(name)).split())
         if newest < following <= newest + cached + COUNT:
             ends.append(last)
-    return min(ends) - newest
+    return int(min(ends)) - newest
 
 
 def numbers_of_counter(stack: Stack) -> int:

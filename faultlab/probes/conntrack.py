@@ -8,6 +8,7 @@ from faultlab.engine.shell import Shell
 
 # What the kernel logs; in another network namespace than the first, newer kernels name it here.
 FULL = "nf_conntrack: table full"
+FULL_FROM = 0.9  # share of its entries from which a table is full
 UNTRACKED = 0.05  # entries for each visit; those of DNS queries are always there
 COMMAND = "cd /proc/sys/net/netfilter && cat nf_conntrack_count nf_conntrack_max && conntrack -S"
 
@@ -55,10 +56,10 @@ def lasting(machine: Shell, visits: int) -> float:
     """Return how many visits a second can go on without end, just after so many visits.
 
     Each has left its share of the entries, and these stay for as long as the youngest one still
-    does. Infinite for visits that are not tracked.
+    does. Of a full table each is taken to leave one. Infinite for visits that are not tracked.
     """
     table, seconds = read(machine), int(machine.must(_OLDEST))
-    each = table.entries / max(1, visits)
+    each = 1.0 if table.entries > FULL_FROM * table.most else table.entries / max(1, visits)
     return table.most / (each * max(1, seconds)) if each > UNTRACKED else math.inf
 
 

@@ -93,7 +93,7 @@ def test_what_somebody_else_wrote_into_the_slow_log() -> None:
 @pytest.mark.parametrize(
     ("where", "read"),
     [
-        ("FILE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "/root/var/log/mysql/slow.log"),
+        ("FILE\t2026-11-23 09:00:00.5\t/var/log/mysql/slow.log\n", "7/root/var/log/mysql/slow.log"),
         (
             "FILE,TABLE\t2026-11-23 09:00:00.5\t/var/lib/mysql/all.log\n",
             "+101 /proc/7/root/var/lib",

@@ -1,13 +1,21 @@
 """What users were told, as the checks of four labs count it."""
 
+import sys
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
-from checks import test_cache_connections, test_php_workers
+from faultlab.lab import checks
 from faultlab.probes import places
 
 RUSH = Path(__file__).parents[1] / "recorded/places/rush.txt"
 BOOK = '{"restaurant":"Old Mill","tables":%d}'
+
+
+def module_of(lab_id: str) -> ModuleType:
+    """Return the module of a lab's check, which is no package's."""
+    checks.load(lab_id)
+    return sys.modules[f"faultlab_checks.{checks.file_of(lab_id).stem}"]
 
 
 def test_only_the_place_of_the_book_counts() -> None:
@@ -22,7 +30,7 @@ def test_only_the_place_of_the_book_counts() -> None:
 
 def test_a_guest_is_told_the_old_number_and_in_the_end_the_new_one() -> None:
     old, new, other = (BOOK % tables for tables in (3, 7, 5))
-    follow = test_php_workers.following
+    follow = module_of("php-workers").following
     assert follow([f"{old} {old} {new}", new, f"{old} {new}"], 3, 7) == 3
     assert follow([f"{old} {new}", old, f"{old} {other} {new}", "", "<html>"], 3, 7) == 1
     assert follow([f"{new} {new}", new], 3, 7) == 0  # a number that is always told
@@ -30,7 +38,7 @@ def test_a_guest_is_told_the_old_number_and_in_the_end_the_new_one() -> None:
 
 def test_a_basket_has_all_articles_that_were_shown() -> None:
     clicks = [("ada", 4), ("ben", 5), ("ada", 6), ("ada", 7)]
-    complete = test_cache_connections.complete
+    complete = module_of("cache-connections").complete
     assert complete("ada 4\nben 5\nada 4 6\nada 4 6 7\n", clicks) == 4
     assert complete("ada 4\nada 4 6\nada 6 7\n", clicks) == 2
     assert complete("", clicks) == 0

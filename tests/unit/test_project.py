@@ -313,7 +313,7 @@ def test_make_calls_verbs_that_exist() -> None:
 
 
 def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
-    outside = re.compile(rb"(?<![\w}])(/wor" + rb"k/|/tmp/" + rb"w\b|/ro" + rb"ot/)")
+    outside = re.compile(rb"(?<![\w})])(/wor" + rb"k/|/tmp/" + rb"w\b|/ro" + rb"ot/)")
     container = re.compile(rb"/ro" + rb"ot/\.[a-z]")  # root's home in an image
     amiss = []
     for file in tracked():
