@@ -141,7 +141,7 @@ def look(stack: Stack) -> Look:
     while early is None and tries < TRIES:
         early = watched(stack, life - stack.dice.uniform(0.015, 0.035))[2]
         tries += 1
-    # Mostly when idle connections are old. If there are none, any pause will do.
+    # Mostly when idle connections are old. Without any, every pause will do.
     least, most = (0.4 * life, life - 0.01) if life else (0.05, 0.6)
     drawn = [round(stack.dice.uniform(least, most), 3) for _ in range(TURNS)]
     script = CROWD.replace("PAUSES", repr(drawn)).replace("WHO", who(stack))

@@ -71,7 +71,7 @@ def look(stack: Stack) -> Look:
     """Open the page of a restaurant without a right to it, then with it, and book a table.
 
     At last root asks for the table, as the next part of the release does. Meanwhile the office
-    makes a report in one transaction, which nobody must cut off.
+    makes a report in one transaction, which must not be cut off.
     """
     dice, db = stack.dice, stack.sidecar("mysql")
     guests = dice.randint(1, 8)

@@ -1,4 +1,4 @@
-"""Sidecar: a shell beside a machine, with programs that nobody on the machine can change."""
+"""Sidecar: a shell beside a machine, with programs that no user of the machine can change."""
 
 import shlex
 

@@ -29,7 +29,7 @@ _READY_SECONDS = 180  # two Tomcats in the lab VM, without KVM on a busy machine
 class Stack(Mapping[str, Machine]):
     """The machines of one stack, and after them its daemons, by their names.
 
-    A check looks from the users' machine, which nobody else can enter. `dice` draws what differs
+    A check looks from the users' machine, which no learner can enter. `dice` draws what differs
     in each look, such as the addresses of the users.
     """
 
@@ -77,7 +77,7 @@ class Stack(Mapping[str, Machine]):
         return self._apart[name]
 
     def sidecar(self, name: str) -> Sidecar:
-        """Return a shell beside a machine or daemon, with programs that nobody on it can change.
+        """Return a shell beside a machine or daemon, with programs that no user of it can change.
 
         Raises CannotRun if it does not run.
         """

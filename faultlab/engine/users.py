@@ -1,4 +1,4 @@
-"""Users: the machines from which a check looks. Nobody else can enter them."""
+"""Users: the machines from which a check looks. Only checks can enter them."""
 
 from collections.abc import Callable, Iterable
 from random import Random

@@ -79,5 +79,5 @@ def arrived(machine: Shell, ports: Sequence[int], port: int, *, seconds: float) 
 
 
 def parse(out: str) -> int:
-    """Count the ports in the list that the helper prints. Raises CannotRun if there is none."""
+    """Count the ports in the list that the helper prints. Raises CannotRun without a list."""
     return len(json_of(out, "python3"))

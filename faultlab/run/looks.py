@@ -72,7 +72,7 @@ class Looks(Measured):
             # If speed is not judged, other stacks can start meanwhile, at least for the first look.
             alone = self.check.relative or bool(unclear)
             with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
-                seed = secrets.token_hex(4)  # nobody can know what the next look asks for
+                seed = secrets.token_hex(4)  # no examinee can know what the next look asks for
                 self.stack.dice = Random(seed)
                 took, seen = self._look(phase)
                 facts = {"phase": phase, "took": round(took, 3), "seed": seed, **seen.facts()}
