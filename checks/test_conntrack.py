@@ -6,7 +6,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.asks import page
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.limits import at_least, at_most
-from faultlab.lab.measures import grows
+from faultlab.lab.measures import ends, grows
 from faultlab.probes import ab, conntrack, log
 from faultlab.run.contract import Contract
 from faultlab.run.readings import FAULTY, HEALTHY, Measured
@@ -53,7 +53,7 @@ def look(stack: Stack) -> Look:
 
 
 def inspect(stack: Stack) -> Inspection:
-    """Count the lines of the kernel's log, and the drops of web."""
+    """Count the lines of the kernel's log, and read the table of web."""
     return Inspection(
         log.kernel_count(stack.shell("kernel"), conntrack.FULL),
         conntrack.read(stack.sidecar("web")),
@@ -88,12 +88,12 @@ CHECK = Check(
         grows("the kernel's log says that the table is full", "full", at_least(1), "lines").seen(
             "kernel", f"dmesg | grep -c '{conntrack.FULL}'"
         ),
-        grows(
-            "packets are dropped for want of an entry",
-            "web.drops",
-            at_least(1),
-            "packets",
-        ).seen("web", "conntrack -S"),
+        ends(
+            "entries in the table of web, of its limit",
+            lambda now: 100 * now.web.entries / now.web.most,
+            at_least(95),
+            "%",
+        ).seen("web", "conntrack -C; sysctl net.netfilter.nf_conntrack_max"),
     ),
     asks=(page("http://web/"),),
 )
