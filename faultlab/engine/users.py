@@ -16,6 +16,7 @@ _MOVE = (
     " sed -E 's/ (src|proto) [^ ]+//g; s/^/route replace /; s/$/ dev eth0 src {0}/' |"
     " ip -4 -batch -; }} >/dev/null\n"
 )
+_ADD = "ip -4 addr replace {}/24 dev eth0\n"
 # curl sends these headers where a command names no others.
 _BROWSE = "export CURL_HOME=$(mktemp -d); cat >$CURL_HOME/.curlrc <<'_end_'\n{}_end_\n"
 # Another machine could say that it has the address of the one that is asked.
@@ -38,7 +39,7 @@ class Users(Shell):
         self._machine = machine
         self._dice = dice
         self._prefix = machine.link[0].rpartition(".")[0]
-        self._parts: list[int] = []
+        self._drawn: list[str] = []  # an address of each part, for the next commands
         self._pins = "".join(_PIN.format(*other.link) for other in others if other.link[0])
 
     def run(self, command: str, timeout: float = 30) -> Done:
@@ -46,10 +47,11 @@ class Users(Shell):
         pins, self._pins = self._pins, ""
         # Earlier addresses stay, for connections that are still open.
         dice = self._dice()
-        if not self._parts:
-            self._parts = dice.sample(range(_PARTS), _PARTS)
-        many = (_LAST - _FIRST + 1) // _PARTS
-        last = _FIRST + self._parts.pop() * many + dice.randrange(many)
-        move = _MOVE.format(f"{self._prefix}.{last}")
+        if not self._drawn:
+            many = (_LAST - _FIRST + 1) // _PARTS
+            firsts = dice.sample(range(_FIRST, _FIRST + _PARTS * many, many), _PARTS)
+            self._drawn = [f"{self._prefix}.{first + dice.randrange(many)}" for first in firsts]
+            pins += "".join(_ADD.format(address) for address in self._drawn)
+        move = _MOVE.format(self._drawn.pop())
         browse = _BROWSE.format(browser.config(dice.randint(0, 29)))
         return self._machine.run(pins + move + browse + command, timeout)

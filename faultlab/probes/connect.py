@@ -1,7 +1,8 @@
 """Probe: how quickly a user's kernel opens connections, many times. Source: connect(2).
 
 The connections are those of any program, with all its TCP options. A SYN or SYN-ACK that is lost is
-sent again a second later, so it shows as a late connection.
+sent again a second later, so it shows as a late connection. They come from all addresses that the
+users have.
 """
 
 import json
@@ -14,7 +15,9 @@ _LATE = 500.0  # milliseconds; the kernel first repeats a SYN or SYN-ACK after 1
 _WAIT = 1.3  # seconds for the last one
 # Prints the milliseconds until each connection was open; one that was refused or never opened has
 # none.
-_OPEN = """import json, selectors, socket, sys, time
+_OPEN = """import json, selectors, socket, subprocess, sys, time
+shown = subprocess.run("ip -4 -o addr show dev eth0".split(), capture_output=True, text=True).stdout
+own = [line.split()[3].split("/")[0] for line in shown.splitlines()]
 host, port, count, gap = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 where = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)[0][4]
 waiting, took, began, last, sent = selectors.DefaultSelector(), [], time.monotonic(), 0, 0
@@ -22,6 +25,7 @@ while sent < count or (waiting.get_map() and time.monotonic() < last + WAIT):
     if sent < count and time.monotonic() >= began + sent * gap:
         one = socket.socket()
         one.setblocking(False)
+        one.bind((own[sent % len(own)], 0))
         last, sent = time.monotonic(), sent + 1
         one.connect_ex(where)
         waiting.register(one, selectors.EVENT_WRITE, last)
