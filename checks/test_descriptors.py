@@ -10,7 +10,7 @@ from faultlab.lab.measures import grows, steady
 from faultlab.probes import log, places
 
 COMPLAINT = "(24: Too many open files)"
-MOST = 230  # guests of a rush; at least 205
+LEAST, MOST = 225, 260  # guests of a rush: two hundred, and those who also tried
 SPENT = (
     f"curl -sfm 5 -o /dev/null -w '%{{time_total}}' '{places.PAGE}?{{n}}' |"
     " awk '{ exit $1 < 0.2 }'"
@@ -25,8 +25,8 @@ class Inspection:
 
 
 def look(stack: Stack) -> places.Rush:
-    """Let ten guests come one by one, then some two hundred at once, each with another name."""
-    return places.rush(stack.user(), stack.dice, stack.dice.randint(205, MOST))
+    """Let ten guests come one by one, then a rush of over two hundred, each with another name."""
+    return places.rush(stack.user(), stack.dice, stack.dice.randint(LEAST, MOST))
 
 
 def inspect(stack: Stack) -> Inspection:

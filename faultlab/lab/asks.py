@@ -13,6 +13,7 @@ from faultlab.lab.services import CLIENT
 
 FAILED = "failed"  # the first word of a response that failed
 RIGHT = ": right answers"  # the end of the name of the finding
+GRACE = 15  # seconds that an ask may take beyond its time; then it has failed
 # So long a header makes `GET /` fill one segment of 256 bytes, the smallest that Linux announces.
 _SMALLEST_FULL = 210
 # Its free tables on a day in the past, for which no load books any more.
@@ -220,11 +221,15 @@ def _headers(number: int, numbers: Sequence[int]) -> str:
 
 
 def said(name: str, command: str, seconds: float = 10, most: int = 1_000_000) -> Ask:
-    """Return the ask for a digest of a command's output; `{n}` in the command is a number."""
+    """Return the ask for a digest of a command's output; `{n}` in the command is a number.
+
+    One that does not end has failed: its users wait for the service, and for nothing of ours.
+    """
     quoted = shlex.quote(f"set -o pipefail; ({command}) | sha256sum | cut -c1-16")
 
     def typed(numbers: Sequence[int]) -> str:
-        return f"bash -c {quoted.replace('{n}', str(numbers[0]))} || echo {FAILED}"
+        command = quoted.replace("{n}", str(numbers[0]))
+        return f"timeout {seconds + GRACE:g} bash -c {command} || echo {FAILED}"
 
     return Ask(name, typed, most=most, seconds=seconds)
 

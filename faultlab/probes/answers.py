@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 from faultlab.engine.shell import Shell
-from faultlab.lab.asks import FAILED, Ask
+from faultlab.lab.asks import FAILED, GRACE, Ask
 
 
 def read(user: Shell, asks: Sequence[Ask], seed: str) -> dict[str, list[str]]:
@@ -14,5 +14,5 @@ def read(user: Shell, asks: Sequence[Ask], seed: str) -> dict[str, list[str]]:
 
 def _read(user: Shell, ask: Ask, dice: random.Random) -> list[str]:
     numbers = [dice.randint(1, ask.most) for _ in range(ask.count)]
-    out = user.run(ask.command(numbers), timeout=ask.seconds + 20).out
+    out = user.run(ask.command(numbers), timeout=ask.seconds + GRACE + 5).out
     return out.split("\n")[:-1] or [FAILED]

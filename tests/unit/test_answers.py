@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import Any
 
 import pytest
 
 from faultlab.core.errors import BadInput
 from faultlab.engine.shell import Done, Shell
-from faultlab.lab import checks
+from faultlab.lab import asks, checks
 from faultlab.lab import load as labs
 from faultlab.lab.asks import Ask, page, said
 from faultlab.lab.check import Check
@@ -100,7 +101,17 @@ def test_a_request_for_many_pages_is_one_argument_of_a_command() -> None:
 
 
 def test_the_words_of_a_command_are_quoted() -> None:
-    assert said("it", "echo 'a b'").command([1]).startswith("bash -c 'set -o pipefail; (echo '")
+    assert said("it", "echo 'a b'").command([1]).startswith(
+        "timeout 25 bash -c 'set -o pipefail; (echo '"
+    )
+
+
+def test_an_ask_that_does_not_end_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that keeps its users waiting is no reason to know nothing."""
+    monkeypatch.setattr(asks, "GRACE", 0.3)
+    command = said("it", "echo begun; sleep 60", seconds=0).command([1])
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20)
+    assert done.stdout == "failed\n"
 
 
 def test_no_check_runs_a_program_of_a_machine_that_learners_have() -> None:
