@@ -13,7 +13,9 @@ from faultlab.lab.services import CLIENT
 
 FAILED = "failed"  # the first word of a response that failed
 RIGHT = ": right answers"  # the end of the name of the finding
+SETS = 3  # sets of numbers of each ask; a look draws one of them
 GRACE = 15  # seconds that an ask may take beyond its time; then it has failed
+_SET = ", set "
 # So long a header makes `GET /` fill one segment of 256 bytes, the smallest that Linux announces.
 _SMALLEST_FULL = 210
 # Its free tables on a day in the past, for which no load books any more.
@@ -105,6 +107,21 @@ class Ask:
     most: int = 1_000_000
     seconds: float = 10
     at: str = CLIENT
+
+    def named(self, number: int) -> str:
+        """Return the name under which its answers to a set of numbers are kept."""
+        return f"{self.name}{_SET}{number}" if number else self.name
+
+    @property
+    def sets(self) -> Sequence[int]:
+        """Return the sets of numbers that it has; one if there are no numbers in it."""
+        one, other = (self.command([n] * self.count) for n in (1, 2))
+        return range(1 if one == other else SETS)
+
+
+def bare(name: str) -> str:
+    """Return the name of the ask from the name of a set of its answers."""
+    return name.partition(_SET)[0]
 
 
 def page(

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from faultlab.core.errors import BadInput
 from faultlab.core.text import number
 from faultlab.lab import leftover, outage, reading
-from faultlab.lab.asks import FAILED, RIGHT, Ask
+from faultlab.lab.asks import FAILED, RIGHT, Ask, bare
 from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, exactly
 from faultlab.lab.reading import L, Reading, W
@@ -263,5 +263,5 @@ def _answered(name: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> 
     right = sum(one == other and not one.startswith(FAILED) for one, other in pairs)
     share = 100 * right / max(1, len(found), len(wanted))
     holds = share == 100
-    says = f"{name}: {'every response is' if holds else 'some responses are not'} right."
-    return Finding(name + RIGHT, share, "%", exactly(100).words(0, "%"), holds, says=says)
+    says = f"{bare(name)}: {'every response is' if holds else 'some responses are not'} right."
+    return Finding(bare(name) + RIGHT, share, "%", exactly(100).words(0, "%"), holds, says=says)

@@ -174,7 +174,7 @@ class Looks(Measured):
         # A faster machine only raises the bar: what harms the users by `fast` does so by both.
         reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
         if self._must_respond(phase, reading):
-            reading = replace(reading, answers=self._answers(), serving=self._serving(phase))
+            reading = replace(reading, answers=self._answers(phase), serving=self._serving(phase))
         return reading
 
     def _left(self, phase: str) -> Leftovers | None:
@@ -193,11 +193,20 @@ class Looks(Measured):
     def _holds(self, reading: Reading[Any, Any]) -> bool:
         return all(found.holds for found in self.check.good(reading, self.reading(HEALTHY)))
 
-    def _answers(self) -> dict[str, list[str]]:
-        """Send the asks of the check, each from the users of its machine."""
+    def _answers(self, phase: str) -> dict[str, list[str]]:
+        """Send the asks of the check, each from the users of its machine.
+
+        The healthy service is asked with all sets of numbers, and a later look draws one of them.
+        So what one look has asked does not tell what the next one will.
+        """
         found: dict[str, list[str]] = {}
         for ask in self.check.asks:
-            found |= answers.read(self.stack.user(ask.at), [ask], self.record.id)
+            sets = ask.sets
+            if phase != HEALTHY:
+                known = self.reading(HEALTHY).answers
+                sets = [self.stack.dice.choice([n for n in sets if ask.named(n) in known] or [0])]
+            for number in sets:
+                found |= answers.read(self.stack.user(ask.at), ask, self.record.id, number)
         return found
 
     def _serving(self, phase: str) -> dict[str, str]:

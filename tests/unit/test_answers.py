@@ -70,20 +70,40 @@ def test_a_phase_that_was_not_asked_has_no_finding() -> None:
 
 def test_what_a_user_prints_is_kept() -> None:
     user = Speaking(recorded("answers/mtu"))
-    (found,) = answers.read(user, [page("http://web/")], "run").values()
+    (found,) = answers.read(user, page("http://web/"), "run").values()
     assert len(found) == 20
     assert set(found) == {"48bdcd2e9d7ffafd", "failed 000 28"}
-    (found,) = answers.read(Speaking(recorded("answers/forbidden")), [page("x")], "run").values()
+    (found,) = answers.read(Speaking(recorded("answers/forbidden")), page("x"), "run").values()
     assert found == ["failed 403 0"] * 20
-    assert answers.read(Speaking(""), [page("http://web/")], "run") == {"http://web/": ["failed"]}
+    assert answers.read(Speaking(""), page("http://web/"), "run") == {"http://web/": ["failed"]}
 
 
-def test_the_numbers_in_an_ask_are_others_in_each_run() -> None:
+def test_the_numbers_in_an_ask_are_others_in_each_run_and_each_set() -> None:
     ask = page("http://app/?customer={n}", times=3, most=1000)
-    one, same, other = Speaking(""), Speaking(""), Speaking("")
-    for user, seed in ((one, "a"), (same, "a"), (other, "b")):
-        answers.read(user, [ask], seed)
-    assert one.typed == same.typed != other.typed
+
+    def typed(seed: str, number: int) -> list[str]:
+        user = Speaking("")
+        answers.read(user, ask, seed, number)
+        return user.typed
+
+    assert typed("a", 0) == typed("a", 0)
+    assert typed("a", 0) != typed("b", 0) != typed("b", 1) != typed("b", 2)
+
+
+def test_an_ask_without_numbers_has_one_set() -> None:
+    assert len(said("it", "date {n}").sets) == len(page("http://web/").sets) == 3
+    assert len(said("it", "date").sets) == 1
+
+
+def test_each_set_of_answers_is_judged_by_the_same_set_of_the_healthy_phase() -> None:
+    ask = page("http://web/")
+    healthy: Reading[float, float] = Reading(
+        1.0, answers={ask.named(0): ["a"], ask.named(2): ["b"]}
+    )
+    (found,) = CHECK.good(Reading(1.0, answers={ask.named(2): ["b"]}), healthy)
+    assert (found.name, found.holds) == ("http://web/: right answers", True)
+    (found,) = CHECK.good(Reading(1.0, answers={ask.named(2): ["a"]}), healthy)
+    assert (found.name, found.holds) == ("http://web/: right answers", False)
 
 
 def test_requests_are_of_every_size_that_fits_a_tiny_packet() -> None:
@@ -101,8 +121,10 @@ def test_a_request_for_many_pages_is_one_argument_of_a_command() -> None:
 
 
 def test_the_words_of_a_command_are_quoted() -> None:
-    assert said("it", "echo 'a b'").command([1]).startswith(
-        "timeout 25 bash -c 'set -o pipefail; (echo '"
+    assert (
+        said("it", "echo 'a b'")
+        .command([1])
+        .startswith("timeout 25 bash -c 'set -o pipefail; (echo '")
     )
 
 
@@ -110,7 +132,7 @@ def test_an_ask_that_does_not_end_has_failed(monkeypatch: pytest.MonkeyPatch) ->
     """A service that keeps its users waiting is no reason to know nothing."""
     monkeypatch.setattr(asks, "GRACE", 0.3)
     command = said("it", "echo begun; sleep 60", seconds=0).command([1])
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True)
     assert done.stdout == "failed\n"
 
 
