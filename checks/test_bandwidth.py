@@ -131,7 +131,7 @@ CHECK = Check(
     symptom=(
         rate("operations, best of 16 and 768 connections", "best", good=0.5, bad=0.33).says(
             "The cache does about as many operations as before.",
-            "The cache does far fewer operations than before, however many connect.",
+            "The cache does far fewer operations than before.",
         ),
         failing("operations", "failed_share").says(
             "Hardly any operation fails.", "Some operations fail."
@@ -142,7 +142,7 @@ CHECK = Check(
         ),
         steady("gets, of all operations", "gets", at_least(45), "%").says(
             "Shop servers fetch as many objects as they store.",
-            "Shop servers fetch hardly any of the stored objects.",
+            "Shop servers fetch too few of the stored objects.",
         ),
         steady("an object and its key", "bytes_an_operation", at_least(100), "bytes").says(
             "An object holds what a page needs.", "An object is too small for a page."

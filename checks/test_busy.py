@@ -47,13 +47,13 @@ CHECK = Check(
     inspect=inspect_nothing,
     symptom=(
         Measure("processors busy", "busy_percent", at_least(60), unit="%").says(
-            "The CPUs work nearly all the time.", "The CPUs have little to do."
+            "The CPUs work nearly all the time.", "The CPUs are idle for a good part of the time."
         ),
         share("requests that fail", "load.failed_share", good=0).says(
             "Every request succeeds.", "Some requests fail."
         ),
         delay("median latency", "load.p50", good=3).says(
-            "A page comes about as quickly as before.", "A page takes far longer than before."
+            "Responses come about as quickly as before.", "Responses take far longer than before."
         ),
         rate("good requests", "load.good_per_second", good=0.5).says(
             "About as many pages come as before.", "Far fewer pages come than before."

@@ -81,7 +81,7 @@ CHECK = Check(
             "/s",
         ).says(
             "The customers of a whole sale can get in.",
-            "Only the first customers of a sale can get in.",
+            "Later customers of a sale cannot get in.",
         ),
     ),
     evidence=(

@@ -106,10 +106,10 @@ CHECK = Check(
             "The start page comes.", "The start page does not come."
         ),
         share("photos that are refused", "refused", good=0, bad=50).says(
-            "Every photo arrives whole.", "Photos do not arrive."
+            "Every photo arrives whole.", "Some photos do not arrive whole."
         ),
         share("visits that are not counted", "uncounted", good=0, bad=50).says(
-            "Every visit is counted.", "Visits are missing from the count."
+            "Every visit is counted.", "Some visits are missing from the count."
         ),
         steady("requests of last month", "old", exactly(LINES)).says(
             "The count of last month is still there.", "The count of last month is gone."

@@ -44,9 +44,12 @@ CHECK = Check(
             at_least(99),
             at_most(90),
             "%",
-        ).says("All users of a rush get the page.", "Many users of a rush do not get the page."),
+        ).says(
+            "Nearly all users of a rush get the page.", "Some users of a rush do not get the page."
+        ),
         steady("users who come one by one and get the page, of 10", "alone", exactly(10)).says(
-            "Users who come one by one get the page.", "Even users who come one by one fail."
+            "Users who come one by one get the page.",
+            "Even of the users who come one by one some fail.",
         ),
     ),
     evidence=(

@@ -55,11 +55,11 @@ CHECK = Check(
             "About as many pages arrive as before.", "Far fewer pages arrive than before."
         ),
         delay("time for a page, median", "guests.p50", good=5, bad=20).says(
-            "A page arrives about as quickly as before.", "A page takes far longer than before."
+            "Responses come about as quickly as before.", "Responses take far longer than before."
         ),
         # The rented link has 10 Mbit/s. What waits in its queue arrives after the end of the load.
         steady("sent over the line", "mbits", at_most(13), "Mbit/s").says(
-            "No more is sent than the link can carry.", "More is sent than the link can carry."
+            "What is sent fits the link.", "More is sent than the link can carry."
         ),
     ),
     evidence=(

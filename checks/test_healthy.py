@@ -40,7 +40,7 @@ CHECK = Check(
     inspect=inspect_nothing,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=5).says(
-            "Nearly every connection opens at once.", "Many connections do not open at once."
+            "Nearly every connection opens at once.", "Some connections do not open at once."
         ),
         Measure("page: curl's exit code", "page.exit_code", at_most(0)).says(
             "The page comes.", "The page does not come."
@@ -49,7 +49,7 @@ CHECK = Check(
             "Every request succeeds.", "Some requests fail."
         ),
         delay("median latency", "load.p50", good=3).says(
-            "A page comes about as quickly as before.", "A page takes far longer than before."
+            "Responses come about as quickly as before.", "Responses take far longer than before."
         ),
         rate("good requests", "load.good_per_second", good=0.5).says(
             "About as many pages come as before.", "Far fewer pages come than before."

@@ -134,10 +134,10 @@ CHECK = Check(
     symptom=(
         share(
             "users without their statement", lambda now: 1 - now.statements / USERS, good=5, bad=30
-        ).says("Users get their statement.", "Users wait for their statement in vain."),
+        ).says("Users get their statement.", "Some users do not get their statement."),
         share(
             "users without the start page", lambda now: 1 - now.starts / USERS, good=5, bad=30
-        ).says("The start page comes.", "Users wait for the start page in vain."),
+        ).says("The start page comes.", "Some users do not get the start page."),
         steady(
             "memory of the shop", lambda now: now.memory >> 20, at_most(MEMORY >> 20), "MB"
         ).says(

@@ -67,10 +67,11 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         Measure("customers served, of 200", "served", exactly(VISITS), at_most(150)).says(
-            "Every user is served.", "The shop stops before every user is served."
+            "Every user is served.", "Some users are not served."
         ),
         Measure("exit code of tomcat", "tomcat.exit_code", exactly(0), exactly(KILLED)).says(
-            "The program of the shop keeps running.", "The program of the shop has ended."
+            "The program of the shop keeps running.",
+            "The program of the shop does not keep running.",
         ),
         steady(
             "memory of the shop", lambda now: now.memory >> 20, at_most(MEMORY >> 20), "MB"

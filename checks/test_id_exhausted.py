@@ -139,13 +139,14 @@ CHECK = Check(
             "The page of a restaurant comes.", "The page of a restaurant does not come."
         ),
         share("orders that are not kept", lambda now: 1 - now.kept / now.sent, good=0, bad=40).says(
-            "Each booking is kept, and has a number.", "Bookings are not kept."
+            "Each booking is kept, and has a number.", "Some bookings are not kept."
         ),
         Measure("numbers for bookings to come", "room", at_least(MANY), at_most(0)).says(
-            "There are numbers for many more bookings.", "There are hardly any numbers left."
+            "There are numbers for many more bookings.", "There are too few numbers left."
         ),
         steady("bookings of the old program that are lost", "lost", exactly(0)).says(
-            "Each booking that was taken over is there.", "A booking that was taken over is gone."
+            "Each booking that was taken over is there.",
+            "Some bookings that were taken over are gone.",
         ),
     ),
     evidence=(

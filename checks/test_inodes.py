@@ -111,16 +111,16 @@ CHECK = Check(
     look=look,
     inspect=inspect,
     symptom=(
-        failing("visits", "failed").says("The start page comes.", "The start page fails."),
+        failing("visits", "failed").says("The start page comes.", "The start page fails for some."),
         steady("files that readers leave on the disk", "taken", at_most(FEW)).says(
             "While people only read, no more room is taken.", "People who only read take up room."
         ),
         share("new baskets that lose their dish", "new", good=0, bad=50).says(
-            "A dish stays in a new basket.", "A dish does not stay in a new basket."
+            "A dish stays in a new basket.", "Some dishes do not stay in a new basket."
         ),
         steady("baskets of earlier customers that are empty", "old", at_most(0)).says(
             "Earlier customers still have their dishes.",
-            "Earlier customers have lost their dishes.",
+            "Some earlier customers have lost their dishes.",
         ),
     ),
     evidence=(

@@ -46,7 +46,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=2, bad=25).says(
-            "Nearly every connection opens at once.", "Many connections do not open at once."
+            "Nearly every connection opens at once.", "Some connections do not open at once."
         ),
         Measure("answers to a SYN, p95", "syn.rtt_p95", at_most(500), at_least(900), "ms").says(
             "Hardly any connection opens late.", "Some connections open very late."

@@ -207,10 +207,11 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("orders that fail", lambda now: 1 - now.orders / ORDERS, good=1, bad=4).says(
-            "No order fails.", "Some orders fail, each time others."
+            "Hardly any order fails.", "Some orders fail."
         ),
         Measure("orders that could come too late", "early", at_most(2), at_least(5)).says(
-            "No order comes a moment too late.", "An order can still come a moment too late."
+            "Hardly any order comes a moment too late.",
+            "An order can still come a moment too late.",
         ),
         steady(f"pages that come, of {PAGES}", "pages", exactly(PAGES)).says(
             "No page fails.", "Some pages fail, too."
@@ -219,7 +220,7 @@ CHECK = Check(
             f"orders that the book has as tills know them, of {ORDERS}", "right", exactly(ORDERS)
         ).says(
             "The book has the orders that were confirmed.",
-            "The book has other orders than those that were confirmed.",
+            "Some orders in the book are not as they were confirmed.",
         ),
         steady("orders without a response that are sent again", "repeated", at_most(0)).says(
             "No order is sent again.", "An order without a response is sent to the shop again."

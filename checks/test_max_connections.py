@@ -75,7 +75,7 @@ CHECK = Check(
     symptom=(
         share("pages that fail", lambda now: 1 - now.arrived / PAGES, good=0, bad=15).says(
             "Every page of the booking service comes.",
-            "Many pages of the booking service are an error message.",
+            "Some pages of the booking service do not come.",
         ),
         steady("programs that are cut off", "killed", exactly(0)).says(
             "No program is cut off from the database.",

@@ -121,10 +121,11 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         steady("page without the orders: status", "revoked.status", exactly(403)).says(
-            "A partner without a right is refused.", "Even a refusal does not come."
+            "A partner without a right is refused.",
+            "A partner without a right does not get the refusal.",
         ),
         share("pages that do not come", lambda now: 1 - now.arrived / PAGES, good=0, bad=40).says(
-            "The page of a restaurant comes.", "Users wait for the page of a restaurant in vain."
+            "The page of a restaurant comes.", "Some users do not get the page of a restaurant."
         ),
         Measure("a new order on the wall", "follows", exactly(1), exactly(0)).says(
             "The number on the wall follows a new order.", "The number on the wall does not move."

@@ -72,7 +72,7 @@ CHECK = Check(
             "One connection is enough for a bill.", "A bill needs more than one connection."
         ),
         share("responses that take 30 ms or longer", "late", good=5, bad=60).says(
-            "Responses come at once.", "Many responses take dozens of milliseconds."
+            "Responses come at once.", "Some responses take 30 milliseconds and more."
         ),
     ),
     evidence=(

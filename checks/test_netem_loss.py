@@ -60,7 +60,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("first SYNs lost or late", "syn.first_try_loss", good=4, bad=15).says(
-            "Nearly every connection opens at once.", "Many connections do not open at once."
+            "Nearly every connection opens at once.", "Some connections do not open at once."
         ),
         delay("slowest 1% of visits, mean", "visits.slowest_percent", good=3, bad=10).says(
             "Even the slowest visits are about as quick as before.",

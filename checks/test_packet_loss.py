@@ -72,7 +72,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("pings lost", "echoes.loss", good=1, bad=15, stage=1).says(
-            "Nearly every ping gets a reply.", "Many pings get no reply."
+            "Nearly every ping gets a reply.", "Some pings get no reply."
         ),
         Measure(
             "prompt answers at port 80, against pings",

@@ -106,9 +106,12 @@ CHECK = Check(
             exactly(100),
             exactly(0),
             "%",
-        ).says("Every user gets the page within four seconds.", "Users wait for a page in vain."),
+        ).says(
+            "Every user gets the page within four seconds.",
+            "Some users do not get the page within four seconds.",
+        ),
         steady("sessions of the shop in the database", "sessions", at_most(45)).says(
-            "The shop gives its connections back.", "Each visit of a stranger costs a connection."
+            "The shop gives its connections back.", "The shop keeps more connections than it needs."
         ),
     ),
     evidence=(

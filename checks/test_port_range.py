@@ -38,7 +38,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("requests that fail", "load.failed_share", good=1, bad=40).says(
-            "Hardly any request fails.", "A large part of the requests fails."
+            "Hardly any request fails.", "Some requests fail."
         ),
         rate("good requests", "load.good_per_second", good=0.5, bad=0.34).says(
             "About as many pages come as before.", "Far fewer pages come than before."

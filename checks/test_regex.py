@@ -76,13 +76,15 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         Measure("time of a longer message", "long.total", at_most(1), at_least(2), "s").says(
-            "A longer message is taken at once.", "A longer message takes seconds."
+            "A longer message has its response within a second.",
+            "A longer message has no response within a second.",
         ),
         steady("status of a short message", "short.status", exactly(200)).says(
             "A short message is taken.", "Even a short message is not taken."
         ),
         steady("time of a short message", "short.total", at_most(1), "s").says(
-            "A short message is taken at once.", "Even a short message takes long."
+            "A short message has its response within a second.",
+            "Even a short message has no response within a second.",
         ),
     ),
     evidence=(

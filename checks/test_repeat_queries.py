@@ -59,7 +59,7 @@ CHECK = Check(
             "Partners make fewer bookings than before.",
         ),
         delay("median time of a booking", "load.p50", good=1.7, bad=2.2).says(
-            "A booking takes about as long as before.", "A booking takes longer than before."
+            "Responses come about as quickly as before.", "Responses take longer than before."
         ),
         failing("requests").says("Hardly any booking fails.", "Some bookings fail."),
     ),

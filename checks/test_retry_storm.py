@@ -123,7 +123,7 @@ CHECK = Check(
             lambda now: 1 - now.served / now.late,
             good=10,
             bad=50,
-        ).says("Users get the page.", "Users wait for the page in vain."),
+        ).says("Users get the page.", "Some users do not get the page."),
         steady("readings of the book for each page", "readings", at_least(1)).says(
             "The pages come from the book.", "Some pages do not come from the book."
         ),

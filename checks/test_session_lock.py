@@ -102,10 +102,11 @@ CHECK = Check(
     symptom=(
         Measure("time of the next page, longest", "next", at_most(0.7), at_least(1.5), "s").says(
             "The next page comes while the bank still works.",
-            "The next page comes only after the statement.",
+            "The next page does not come while the bank still works.",
         ),
         steady("time of a page of other customers, median", "other", at_most(0.7), "s").says(
-            "Other customers get their pages at once.", "Other customers wait, too."
+            "Other customers get their pages at once.",
+            "Other customers do not get their pages at once.",
         ),
         steady(f"statements that come, of {CUSTOMERS}", "statements", exactly(CUSTOMERS)).says(
             "The statements come.", "Some statements do not come."

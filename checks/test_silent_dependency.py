@@ -86,7 +86,7 @@ CHECK = Check(
     symptom=(
         share(
             "readers without their article", lambda now: 1 - now.articles / READERS, good=1, bad=50
-        ).says("Readers get their article.", "Readers wait for their article in vain."),
+        ).says("Readers get their article.", "Some readers do not get their article."),
         share(
             "buyers without the start page", lambda now: 1 - now.starts / BUYERS, good=1, bad=50
         ).says("The start page comes.", "The start page does not come."),

@@ -91,7 +91,7 @@ CHECK = Check(
             "The shop serves far fewer pages than before.",
         ),
         delay("median time of a page", "load.p50", good=4, bad=10).says(
-            "A page comes about as quickly as before.", "A page takes far longer than before."
+            "Responses come about as quickly as before.", "Responses take far longer than before."
         ),
         failing("pages").says("Hardly any page fails.", "Some pages fail."),
         steady("a new order on the page of its customer", "follows", exactly(1)).says(

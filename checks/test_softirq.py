@@ -90,7 +90,7 @@ CHECK = Check(
     symptom=(
         Measure(f"pages of {PAGES} that come", "pages", at_least(45), at_most(30)).says(
             "Most pages come at once while the crowd is there.",
-            "Few pages come while the crowd is there.",
+            "Many pages do not come at once while the crowd is there.",
         ),
         Measure(
             f"pages of {BESIDE} that come to honest users of the crowd's machine",
@@ -99,11 +99,11 @@ CHECK = Check(
             at_most(15),
         ).says(
             "Most honest users of the crowd's machine get their page.",
-            "Few honest users of the crowd's machine get their page.",
+            "Many honest users of the crowd's machine do not get their page.",
         ),
         Measure(
             "time of an echo request, mean", "round_trip", at_most(30), at_least(50), "ms"
-        ).says("The packets of users do not wait.", "Each packet of a user waits."),
+        ).says("The packets of users do not wait.", "The packets of users wait."),
         steady("packets of the crowd", "crowd", at_least_times(0.15), "/s").says(
             "The crowd is about as large as before.", "The crowd is far smaller than before."
         ),

@@ -121,7 +121,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         share("users without the page", lambda now: 1 - now.served / USERS, good=1, bad=50).says(
-            "All users see the page.", "Users wait for the page in vain."
+            "Nearly all users see the page.", "Some users do not get the page."
         ),
         steady("users with a list older than ten seconds", "late", at_most(0)).says(
             "The list follows new orders within ten seconds.",

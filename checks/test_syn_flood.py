@@ -115,7 +115,7 @@ CHECK = Check(
     symptom=(
         Measure(f"pages of {PAGES} that come", "pages", at_least(8), at_most(4)).says(
             "Most users get their page while the crowd is there.",
-            "Few users or none get their page while the crowd is there.",
+            "Many users do not get their page while the crowd is there.",
         ),
         Measure(
             f"pages of {PAGES} that come to honest users of the crowd's machine",
@@ -124,7 +124,7 @@ CHECK = Check(
             at_most(4),
         ).says(
             "Most honest users of the crowd's machine get their page.",
-            "Few honest users of the crowd's machine get their page, or none.",
+            "Many honest users of the crowd's machine do not get their page.",
         ),
         steady("half-open connections", "half_open", at_most(MEMORY)).says(
             "Web remembers no more half-open connections than it has memory for.",

@@ -155,11 +155,11 @@ CHECK = Check(
         # System calls cost less on some CPUs: 0.08 to 0.39 of the healthy rate were seen.
         rate("reports", "load.per_second", good=0.65, bad=0.5).says(
             "The buyers get about as many reports as before.",
-            "The buyers get at most half as many reports as before.",
+            "The buyers get fewer reports than before.",
         ),
         Measure("file writes, of the database's samples", "writes", at_most(5), MANY, "%").says(
             "The database spends hardly any of its time on writing to files.",
-            "The database spends a large part of its time on writing to files.",
+            "The database spends some of its time on writing to files.",
         ),
         steady("reports that list what is ordered most often", "right", exactly(1)).says(
             "The report lists what is ordered most often, also what was entered a moment ago.",

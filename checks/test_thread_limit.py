@@ -69,7 +69,7 @@ CHECK = Check(
     inspect=inspect,
     symptom=(
         Measure("pages with offers, of 6", "served", exactly(VISITS), at_most(1)).says(
-            "Each user gets the offers.", "Users get no offers."
+            "Each user gets the offers.", "Some users do not get the offers."
         ),
         Measure(
             "partners asked for each page", "asked", exactly(PARTNERS), at_most(PARTNERS * 0.8)

@@ -75,7 +75,7 @@ CHECK = Check(
             "About as many pages arrive as before.", "Far fewer pages arrive than before."
         ),
         delay("median latency", "load.p50", good=2.5, bad=5).says(
-            "A page takes about as long as before.", "A page takes far longer than before."
+            "Responses come about as quickly as before.", "Responses take far longer than before."
         ),
         made(),
     ),

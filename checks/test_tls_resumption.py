@@ -88,7 +88,7 @@ CHECK = Check(
             "processor time of a visit with TLS 1.3", "milliseconds", good=2, bad=4, unit="ms"
         ).says(
             "A visit with a newer browser costs the server about as much work as before.",
-            "A visit with a newer browser costs the server several times as much work as before.",
+            "A visit with a newer browser costs the server over twice as much work as before.",
         ),
         # The users of the ticket come back a minute later.
         Measure(
