@@ -154,19 +154,21 @@ def said() -> str:
 
 
 def line(rows: Iterable[Tried]) -> str:
-    """Return both errors of some repairs in two sentences; empty if none was judged."""
-    found = errors(rows)
+    """Return both errors of some repairs in three sentences; empty if none was judged."""
+    every = [*rows]
+    found, labs = errors(every), len({row.lab for row in every if row.decided})
     if not found.unsound.of + found.sound.of:
         return ""
     return (
-        f"Accepted though unsound: {_short(found.unsound, 'repairs ')}."
+        f"Repairs of {labs} {'lab' if labs == 1 else 'labs'} were tried."
+        f" Accepted though unsound: {_short(found.unsound)}."
         f" Refused though sound: {_short(found.sound)}."
     )
 
 
-def _short(of: Share, of_what: str = "") -> str:
+def _short(of: Share) -> str:
     low, high = of.interval
-    return f"{of.happened} of {of.of} {of_what}(95%: {low:.1f} to {high:.1f}%)"
+    return f"{of.happened} of {of.of} (95%: {low:.1f} to {high:.1f}%)"
 
 
 def file() -> Path:

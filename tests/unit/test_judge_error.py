@@ -199,7 +199,7 @@ def test_two_errors_are_told_apart() -> None:
     assert (found.sound.of, found.sound.happened) == (2, 1)
     assert (found.unknown, found.broken, found.tried) == (1, 1, 7)
     assert judge_error.line(EVERY) == (
-        "Accepted though unsound: 1 of 3 repairs (95%: 6.1 to 79.2%)."
+        "Repairs of 2 labs were tried. Accepted though unsound: 1 of 3 (95%: 6.1 to 79.2%)."
         " Refused though sound: 1 of 2 (95%: 9.5 to 90.5%)."
     )
     assert judge_error.line([]) == judge_error.line(EVERY[-2:]) == ""
@@ -221,7 +221,7 @@ def test_a_page_that_shows_a_verdict_needs_no_file(project: Project) -> None:
     project.write(JUDGED, "{")
     assert judge_error.said() == ""
     judge_error.write(EVERY, project.root / JUDGED)
-    assert judge_error.said().startswith("Accepted though unsound: 1 of 3 repairs")
+    assert judge_error.said().startswith("Repairs of 2 labs were tried.")
 
 
 @pytest.fixture
