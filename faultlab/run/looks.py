@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Collection
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from random import Random
 from typing import Any
@@ -68,7 +68,7 @@ class Looks(Measured):
         self.find_pace()
         looks, wait, unclear = 0, 1.0, ""
         while True:
-            idle = self.check.idle is not None and self.check.idle(self.stack)
+            idle = self._idle()
             # If speed is not judged, other stacks can start meanwhile, at least for the first look.
             alone = self.check.relative or bool(unclear)
             with nullcontext() if idle else lock.turn(alone):  # judging takes CPU time too
@@ -88,6 +88,12 @@ class Looks(Measured):
                 self.patience -= took
                 self._wait_for_calm(phase, spoiled, wait)
                 wait *= 2
+
+    def _idle(self) -> bool:
+        """Return whether a look makes no load; not if a daemon has ended, which the look finds."""
+        with suppress(CannotRun):
+            return self.check.idle is not None and self.check.idle(self.stack)
+        return False
 
     def find_pace(self) -> None:
         """Find the pace of a stack once, before its first load."""

@@ -389,6 +389,18 @@ def test_no_healthy_stack_of_a_walk_shows_the_symptom(record: Record) -> None:
         Contract().test_opposite(walked)
 
 
+def test_a_daemon_that_has_ended_is_found_by_the_look(record: Record) -> None:
+    """Not by the question whether the look makes a load, which asks the daemon too."""
+
+    def ended(_stack: object) -> bool:
+        raise CannotRun("tomcat is not running.")
+
+    run = reading(record, [100.0])
+    run.check = replace(run.check, idle=ended)
+    run.measure("healthy")
+    assert events(record) == ["measured"]
+
+
 @pytest.mark.parametrize(
     ("idle", "first", "turns"),
     [(False, 1, [False, False]), (False, 0, [True, True]), (True, 0, [])],
