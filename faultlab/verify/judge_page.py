@@ -134,8 +134,14 @@ def _remedies(rows: Sequence[Tried]) -> Iterator[str]:
 def _remedy(row: Tried, repair: Remedy | None) -> list[str]:
     typed = "; ".join(map(_typed, repair.steps)) if repair else ""
     answer = f"{_cell(row.title)}: {_code(typed)}" if typed else _cell(row.title)
-    met = _words(row.deciding) if row.decided else _cell(row.reason)
-    return [answer, _helps(row), met, _cell(row.why), _cell(row.source)]
+    return [answer, _helps(row), _met(row), _cell(row.why), _cell(row.source)]
+
+
+def _met(row: Tried) -> str:
+    """Return what users met after a repair; if it helps, without what was wanted."""
+    if row.got != "accept":
+        return _words(row.deciding) if row.decided else _cell(row.reason)
+    return _cell("; ".join(f"{seen.name}: {seen.measured}" for seen in row.deciding[:_MOST]))
 
 
 def _helps(row: Tried) -> str:
