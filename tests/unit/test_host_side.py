@@ -19,6 +19,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine import launch, untracked
 from faultlab.engine.local import LocalEngine
 from faultlab.lab import services
+from faultlab.run import placement
 from tests.unit.fake import FakeEngine
 
 # A file is a table, a device that is in the group, or a bridge that learns no addresses.
@@ -35,12 +36,12 @@ case "$*" in
   "link set dev "*" group 19818") echo "$4: <UP>" >>$HERE/group ;;
   "-o link show group 19818") cat $HERE/group 2>/dev/null || : ;;
   "-o link show dev eth0")
-    echo "2: eth0@if41: <UP> mtu 1500 \\\\    link/ether 02:42:c6:12:00:02 brd ff:ff link-netnsid 0" ;;
+    echo "2: eth0@if41: <UP> mtu 1500 \\\\    link/ether 02:42:c6:12:00:02 brd ff:ff" ;;
   "-o link show")
     echo "4: veth4@if2: <UP> mtu 1500 master br-1"
     echo "41: veth41@if2: <UP> mtu 1500 master br-1" ;;
   "link set dev "*" type bridge ageing_time 0") [ -e $HERE/learns ] || touch $HERE/ageing ;;
-  "-d link show dev br-1") [ ! -e $HERE/ageing ] || echo " bridge forward_delay 0 ageing_time 0 vlan" ;;
+  "-d link show dev br-1") [ ! -e $HERE/ageing ] || echo " bridge ageing_time 0 vlan" ;;
   *) exit 9 ;;
 esac
 """
@@ -163,10 +164,10 @@ class Docker(LocalEngine):
             "MemoryLimit": True,
             "PidsLimit": True,
         }
-        self.images = FakeEngine().images  # type: ignore[assignment]
+        self.images = FakeEngine().images
 
     @property
-    def _info(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def _info(self) -> Mapping[str, Any]:
         return self.info
 
     def networks(self, stack: str = "") -> list[Any]:
@@ -213,7 +214,7 @@ def test_a_sweep_removes_what_a_killed_command_left(tmp_path: Path) -> None:
 def test_sweep_asks_each_engine_to_tidy(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = FakeEngine()
     monkeypatch.setattr(engine, "tidy", lambda: ["table inet faultlab"], raising=False)
-    monkeypatch.setattr(status.placement, "everywhere", lambda: ([engine], None))
+    monkeypatch.setattr(placement, "everywhere", lambda: ([engine], None))
     assert status.sweep(Terminal(), images_too=False).removed == ["table inet faultlab"]
 
 
