@@ -284,7 +284,10 @@ class Engine(ABC):
 
     @abstractmethod
     def on_disk(self) -> Mapping[str, int]:
-        """Return the disk usage of each stack's containers and volumes in bytes."""
+        """Return the disk usage of each stack's containers and volumes in bytes.
+
+        An engine that limits it (services.DISK) returns only the stacks that have written more.
+        """
 
     @abstractmethod
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
