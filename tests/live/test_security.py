@@ -309,6 +309,36 @@ def test_a_machine_cannot_take_all_processes_of_the_host(stack: Stack) -> None:
         assert int(said.split()[-1]) <= most["pids_limit"]
 
 
+def _kept(engine: LocalEngine) -> list[str]:
+    """Return what the host has for stacks: our table of the packet filter, and our cgroups."""
+    tables = engine.once("machine", "nft list tables", "faultlab-look", ("NET_ADMIN",), whole=True)
+    groups = [*engine.cgroups.glob("faultlab*"), *engine.cgroups.glob("*/faultlab*")]
+    return [line for line in tables.splitlines() if "faultlab" in line] + list(map(str, groups))
+
+
+@pytest.mark.rotates(minutes=0.5)
+@pytest.mark.alone
+def test_what_the_host_has_for_stacks_goes_with_the_last_one() -> None:
+    """Its table and its cgroups: by `down`, and after a kill in the middle of it by `sweep`."""
+    with untouched("mtu", "kept") as run:
+        engine, name = run.stack.engine, run.stack.name
+        assert isinstance(engine, LocalEngine)
+        assert any("table inet faultlab" in each for each in _kept(engine))
+        assert any(each.endswith("/faultlab") for each in _kept(engine))
+        engine.tidy()
+        assert any("table inet faultlab" in each for each in _kept(engine)), "it is in use"
+        if {each.name.removesuffix("_default") for each in engine.networks()} != {name}:
+            pytest.skip("another stack is up")
+        while engine.leftovers(name):  # as `down` does, which is killed then
+            engine._remove(name)
+        assert _kept(engine)
+        assert "table inet faultlab of the packet filter" in engine.tidy()
+        assert _kept(engine) == [] and engine.tidy() == []
+    with untouched("mtu", "kept"):
+        pass
+    assert _kept(engine) == []
+
+
 LOAD_OF_HEALTHY = ("good requests", "requests that fail")
 INSTRUMENTS = "wrk curl hping3 ab mysql mysqlslap memcaslap tcpdump ping openssl"
 
