@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Purpose: install packages, wheels, images and the VM's box from an archive that
 #          `faultlab bundle` wrote, without a network.
-# Usage:   sourced by setup.sh; BUNDLE names the archive. bundle_open unpacks it
-#          and points apt and pip to it, bundle_load installs the rest.
+# Usage:   sourced by setup.sh; BUNDLE names the archive, DIGEST is what `faultlab
+#          bundle` has printed for it. bundle_open unpacks it, checks it, and points
+#          apt and pip to it; bundle_load installs the rest.
 
 UNPACKED=$ROOT/.bundle
 
@@ -12,10 +13,17 @@ bundle_open() {
     say "Reading $BUNDLE."
     rm -rf "$UNPACKED"
     mkdir "$UNPACKED"
-    tar --no-same-owner -xf "$BUNDLE" -C "$UNPACKED" 2>>"$LOG" || bundle_refuse "$BUNDLE is no bundle, or cut off"
+    tar --no-same-owner --no-same-permissions -xf "$BUNDLE" -C "$UNPACKED" 2>>"$LOG" || bundle_refuse "$BUNDLE is no bundle, or cut off"
     [[ -e $UNPACKED/SHA256SUMS ]] || bundle_refuse "$BUNDLE is no bundle"
+    local digest more
+    digest=$(sha256sum "$UNPACKED/SHA256SUMS")
+    digest=${digest%% *}
+    say "  digest: $digest"
+    [[ ${DIGEST:-$digest} == "$digest" ]] || bundle_refuse "$BUNDLE is not the one with your DIGEST"
+    more=$(bundle_unnamed)
+    [[ ! $more ]] || bundle_refuse "$BUNDLE: SHA256SUMS does not name $more"
     logged "$LOG" bundle_check ||
-        bundle_refuse "$BUNDLE is damaged: $(grep -m 1 FAILED "$LOG" || tail -n 1 "$LOG")"
+        bundle_refuse "$BUNDLE is damaged: $(grep -m 1 FAILED "$LOG" || echo "SHA256SUMS is no list")"
     grep -q "\"machine\": \"$(uname -m)\"" "$UNPACKED/bundle.json" ||
         bundle_refuse "$BUNDLE was made on another kind of processor than $(uname -m)"
     local suite
@@ -37,7 +45,16 @@ CONF
     export PIP_NO_INDEX=1 PIP_FIND_LINKS=$UNPACKED/wheels PIP_CONFIG_FILE=/dev/null
 }
 
-bundle_check() { (cd "$UNPACKED" && sha256sum --quiet --check SHA256SUMS); }
+# What the list does not name could be used all the same: apt, pip and Docker take what is there. The
+# list is of plain files, so a link or a device is such a thing, too.
+bundle_unnamed() {
+    local files
+    files=$(cd "$UNPACKED" && find . ! -type d ! -path ./SHA256SUMS -printf '%y %P\n')
+    comm -23 <(sort -u <<<"$files") \
+        <(sed -n 's/^[0-9a-f]\{64\}  /f /p' "$UNPACKED/SHA256SUMS" | sort -u) | sed -n '1s/^. //p'
+}
+
+bundle_check() { (cd "$UNPACKED" && sha256sum --quiet --strict --check SHA256SUMS); }
 
 bundle_refuse() { die "$1" "copy it once more, or make it again: faultlab bundle"; }
 

@@ -8,6 +8,7 @@
 #          FAULTLAB_WEB=1     also install what serves the pages of a class
 #          FAULTLAB_SYSROOT   prefix of the system's paths (for the unit tests)
 #          BUNDLE=FILE        install everything from this file of `faultlab bundle`
+#          DIGEST=HEX         refuse a BUNDLE that has another digest
 #          DOCKER_HOST        use that Engine, and start none
 # Exit:    0 ready, 2 usage, 3 cannot run here (prints what to type next)
 set -euo pipefail
@@ -17,7 +18,7 @@ ROOT=${here%/*}
 SYSROOT=${FAULTLAB_SYSROOT-}
 # A checkout has pyproject.toml, an installed package has not.
 if [[ -e $ROOT/pyproject.toml ]]; then AGAIN="make setup"; else AGAIN="faultlab setup"; fi
-[[ ! ${BUNDLE-} ]] || AGAIN+=" BUNDLE=$(printf %q "$BUNDLE")"
+[[ ! ${BUNDLE-} ]] || AGAIN+=" BUNDLE=$(printf %q "$BUNDLE")${DIGEST:+ DIGEST=$(printf %q "$DIGEST")}"
 # dockerd and iptables are here, which is not in the PATH of a Debian user.
 PATH=$PATH:$SYSROOT/usr/sbin:$SYSROOT/sbin
 

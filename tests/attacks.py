@@ -29,6 +29,9 @@ TESTS = (
     "tests/unit/test_workshop.py::test_a_seat_that_fills_the_disk",
     "tests/unit/test_workshop.py::test_a_command_that_prints_a_line_without_end",
     "tests/unit/test_errors.py::test_docker_on_another_machine",
+    "tests/unit/test_setup.py::test_a_bundle_with_more_than_it_names",
+    "tests/unit/test_kubernetes.py::test_no_account_can_ask_a_kubelet",
+    "tests/unit/test_kubernetes.py::test_both_accounts_are_kept_in_the_namespaces_of_stacks",
 )
 ABOUT = """\
 # Attacks and what came of them

@@ -1,7 +1,8 @@
 """Offline: one archive with all that a machine without a network needs to run the labs.
 
 `faultlab bundle` writes it: the images, the wheels of the lock file, Debian's packages, the lab
-VM's box, and the SHA-256 of each file. `make setup BUNDLE=FILE` reads it: setup/bundle.sh.
+VM's box, and the SHA-256 of each file. `make setup BUNDLE=FILE` reads it: setup/bundle.sh. It takes
+no file that the list of these does not name, so the SHA-256 of the list is a digest of the whole.
 """
 
 import hashlib
@@ -39,10 +40,11 @@ _BOX = (
 
 @dataclass(frozen=True)
 class Bundle:
-    """The archive, and what is in it."""
+    """The archive, and what is in it. `digest`: of the list of its files and their digests."""
 
     file: str
     bytes: int
+    digest: str
     faultlab: str
     python: str
     machine: str
@@ -86,11 +88,14 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
         }
         (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n")
         with term.step("archive", "writing checksums and the archive") as step:
-            _pack(folder, file, step.note)
+            digest = _pack(folder, file, step.note)
             step.done(f"{file} ({_size(file)})")
     term.say("On the other machine, in a checkout of this version:")
-    term.say(f"  make setup BUNDLE={file.name}")
-    return Bundle(str(file), file.stat().st_size, **facts)
+    term.say(f"  make setup BUNDLE={file.name} DIGEST={digest}")
+    term.say(
+        "Take the digest there by another way than the file. It shows that the file is this one."
+    )
+    return Bundle(str(file), file.stat().st_size, digest, **facts)
 
 
 def _wheels(folder: Path, note: Say) -> int:
@@ -149,7 +154,8 @@ def _of_the_vm() -> list[str]:
     return text.partition("PACKAGES=(")[2].partition(")")[0].split()
 
 
-def _pack(folder: Path, file: Path, note: Say) -> None:
+def _pack(folder: Path, file: Path, note: Say) -> str:
+    """Write the archive and return its digest. Raises CannotRun."""
     parts = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = []
     for part in parts:
@@ -164,6 +170,7 @@ def _pack(folder: Path, file: Path, note: Say) -> None:
             for part in [folder / SUMS, *parts]:
                 note(f"writing {part.name}")
                 archive.add(part, part.relative_to(folder))
+    return _sha256(folder / SUMS)
 
 
 def _sha256(file: Path) -> str:

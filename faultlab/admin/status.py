@@ -148,6 +148,11 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
                     held[name] = problem.message
                 except CannotRun as problem:
                     failed[name] = problem.message
+        for engine in reached:
+            try:
+                removed += engine.tidy()
+            except CannotRun as problem:
+                failed[engine.name] = problem.message
         if images_too:
             removed += [*_sweep_images(reached[0]), *_sweep_box()]
         step.done(f"removed {len(removed)}" if removed else "nothing of ours was there")

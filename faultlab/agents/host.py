@@ -7,8 +7,6 @@ import getopt
 import shlex
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
 from faultlab.core.errors import BadInput
 from faultlab.engine.contract import State
 from faultlab.engine.stack import Stack
@@ -16,7 +14,11 @@ from faultlab.lab.model import Limit
 
 NAME = "host"
 _READY = 60  # seconds until a daemon that was restarted must respond
-USAGE = "docker ps; docker restart DAEMON...; docker update [--cpus N] [--memory 512m] DAEMON..."
+USAGE = (
+    "docker ps; docker restart DAEMON...; "
+    "docker update [--cpus N] [--memory 512m] [--pids-limit N] DAEMON..."
+)
+_LONG = ["cpus=", "memory=", "memory-swap=", "pids-limit="]
 
 
 def docker(stack: Stack, daemons: Sequence[str], command: str) -> str:
@@ -59,15 +61,22 @@ def _restart(stack: Stack, names: Sequence[str]) -> str:
 def _update(stack: Stack, daemons: Sequence[str], words: Sequence[str]) -> str:
     try:
         # Swap is always as large as the memory, so --memory-swap changes nothing.
-        given, names = getopt.gnu_getopt(words, "m:", ["cpus=", "memory=", "memory-swap="])
+        given, names = getopt.gnu_getopt(words, "m:", _LONG)
         options = {key.lstrip("-"): value.lower() for key, value in given}
+        pids = options.get("pids-limit")
         limit = Limit.model_validate(
-            {"cpus": options.get("cpus"), "memory": options.get("memory") or options.get("m")}
+            {
+                "cpus": options.get("cpus"),
+                "memory": options.get("memory") or options.get("m"),
+                "pids": None if pids is None else int(pids),
+            }
         )
-    except (getopt.GetoptError, ValidationError) as error:
+    except (getopt.GetoptError, ValueError) as error:  # of pydantic, too
         raise BadInput(f"The host takes only: {USAGE}") from error
+    if why := limit.beyond(stack.engine.most()):
+        raise BadInput(why)
     for name in _known(daemons, names):
-        stack[name].limit(limit.cpus, limit.memory)
+        stack[name].limit(limit.cpus, limit.memory, limit.pids)
     return "\n".join(names) + "\n"
 
 

@@ -1,6 +1,5 @@
 """Agent: the part of the Kubernetes engine that runs helpers, and scripts on the node."""
 
-import json
 import secrets
 import shlex
 import time
@@ -13,10 +12,11 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine import node, podhelpers, registry, wire
-from faultlab.engine.cluster import Cluster
+from faultlab.engine.cluster import MACHINE, ROLE_LABEL, Cluster
 from faultlab.engine.contract import Engine, Machine, Program
 from faultlab.engine.podhelpers import PodProcess
 from faultlab.engine.pods import PodMachine
+from faultlab.engine.quantity import amount
 from faultlab.engine.room import make_room
 from faultlab.engine.wire import Place
 from faultlab.lab.model import bytes_of
@@ -92,19 +92,20 @@ class WithPods(Engine):
         return PodMachine(container, pod, self.cluster, self, find_pid)
 
     def on_disk(self) -> Mapping[str, int]:
-        """Return the disk usage of each stack's pods in bytes, as the kubelets report it."""
-        ours = {each.metadata.name for each in self.cluster.namespaces()}
+        """Return the stacks of which a kubelet has ended a pod that wrote too much, and how much.
+
+        To ask a kubelet itself takes the right to run programs in all pods of its node.
+        """
+        label, ended = f"{ROLE_LABEL}={MACHINE}", "status.phase=Failed"
+        with self.cluster.errors():
+            pods = self.cluster.core.list_pod_for_all_namespaces(
+                label_selector=label, field_selector=ended
+            ).items
         sizes: dict[str, int] = {}
-        for each in self.cluster.nodes() if ours else []:
-            with self.cluster.errors():
-                text = self.cluster.core.connect_get_node_proxy_with_path(
-                    each.metadata.name, "stats/summary", _preload_content=False
-                ).data
-            for pod in json.loads(text).get("pods") or []:
-                stack = pod["podRef"]["namespace"]
-                if stack in ours:
-                    used = (pod.get("ephemeral-storage") or {}).get("usedBytes", 0)
-                    sizes[stack] = sizes.get(stack, 0) + used
+        for pod in pods:
+            most = sum(int(amount(each)) for each in _disk_of(pod))
+            if most and pod.status.reason == "Evicted" and "limit" in (pod.status.message or ""):
+                sizes[pod.metadata.namespace] = most + 1
         return sizes
 
     @contextmanager
@@ -204,3 +205,9 @@ class WithPods(Engine):
             for mount in its.volume_mounts or []
             if not mount.sub_path and not mount.mount_path.startswith("/var/run/secrets")
         ]
+
+
+def _disk_of(pod: Any) -> list[str]:
+    """Return the limits of what the containers of a pod can write."""
+    limits = [each.resources.limits or {} for each in pod.spec.containers if each.resources]
+    return [each["ephemeral-storage"] for each in limits if "ephemeral-storage" in each]

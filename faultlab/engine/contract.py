@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Batch
@@ -266,6 +266,14 @@ class Engine(ABC):
         Raises Held if another user or checkout started it.
         """
 
+    def most(self) -> Mapping[str, Any]:
+        """Return the limits of a stack as a whole, as services.limits has them; empty for none."""
+        return {}
+
+    def tidy(self) -> list[str]:
+        """Remove what a `down` that was killed left beside its stack, and return it."""
+        return []
+
     @abstractmethod
     def note_kernel(self, stack: str) -> None:
         """Note the settings of the kernel before this stack changes them."""
@@ -276,7 +284,10 @@ class Engine(ABC):
 
     @abstractmethod
     def on_disk(self) -> Mapping[str, int]:
-        """Return the disk usage of each stack's containers and volumes in bytes."""
+        """Return the disk usage of each stack's containers and volumes in bytes.
+
+        An engine that limits it (services.DISK) returns only the stacks that have written more.
+        """
 
     @abstractmethod
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:

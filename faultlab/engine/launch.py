@@ -18,6 +18,7 @@ from faultlab.lab.model import Lab
 # `vm.*` stay closed. Some versions of Docker give machines on an internal network a default route.
 # Without that route their kernel refuses packets to the outside.
 _FURNISH = """
+links=$(mktemp)
 for pid in {pids}; do
   # A process id can be used again, and the host's own namespaces must not be entered. The first
   # process of a container has others than its parent; no other process has.
@@ -27,8 +28,27 @@ for pid in {pids}; do
     [ "$own" != "$above" ]
   done
   nsenter -t "$pid" -n ip route flush default
+  nsenter -t "$pid" -n ip -o link show dev eth0 >>"$links"
   nsenter -t "$pid" -m sh -ec \
     'mount --bind /proc/sys/net /proc/sys/net; mount -o remount,bind,rw /proc/sys/net'
+done
+"""
+# A bridge learns where each address is, and a machine can send from any: an entry of the host's
+# memory for each, for five minutes. The addresses of the machines are known. So they are told to
+# the bridge, and with an `ageing_time` of 0 it learns no other (br_fdb_update in the kernel's
+# net/bridge/br_fdb.c). `static`: without it, the host itself would have the address.
+_KNOW = """
+sed -n 's/.*@if\\([0-9]*\\): .* link.ether \\([0-9a-f:]*\\) .*/\\1 \\2/p' "$links" |
+while read -r index address; do
+  port=$(ip -o link show | sed -n "s/^$index: \\([^@:]*\\)[@:].*/\\1/p")
+  [ -z "$port" ] || echo "fdb replace $address dev $port master static"
+done >"$links.known"
+bridge -batch "$links.known"
+rm "$links" "$links.known"
+for bridge in {bridges}; do
+  ip link set dev $bridge type bridge ageing_time 0
+  ip -d link show dev $bridge | grep -q ' ageing_time 0 ' ||
+    {{ echo "the bridge $bridge goes on learning addresses" >&2; exit 1; }}
 done
 """
 # The host has an end of its bridge to a lab's network and listens there: IPv6 gives it an address
@@ -91,7 +111,13 @@ def furnishing(machines: Sequence[Machine], bridges: Sequence[str]) -> str:
     `bridges`: those of the stack, whose end on the host is closed.
     """
     pids = " ".join(machine.pid for machine in machines)
-    return _FURNISH.format(pids=pids) + _CLOSE.format(bridges=" ".join(bridges))
+    close = _CLOSE.format(bridges=" ".join(bridges))
+    return _FURNISH.format(pids=pids) + knowing(bridges) + close
+
+
+def knowing(bridges: Sequence[str]) -> str:
+    """Return the part of it that tells bridges the addresses of the machines: `$links`."""
+    return _KNOW.format(bridges=" ".join(bridges))
 
 
 def in_vm_mark(stack: str) -> Path:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
-from faultlab.engine import compose, launch
+from faultlab.engine import compose, launch, untracked
 from faultlab.engine.bounds import Bounded
 from faultlab.engine.build import DockerImages
 from faultlab.engine.cluster import in_a_pod
@@ -21,7 +21,6 @@ from faultlab.engine.docker import docker_url, here
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.removal import Removable, joined_id
 from faultlab.engine.shell import Shell
-from faultlab.lab import services
 from faultlab.lab.model import Lab
 
 
@@ -109,24 +108,47 @@ class LocalEngine(Bounded, Removable):
         return sorted(found, key=lambda machine: (bool(machine.joins), machine.name))
 
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
-        """Start the containers with Compose; the compose files are stored in `folder`."""
-        most = services.limits(os.environ.get(services.LIMITS_IN_ALL, ""))
-        parent = self.parent(stack) if most else ""
+        """Start the containers with Compose; the compose files are stored in `folder`.
+
+        They are in the cgroup that `furnish` limits.
+        """
+        parent = self.parent(stack) if self.most() else ""
         launch.launch(self, lab, stack, run_id, folder, parent=parent, cpus=self.cpus)
-        if most:
-            self.bind(stack, parent, most)
 
     def _down(self, stack: str) -> None:
+        was_up = bool(self.networks(stack))
         super()._down(stack)
-        self.unbind(stack)
+        if script := self.unbinding(stack) + (self._restoring() if was_up else ""):
+            self._on_host(stack, script)
+
+    def _restoring(self) -> str:
+        """Return the script that removes what the host had for stacks, if the last one is gone."""
+        if self.owns_kernel or self.networks():
+            return ""
+        return self.unbinding_all(self.neighbours()) + untracked.REMOVE
+
+    def _on_host(self, stack: str, script: str) -> str:
+        return self.once("machine", script, stack, ("NET_ADMIN",), whole=True, cgroups=True)
+
+    def tidy(self) -> list[str]:
+        """Remove what a `down` that was killed left on the host, and return it."""
+        if self.owns_kernel or self.images.missing(["machine"]):
+            return []
+        script = self.unbinding_all(self.neighbours()) + self._restoring()
+        return self._on_host(f"{naming.prefix()}sweep", script).splitlines() if script else []
 
     def furnish(self, machines: Sequence[Machine]) -> None:
-        """Open /proc/sys/net of the machines, and close the ways out and to the host."""
+        """Open /proc/sys/net of the machines, close the ways out and to the host, and limit them.
+
+        The host must not pay for the packets, the addresses and the processes of a stack.
+        """
         if not machines:
             return
         rights, stack = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN"), machines[0].stack
-        script = launch.furnishing(machines, self.bridges(stack))
-        self.once("machine", script, stack, rights, whole=True)
+        bridges, most = self.bridges(stack), self.most()
+        script = self.binding(self.parent(stack), most) if most else ""
+        script += launch.furnishing(machines, bridges) + untracked.beginning(bridges)
+        self.once("machine", script, stack, rights, whole=True, cgroups=True)
 
     def note_kernel(self, stack: str) -> None:
         """Note nothing, because no lab changes this kernel."""

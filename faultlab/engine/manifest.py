@@ -16,7 +16,7 @@ from faultlab.engine.quantity import limits, quantity
 from faultlab.engine.registry import image_of
 from faultlab.lab import recipe
 from faultlab.lab.model import Lab
-from faultlab.lab.services import LIMITS, USER
+from faultlab.lab.services import DISK, LIMITS, USER
 from faultlab.lab.services import limits as of_each
 
 NODE = "FAULTLAB_NODE"  # the node of the task that starts a stack
@@ -250,7 +250,7 @@ def _container(service: Service) -> dict[str, Any]:
         **({"workingDir": keys["working_dir"]} if "working_dir" in keys else {}),
         "env": [{"name": k, "value": v} for k, v in _environment(keys.get("environment")).items()],
         "securityContext": _rights(keys),
-        "resources": _resources(keys),
+        "resources": _resources(keys, alone=service.name == service.home),
         "volumeMounts": _mounts(service, daemon),
     }
 
@@ -280,8 +280,14 @@ def _rights(keys: Mapping[str, Any]) -> dict[str, Any]:
     return {**rights, "appArmorProfile": {"type": "Unconfined"}} if free else rights
 
 
-def _resources(keys: Mapping[str, Any]) -> dict[str, Any]:
+def _resources(keys: Mapping[str, Any], alone: bool) -> dict[str, Any]:
+    """Return the limits of a container. `alone`: it has the limit of the disk, for its whole pod.
+
+    The kubelet adds up the limits of the containers, and what all of them and the volumes hold.
+    """
     most = limits(keys.get("cpus"), keys.get("mem_limit"))
+    if alone and (disk := os.environ.get(DISK)):
+        most["ephemeral-storage"] = quantity(disk)
     return {"requests": _SHARE, "limits": most} if most else {"requests": _SHARE}
 
 

@@ -27,7 +27,6 @@ RIGHTS = (
     ("create", "serviceaccounts", "", ""),
     ("create", "resourcequotas", "", ""),
     ("list", "nodes", "", ""),
-    ("get", "nodes", "proxy", ""),
     ("create", "networkpolicies", "", "networking.k8s.io"),
 )
 _PAGE = "docs/kubernetes.md"

@@ -87,6 +87,8 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         """Start the containers, and record that this stack is in the VM."""
         launch.in_vm_mark(stack).touch(mode=0o600)
         super().launch(lab, stack, run_id, folder)
+        if most := self.most():
+            self.bind(stack, self.parent(stack), most)
 
     def furnish(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines without a helper, which takes seconds without KVM."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -41,6 +42,22 @@ class Limit(Strict):
         if self.pids == 0:
             raise ValueError("pids: expected a number from 1 up, or -1 for no limit")
         return self
+
+    def beyond(self, most: Mapping[str, Any]) -> str:
+        """Return which of them is more than a stack can have, or an empty text.
+
+        `most`: its limits as services.limits has them.
+        """
+        if (self.cpus or 0) > most.get("cpus", math.inf):
+            return f"At most {most['cpus']:g} CPUs are allowed here."
+        memory = most.get("mem_limit")
+        if self.memory and memory and bytes_of(self.memory) > bytes_of(memory):
+            return f"At most {memory} of memory are allowed here."
+        tasks = most.get("pids_limit", math.inf)
+        if self.pids is not None and not 0 < self.pids <= tasks:
+            some = f"at most {tasks}" if tasks < math.inf else "a number"
+            return f"A container without a limit of processes can take the host: give it {some}."
+        return ""
 
     @property
     def flags(self) -> str:

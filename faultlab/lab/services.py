@@ -23,6 +23,8 @@ CLIENT = "client"
 USER = "-user"  # the end of the name of a container that looks from a machine's network
 # For a machine that several people share: limits of each container, and of a whole stack.
 LIMITS, LIMITS_IN_ALL = "FAULTLAB_LIMITS", "FAULTLAB_LIMITS_IN_ALL"
+# What a machine can write, for an engine that can say that in advance.
+DISK = "FAULTLAB_DISK"
 _JOIN = "service:"
 _LOG = {"max-size": "5m", "max-file": "2"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in C, if it is installed

@@ -1,6 +1,5 @@
 """Session: in a running class, seats start, check, answer, give up and move on."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.engine.contract import Machine
 from faultlab.lab import load as labs
 from faultlab.lab import services
-from faultlab.lab.model import Lab, Limit, bytes_of
+from faultlab.lab.model import Lab, Limit
 from faultlab.learn import mystery
 from faultlab.workshop.desk import Desk
 from faultlab.workshop.journal import Event
@@ -63,12 +62,8 @@ class Session(Desk):
 
     async def limit(self, seat: Seat, daemon: str, limit: Limit) -> None:
         """Change the limits of a daemon, as `docker update` does, up to those of the class."""
-        most = services.limits(self.plan.limits)
-        if (limit.cpus or 0) > most.get("cpus", math.inf):
-            raise BadInput(f"At most {most['cpus']:g} CPUs are allowed here.")
-        memory = bytes_of(limit.memory) if limit.memory else 0
-        if memory > bytes_of(most.get("mem_limit", "1000g")):
-            raise BadInput(f"At most {most['mem_limit']} of memory are allowed here.")
+        if why := limit.beyond(services.limits(self.plan.limits)):
+            raise BadInput(why)
         await self._act(seat, daemon, lambda machine: machine.limit(limit.cpus, limit.memory))
 
     async def _act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:

@@ -140,6 +140,7 @@ class Stacks:
             "FAULTLAB_NAMESPACE": self._namespace(seat),
             services.LIMITS: self.plan.limits,
             services.LIMITS_IN_ALL: self.plan.seat_limits,
+            services.DISK: self.plan.seat_disk,
         }
 
     async def _down(self, seat: Seat, lab: str) -> Outcome:

@@ -242,6 +242,103 @@ def test_a_machine_cannot_write_what_is_not_its_own(stack: Stack) -> None:
     assert done == []
 
 
+# Sends UDP datagrams to web, each from a drawn address and a drawn MAC. argv: MAC, address, count.
+_DRAWN = r"""python3 - {} {} {} <<'_end_'
+import os, socket, struct, sys
+to, target = bytes.fromhex(sys.argv[1].replace(":", "")), socket.inet_aton(sys.argv[2])
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(("eth0", 0))
+for number in range(int(sys.argv[3])):
+    source = bytes([10]) + os.urandom(3)
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 28, number & 0xFFFF, 0, 64, 17, 0) + source + target
+    total = sum(struct.unpack("!10H", head))
+    total = (total >> 16) + (total & 0xFFFF)
+    head = head[:10] + struct.pack("!H", ~(total + (total >> 16)) & 0xFFFF) + head[12:]
+    frame = to + b"\x02" + os.urandom(5) + b"\x08\x00" + head
+    out.send(frame + struct.pack("!HHHH", number & 0xFFFF, 9, 8, 0))
+_end_"""
+_MANY = 20_000
+_TRACKED = Path("/proc/sys/net/netfilter/nf_conntrack_count")
+# Threads are cheap: each costs the kernel a stack of 16 KB. argv: how many.
+_BOMB = """python3 - {} <<'_end_'
+import sys, threading
+threading.stack_size(65536)
+end = threading.Event()
+made = 0
+try:
+    for made in range(int(sys.argv[1])):
+        threading.Thread(target=end.wait, daemon=True).start()
+except RuntimeError:
+    print("refused after", made)
+end.set()
+_end_"""
+
+
+def _learned(bridge: str) -> int:
+    """Return how many addresses the host keeps for a bridge."""
+    out = subprocess.run(
+        ["bridge", "fdb", "show", "br", bridge], capture_output=True, text=True, check=True
+    )
+    return len(out.stdout.splitlines())
+
+
+@pytest.mark.beside
+def test_a_machine_fills_no_table_of_the_host(stack: Stack) -> None:
+    """Packets from drawn addresses and MACs: the host keeps no connection and no address."""
+    if not _TRACKED.exists():
+        pytest.skip("this kernel tracks no connections")
+    bridge, web = bridge_of(stack), stack["web"]
+    address, mac = web.link
+    tracked, learned = int(_TRACKED.read_text()), _learned(bridge)
+    stack["client"].must(_DRAWN.format(mac, address, _MANY), timeout=60)
+    seen = web.must("cat /sys/class/net/eth0/statistics/rx_packets")
+    assert int(seen) >= _MANY / 2  # they have come over the bridge
+    assert int(_TRACKED.read_text()) - tracked < 1000
+    assert _learned(bridge) - learned < 10
+
+
+@pytest.mark.beside
+def test_a_machine_cannot_take_all_processes_of_the_host(stack: Stack) -> None:
+    """A stack has limits as a whole, also outside a class and without one of a container."""
+    most = stack.engine.most()
+    assert {"mem_limit", "pids_limit"} <= most.keys()
+    stack["web"].limit(None, None, -1)
+    for name in ("client", "web"):
+        said = stack[name].must(_BOMB.format(most["pids_limit"] + 1000), timeout=120)
+        assert said.startswith("refused after"), said
+        assert int(said.split()[-1]) <= most["pids_limit"]
+
+
+def _kept(engine: LocalEngine) -> list[str]:
+    """Return what the host has for stacks: our table of the packet filter, and our cgroups."""
+    tables = engine.once("machine", "nft list tables", "faultlab-look", ("NET_ADMIN",), whole=True)
+    groups = [*engine.cgroups.glob("faultlab*"), *engine.cgroups.glob("*/faultlab*")]
+    return [line for line in tables.splitlines() if "faultlab" in line] + list(map(str, groups))
+
+
+@pytest.mark.rotates(minutes=0.5)
+@pytest.mark.alone
+def test_what_the_host_has_for_stacks_goes_with_the_last_one() -> None:
+    """Its table and its cgroups: by `down`, and after a kill in the middle of it by `sweep`."""
+    with untouched("mtu", "kept") as run:
+        engine, name = run.stack.engine, run.stack.name
+        assert isinstance(engine, LocalEngine)
+        assert any("table inet faultlab" in each for each in _kept(engine))
+        assert any(each.endswith("/faultlab") for each in _kept(engine))
+        engine.tidy()
+        assert any("table inet faultlab" in each for each in _kept(engine)), "it is in use"
+        if {each.name.removesuffix("_default") for each in engine.networks()} != {name}:
+            pytest.skip("another stack is up")
+        while engine.leftovers(name):  # as `down` does, which is killed then
+            engine._remove(name)
+        assert _kept(engine)
+        assert "table inet faultlab of the packet filter" in engine.tidy()
+        assert _kept(engine) == [] and engine.tidy() == []
+    with untouched("mtu", "kept"):
+        pass
+    assert _kept(engine) == []
+
+
 LOAD_OF_HEALTHY = ("good requests", "requests that fail")
 INSTRUMENTS = "wrk curl hping3 ab mysql mysqlslap memcaslap tcpdump ping openssl"
 

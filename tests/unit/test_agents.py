@@ -302,8 +302,36 @@ class TestHost:
         assert (nginx.restarts, nginx.limits) == (1, (0.5, "512m", None))
 
     @pytest.mark.parametrize(
+        ("words", "why"),
+        [
+            (
+                "--pids-limit -1",
+                "without a limit of processes can take the host: give it at most 8",
+            ),
+            ("--pids-limit 9000", "give it at most 8192"),
+            ("--memory 17g", "At most 12288m of memory"),
+            ("-m 12289m --memory-swap -1", "At most 12288m of memory"),
+            ("--cpus 2.5", "At most 2 CPUs"),
+        ],
+    )
+    def test_no_limit_beyond_those_of_the_stack(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, words: str, why: str
+    ) -> None:
+        """An agent could take the host, after it had removed the limits of a daemon."""
+        most = {"cpus": 2.0, "mem_limit": "12288m", "pids_limit": 8192}
+        monkeypatch.setattr(FakeEngine, "most", lambda _self: most)
+        its = opened()
+        done = its.run("host", f"docker update {words} nginx")
+        assert done.code == 127 and why in done.err
+        nginx = its._run.stack["nginx"]
+        assert isinstance(nginx, FakeMachine) and not any(nginx.limits)
+        assert its.run("host", "docker update --pids-limit 4000 -m 12g --cpus 2 nginx").code == 0
+        assert nginx.limits == (2.0, "12g", 4000)
+
+    @pytest.mark.parametrize(
         "command",
         [
+            *("docker update --pids-limit x nginx", "docker update --pids-limit 0 nginx"),
             *("", "ls", "docker", "docker run -v /:/host x", "docker exec nginx sh", "docker 'ps"),
             *("docker restart", "docker restart web", "docker restart client-user"),
             *("docker update nginx", "docker update --cpus x nginx", "docker update --cpus 1"),

@@ -24,6 +24,7 @@ def at(folder: Path, path: str, file: str) -> Path:
 def here(folder: Path) -> Bounded:
     class Here(Bounded):
         cgroups = folder
+        owns_kernel = True  # no share of this machine
 
         def __init__(self) -> None:
             pass

@@ -22,6 +22,7 @@ from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine import (
     cluster,
+    jobspec,
     manifest,
     node,
     podhelpers,
@@ -37,7 +38,7 @@ from faultlab.engine.local import LocalEngine
 from faultlab.engine.pods import PodMachine
 from faultlab.engine.quantity import amount
 from faultlab.lab import load as labs
-from faultlab.lab import recipe
+from faultlab.lab import recipe, services
 from faultlab.lab.images import tag
 from faultlab.run import placement
 
@@ -302,6 +303,111 @@ def test_the_rights_are_those_of_the_cluster_role() -> None:
         for verb in rule["verbs"]
     ]
     assert sorted(named) == sorted(podtrial.RIGHTS)
+
+
+def manifests() -> list[dict[str, Any]]:
+    """Return all objects that an administrator and a teacher give to a cluster."""
+    folder = paths.root() / "deploy/kubernetes"
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    files = [*(folder / name for name in listed), *(folder / "class").glob("*.yaml")]
+    return [its for file in files for its in yaml.safe_load_all(file.read_text())]
+
+
+def accounts(kind: str) -> set[str]:
+    """Return the accounts that have a ClusterRole or a Role, by its kind."""
+    bound = [its for its in manifests() if its["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    return {
+        who["name"] for its in bound if its["roleRef"]["kind"] == kind for who in its["subjects"]
+    }
+
+
+def test_the_server_of_a_class_has_an_account_of_its_own() -> None:
+    """Strangers reach it, so it cannot become a task: it has no right in the tasks' namespace."""
+    (server,) = [its for its in manifests() if its["kind"] == "Deployment"]
+    its = server["spec"]["template"]["spec"]["serviceAccountName"]
+    made = {a["metadata"]["name"] for a in manifests() if a["kind"] == "ServiceAccount"}
+    assert its == "class" and its != jobspec.HOME and {its, jobspec.HOME} <= made
+    assert accounts("ClusterRole") == {its, jobspec.HOME} and its not in accounts("Role")
+
+
+def test_no_account_can_ask_a_kubelet() -> None:
+    """`nodes/proxy` is the right to run programs in all pods of a node."""
+    roles = [its for its in manifests() if its["kind"] in ("ClusterRole", "Role")]
+    named = {name for role in roles for rule in role["rules"] for name in rule["resources"]}
+    assert not {"nodes/proxy", "secrets", "*"} & named
+    assert "nodes" not in {resource for _, resource, part, _ in podtrial.RIGHTS if part}
+
+
+def test_both_accounts_are_kept_in_the_namespaces_of_stacks() -> None:
+    """Else the right to create pods and to run programs in them holds for the whole cluster."""
+    policies = {
+        its["metadata"]["name"]: its["spec"]
+        for its in manifests()
+        if its["kind"] == "ValidatingAdmissionPolicy"
+    }
+    bindings = [its for its in manifests() if its["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert {its["spec"]["policyName"] for its in bindings} == {*policies}
+    assert all(its["spec"]["validationActions"] == ["Deny"] for its in bindings)
+    changed = {
+        (verb, f"{resource}/{part}".rstrip("/"))
+        for verb, resource, part, _ in podtrial.RIGHTS
+        if verb not in ("get", "list") or part == "exec"
+    }
+    judged = set()
+    for its in policies.values():
+        assert its["failurePolicy"] == "Fail"
+        (rule,) = its["validations"]
+        assert "'faultlab.stack' in" in rule["expression"]
+        (who,) = its["matchConditions"]
+        assert "startsWith('system:serviceaccount:faultlab:')" in who["expression"]
+        for each in its["matchConstraints"]["resourceRules"]:
+            judged |= {(verb, name) for verb in each["operations"] for name in each["resources"]}
+    verbs = {"create": "CREATE", "delete": "DELETE", "deletecollection": "DELETE"}
+    for verb, name in changed:
+        asked = "CONNECT" if name == "pods/exec" else verbs.get(verb, "UPDATE")
+        assert (asked, name) in judged, name
+
+
+def test_a_pod_of_a_seat_has_a_limit_of_its_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one container, so that it is the limit of the whole pod and not several times as much."""
+    monkeypatch.setenv(services.DISK, "2g")
+    for spec in pods_of("stampede").values():
+        most = [
+            c["resources"].get("limits", {}).get("ephemeral-storage") for c in spec["containers"]
+        ]
+        assert [each for each in most if each] == ["2Gi"]
+
+
+def evicted(space: str, message: str, **limits: str) -> Any:
+    """Return a pod that a kubelet has ended."""
+    has = SimpleNamespace(resources=SimpleNamespace(limits=limits or None))
+    return SimpleNamespace(
+        metadata=SimpleNamespace(namespace=space),
+        spec=SimpleNamespace(containers=[has, SimpleNamespace(resources=None)]),
+        status=SimpleNamespace(reason="Evicted", message=message),
+    )
+
+
+def test_the_seats_that_have_filled_the_disk_are_known() -> None:
+    """Without asking a kubelet: it has ended their pods."""
+    most = {"cpu": "1500m", "ephemeral-storage": "2Gi"}
+    over = "Pod ephemeral local storage usage exceeds the total limit of containers 2Gi. "
+    pods = [
+        evicted("faultlab-a-mtu", over, **most),
+        evicted("faultlab-b-mtu", "The node was low on resource: memory. ", **most),
+        evicted("faultlab-c-mtu", over),
+    ]
+    engine = KubernetesEngine.__new__(KubernetesEngine)
+    asked: dict[str, str] = {}
+
+    def listed(**words: str) -> Any:
+        asked.update(words)
+        return SimpleNamespace(items=pods)
+
+    core = SimpleNamespace(list_pod_for_all_namespaces=listed)
+    engine.cluster = SimpleNamespace(core=core, errors=nullcontext)  # type: ignore[assignment]
+    assert engine.on_disk() == {"faultlab-a-mtu": (2 << 30) + 1}
+    assert asked["label_selector"] == f"{ROLE_LABEL}={MACHINE}"
 
 
 def test_a_registry_that_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:

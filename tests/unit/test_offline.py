@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import tarfile
 from pathlib import Path
@@ -19,12 +20,14 @@ def test_the_archive_can_be_checked(tmp_path: Path) -> None:
     (folder / "wheels").mkdir(parents=True)
     (folder / "wheels/a.whl").write_text("a")
     (folder / "images.tar.gz").write_text("images")
-    bundle._pack(folder, out, lambda _: None)
+    digest = bundle._pack(folder, out, lambda _: None)
     with tarfile.open(out) as archive:
         assert archive.getnames() == ["SHA256SUMS", "images.tar.gz", "wheels/a.whl"]
         archive.extractall(tmp_path / "there", filter="data")
     check = ["sha256sum", "--check", "--quiet", "SHA256SUMS"]
     assert subprocess.run(check, cwd=tmp_path / "there", check=False).returncode == 0
+    sums = (tmp_path / "there/SHA256SUMS").read_bytes()
+    assert hashlib.sha256(sums).hexdigest() == digest
     (tmp_path / "there/images.tar.gz").write_text("other")
     assert subprocess.run(check, cwd=tmp_path / "there", check=False).returncode == 1
 

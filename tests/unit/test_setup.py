@@ -20,10 +20,10 @@ import pytest
 SUITE = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 
 REPO = Path(__file__).resolve().parents[2]
-# The real tools a machine has: coreutils, grep, sed, util-linux, a shell.
+# The real tools a machine has: coreutils, findutils, grep, sed, util-linux, a shell.
 TOOLS = """
-    bash cat chmod cp cut date dirname env flock fold grep mkdir mktemp mv nice nproc readlink rm
-    sed setsid sh sha256sum sleep tail tar test timeout touch tr uname
+    bash cat chmod comm cp cut date dirname env find flock fold grep mkdir mktemp mv nice nproc
+    readlink rm sed setsid sh sha256sum sleep sort tail tar test timeout touch tr uname
 """
 
 DOCKER = """case "$1" in
@@ -214,10 +214,14 @@ def bundle(machine: Machine, **changed: str) -> Path:
         "debs/Packages": "",
         **{name: text for name, text in changed.items() if name != "sums"},
     }
+    wrong = files.pop("wrong", "")
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    sums = [f"{hashlib.sha256(text.encode()).hexdigest()}  {name}" for name, text in files.items()]
+    sums = [
+        f"{hashlib.sha256(text.encode()).hexdigest() if name != wrong else '0' * 64}  {name}"
+        for name, text in files.items()
+    ]
     (folder / "SHA256SUMS").write_text(changed.get("sums", "\n".join(sums) + "\n"))
     out = machine.root / "x.bundle.tar"
     with tarfile.open(out, "w") as archive:
@@ -245,7 +249,7 @@ def test_a_bundle_brings_what_a_network_would(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"sums": f"{'0' * 64}  images.tar.gz\n"}, "is damaged: images.tar.gz: FAILED"),
+        ({"wrong": "images.tar.gz"}, "is damaged: images.tar.gz: FAILED"),
         ({"bundle.json": '{"machine": "pdp11"}'}, "was made on another kind of processor"),
         (
             {"bundle.json": f'{{"machine": "{platform.machine()}", "suite": "potato"}}'},
@@ -264,6 +268,65 @@ def test_a_bundle_that_does_not_fit(
     assert "next: copy it once more, or make it again: faultlab bundle" in result.err
     assert not any(" load " in call for call in machine.calls("docker"))
     assert not (machine.root / "repo/.bundle").exists()
+
+
+def _more(name: str) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.mode = 0o644
+    return made
+
+
+def _link(name: str) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = tarfile.SYMTYPE, "/etc/hostname"
+    return made
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        *map(_more, ("debs/evil.deb", "wheels/evil.whl", "vm/digest", ".hidden", "a b")),
+        *map(_link, ("wheels/some", "vm/box.json")),
+    ],
+    ids=lambda its: its.name,
+)
+def test_a_bundle_with_more_than_it_names(
+    more: tarfile.TarInfo, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """apt, pip and Docker take all that is there, so a file without a checksum was installed."""
+    monkeypatch.chdir(machine.root)
+    file = bundle(machine)
+    with tarfile.open(file, "a") as archive:
+        archive.addfile(more)
+    result = machine.run(BUNDLE=file.name)
+    assert result.code == 3
+    assert f"SHA256SUMS does not name {more.name}\n" in result.err
+    assert not any(" load " in call for call in machine.calls("docker"))
+    assert not (machine.root / "repo/.bundle").exists()
+
+
+def test_a_bundle_has_one_digest(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is printed where the bundle is made, and read again here."""
+    monkeypatch.chdir(machine.root)
+    file = bundle(machine)
+    sums = (machine.root / "made/SHA256SUMS").read_bytes()
+    digest = hashlib.sha256(sums).hexdigest()
+    result = machine.run(BUNDLE=file.name, DIGEST=digest)
+    assert result.code == 0 and f"  digest: {digest}\n" in result.err
+    assert machine.run(BUNDLE=file.name).code == 0
+    for wrong in ("0" * 64, digest[:12], "x"):
+        other = machine.run(BUNDLE=file.name, DIGEST=wrong)
+        assert other.code == 3
+        assert "x.bundle.tar is not the one with your DIGEST\n" in other.err
+
+
+def test_a_list_of_other_things(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is no checksum is an error, and not left out."""
+    monkeypatch.chdir(machine.root)
+    made = bundle(machine)
+    lines = (machine.root / "made/SHA256SUMS").read_text()
+    again = bundle(machine, sums=f"{lines}nonsense\n")
+    assert made == again and machine.run(BUNDLE=again.name).code == 3
 
 
 def test_a_setup_that_fails_names_its_bundle_and_leaves_none(
@@ -648,7 +711,7 @@ def test_engine_that_starts_for_root_only(ready: Machine) -> None:
 @pytest.fixture
 def libvirt(machine: Machine) -> Machine:
     """A machine with the packages for the VM, where libvirt answers root only."""
-    for tool in ("comm", "echo", "sort", "xargs"):
+    for tool in ("echo", "xargs"):
         (machine.root / "bin" / tool).symlink_to(shutil.which(tool) or tool)
     machine.stub("dpkg-query", 'shift 2; printf "installed %s\\n" "$@"')
     machine.stub("virsh", '[ "$ROOT" ] && echo default')
