@@ -78,7 +78,9 @@ class Looks(Measured):
                 facts = {"phase": phase, "took": round(took, 3), "seed": seed, **seen.facts()}
                 busy = "" if idle else seen.words
                 spoiled = busy if self.check.relative else ""
-                unclear = self._unclear(phase) or (busy if busy and self._late(phase) else "")
+                unclear = self._unclear(phase) or (
+                    busy if busy and self._late(phase, looks) else ""
+                )
                 looks += not spoiled
                 if not spoiled and (not unclear or looks == _LOOKS):
                     return self._keep(phase, facts)
@@ -122,8 +124,13 @@ class Looks(Measured):
         unclear = self.check.undecided(self.reading(phase), self.reading(HEALTHY))
         return "; ".join(finding.words for finding in unclear)
 
-    def _late(self, phase: str) -> bool:
-        """Return whether what should be healthy was not, or whether the fault left no evidence."""
+    def _late(self, phase: str, looks: int) -> bool:
+        """Return whether what should be healthy was not, or whether the fault left no evidence.
+
+        `looks`: at this phase before. A learner who has repaired nothing must not wait three times
+        as long, and one whose users seem to meet the whole fault has most often repaired nothing.
+        But a machine that stood still for a second can look like that, so there is a second look.
+        """
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
         whole = phase in (HEALTHY, STILL, FIXED) or of_examinee(phase)
@@ -134,7 +141,7 @@ class Looks(Measured):
             return False  # no busy machine ends another
         tried = phase == CHECK or phase.startswith(REPAIR)
         if tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
-            return False  # the learner has not repaired it, and must not wait three times as long
+            return looks == 0
         return not all(finding.holds for finding in self.good(phase))
 
     def _look(self, phase: str) -> tuple[float, Contention]:

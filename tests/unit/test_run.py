@@ -189,7 +189,8 @@ def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
     ("phase", "values"),
     [
         ("fixed", [0.1, 5]),
-        ("check", [0.1]),  # the fault itself shows
+        ("check", [0.1, 0.1]),  # the fault itself shows, twice
+        ("repair 8", [0.1, 5.0]),  # a stall of a second looked like it
         ("alternative 1", [0.1, 0.1, 0.1]),
         ("faulty", [0.1]),
         ("alternative 1, before", [0.1]),
