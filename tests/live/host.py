@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import docker
 import pytest
 
+from faultlab.core import lock
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine.docker import docker_url
 from faultlab.engine.kernel import MOVING
@@ -22,7 +26,10 @@ _DOCKERS = " /run/docker/netns/default "
 _LIBVIRT = re.compile(r"\b(vnet|virbr)\d+\b|\bLIBVIRT_")
 
 
-def snapshot() -> dict[str, list[str]]:
+State = dict[str, list[str]]  # lines of each part of the host
+
+
+def snapshot() -> State:
     """Sysctls, packet filter, interfaces, qdiscs, mounts, swap, Docker objects that are not ours.
 
     All of it apart from libvirt's own network.
@@ -44,7 +51,100 @@ def snapshot() -> dict[str, list[str]]:
     }
 
 
-def differences(before: dict[str, list[str]], after: dict[str, list[str]]) -> list[str]:
+def whole(namespace: str, *folders: Path) -> State:
+    """The same, and all that is ours: nothing has our label when nothing of ours is up.
+
+    `namespace`: of the commands whose processes are looked for. `folders`: what may hold files that
+    a command leaves behind.
+    """
+    return {
+        **snapshot(),
+        "ours in docker": _docker_objects(ours=True),
+        "nftables": _lines("nft", "list", "ruleset") if shutil.which("nft") else [],
+        "cgroups": _cgroups(),
+        "shared memory": sorted(path.name for path in Path("/dev/shm").iterdir()),
+        "loop devices": sorted(map(str, Path("/sys/block").glob("loop*/loop"))),
+        "network namespaces": _names(Path("/run/netns")),
+        "shims": shims(_commands()),
+        "locks": held(_lines("cat", "/proc/locks"), _inodes(lock.folder())),
+        "files": sorted([*_temporary(), *(str(each) for one in folders for each in _in(one))]),
+        "processes": processes(_environments(), namespace),
+    }
+
+
+def held(locks: Iterable[str], files: Mapping[int, str]) -> list[str]:
+    """Return which of these files are locked. Source: proc(5), /proc/locks.
+
+    The file of a lock stays when its command has ended: two commands could lock two files of one
+    name otherwise.
+    """
+    found = {int(line.split()[-3].split(":")[2]) for line in locks if "->" not in line}
+    return sorted(name for inode, name in files.items() if inode in found)
+
+
+def processes(environments: Mapping[int, tuple[bytes, str]], namespace: str) -> list[str]:
+    """Return the processes that run in this namespace of ours, without their ids.
+
+    Those of a seat or of verify have a namespace that begins with it.
+    """
+    mark = re.compile(
+        rb"(?:^|\0)FAULTLAB_NAMESPACE=" + re.escape(namespace.encode()) + rb"(-|\0|$)"
+    )
+    return sorted(name for variables, name in environments.values() if mark.search(variables))
+
+
+def shims(commands: Iterable[str]) -> list[str]:
+    """Return the containers that have a process of containerd beside them."""
+    found = (re.search(r"containerd-shim\S* .*-id (\w{12})", line) for line in commands)
+    return sorted(one[1] for one in found if one)
+
+
+def _inodes(folder: Path) -> dict[int, str]:
+    return {path.stat().st_ino: path.name for path in _in(folder) if path.suffix == ".lock"}
+
+
+def _temporary() -> list[str]:
+    """Return our files in the folders for temporary ones, without those that are to stay.
+
+    These are the files of locks, and the pace of this machine, which holds until it boots again.
+    """
+    ours = lock.folder()
+    beside = [path for path in _in(ours) if path.suffix != ".lock" and path.stem[:5] != "pace-"]
+    return [str(path) for path in [*Path("/tmp").glob("faultlab-*"), *beside] if path != ours]
+
+
+def _in(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in _in(folder))
+
+
+def _cgroups() -> list[str]:
+    """Return the cgroups of containers. `faultlab` itself stays, empty, as `docker` does."""
+    top = Path("/sys/fs/cgroup")
+    found = [str(Path(where).relative_to(top)) for where, _, _ in os.walk(top)]
+    return sorted(name for name in found if re.search(r"(^|/)(faultlab|docker)[-/].", name))
+
+
+def _commands() -> list[str]:
+    return [name for _, name in _environments().values()]
+
+
+def _environments() -> dict[int, tuple[bytes, str]]:
+    """Return the environment and the command line of each process that is not a thread."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found[int(folder.name)] = ((folder / "environ").read_bytes(), words.strip())
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def differences(before: State, after: State) -> list[str]:
     """Lines that went or came, as `- sysctls: …` and `+ mounts: …`."""
     found = []
     for part, lines in before.items():
@@ -59,18 +159,18 @@ def _lines(*command: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if not _LIBVIRT.search(line)]
 
 
-def _docker_objects() -> list[str]:
+def _docker_objects(ours: bool = False) -> list[str]:
     client = docker.DockerClient(base_url=docker_url())
     found = [
         f"container {container.name} {container.status}"
         for container in client.containers.list(all=True, ignore_removed=True)
-        if STACK_LABEL not in container.labels
+        if (STACK_LABEL in container.labels) is ours
     ]
     for kind, things in (("network", client.networks.list()), ("volume", client.volumes.list())):
         found += [
             f"{kind} {thing.name}"
             for thing in things
-            if STACK_LABEL not in (thing.attrs.get("Labels") or {})
+            if (STACK_LABEL in (thing.attrs.get("Labels") or {})) is ours
         ]
     client.close()
     return sorted(found)
