@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -23,6 +25,7 @@ from tests.soak import __main__ as soak
 from tests.soak import proof, script, server, skewed
 from tests.soak.learner import Seat, Told
 from tests.soak.script import Act, Learner, Plug, plugs
+from tests.unit.conftest import REPO
 from tests.unit.test_workshop import Mirror, Served, served
 
 # --- the script ------------------------------------------------------------------------------
@@ -440,3 +443,51 @@ def test_a_piece(here: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(rows.of("sample")) > 3 and len(rows.of("export")) == 5
     assert rows.of("acknowledged")
     assert soak.lasted(rows) == pytest.approx(7, abs=3)
+
+
+WRITES = """
+import sys
+for line in sys.stdin:
+    try:
+        with open(sys.argv[1], "a") as file:
+            file.write("event\\n")
+        print("written", flush=True)
+    except OSError as error:
+        print(error.strerror, flush=True)
+"""
+
+
+def test_a_disk_that_is_full_for_one_process(tmp_path: Path) -> None:
+    """Another process can write that file as before."""
+    it = server.Server(tmp_path / "class")
+    it.journal.parent.mkdir(parents=True)
+    it.journal.write_text("event\n")
+    command = [sys.executable, "-c", WRITES, str(it.journal)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as process:
+        it.process = process
+
+        def said() -> str:
+            assert process.stdin and process.stdout
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+
+        assert said() == "written"
+        it.fill_disk(True)
+        assert said() == "File too large"
+        with it.journal.open("a") as file:
+            file.write("another's\n")
+        it.fill_disk(False)
+        assert said() == "written"
+        sample = it.sample()
+        assert sample is not None and sample["memory"] > 1 and sample["threads"] == 1
+        it.kill()
+        assert it.sample() is None
+    assert it.journal.read_text().splitlines() == ["event", "event", "another's", "event"]
+
+
+def test_faultlab_with_a_clock_of_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.soak.skewed", str(tmp_path / "clock"), "--version"]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "faultlab")
