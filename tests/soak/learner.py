@@ -186,7 +186,7 @@ class Seat:
                 self.press("limit", daemon=step.at, **step.limit.model_dump(exclude_none=True))
         self.press("check")
 
-    def type(self, machine: str, command: str, listens: float = LISTENS) -> None:
+    def type(self, machine: str, command: str, listens: float | None = None) -> None:
         """Type a command into a new terminal of a machine, and read for a while what it prints."""
         url = f"{self.told.url.replace('http', 'ws', 1)}/seat/{self.number}/terminal/{machine}"
         terminal = ExitStack()
@@ -210,7 +210,7 @@ class Seat:
         self.open.append(terminal)
         shell.send(json.dumps({"columns": 100, "rows": 30}))
         shell.send(json.dumps({"input": f"{command}\r"}))
-        until = time.monotonic() + listens
+        until = time.monotonic() + (LISTENS if listens is None else listens)
         with suppress(TimeoutError, ConnectionClosed):
             while (left := until - time.monotonic()) > 0:
                 shell.recv(timeout=left)

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 from faultlab.core.errors import BadInput
-from tests import kills, pieces
+from tests import attacks, kills, pieces, safety
 from tests.kills import COMMANDS, Count, Kill, Place, plan
 from tests.live import host
 from tests.pieces import Rows
@@ -330,3 +330,61 @@ def test_processes_of_a_namespace() -> None:
 def test_shims() -> None:
     line = "/usr/bin/containerd-shim-runc-v2 -namespace moby -id 0123456789abcdef -address /run/x"
     assert host.shims([line, "/usr/bin/containerd", "vim containerd-shim"]) == ["0123456789ab"]
+
+
+# --- the pages -------------------------------------------------------------------------------
+
+PLACE = {"date": "2026-11-30", "commit": "abc", "kernel": "6.1", "docker": "20.10", "cpus": 2}
+
+
+def test_the_page_is_as_its_command_makes_it() -> None:
+    """Otherwise: make docs."""
+    text = safety.PAGE.read_text()
+    assert safety.page(text) == text
+    with pytest.raises(BadInput, match="no part that is made"):
+        safety.page("# How the host stays safe\n")
+
+
+def test_what_the_page_says_of_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows(tmp_path / "kills.jsonl", {"of": "kills", "seed": 1, "verbs": ["start"]})
+    rows.add("piece", boot="x", **PLACE)
+    for number in range(400):
+        left = ["+ mounts: tmpfs /x"] if number == 7 else []
+        late = number >= 390
+        rows.add(number=number, after=1.5, said="", **row_of("start", left, late=late))
+    monkeypatch.setitem(safety.FIGURES, "kills", tmp_path / "kills.json")
+    safety.take(rows.file)
+    said = safety.made()
+    assert "| start | 0 | 390 | 10 | 1 (0.0-1.4%) |" in said
+    assert "| all | | 390 | 10 | 1 (0.0-1.4%) |" in said
+    assert "- kill 7, `start` after 1.5 s: `+ mounts: tmpfs /x`" in said
+    assert "Pieces: 1 on 2026-11-30 (commit abc, kernel 6.1, Docker 20.10, 2 CPUs)." in said
+
+
+def test_another_file_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"of": "lunch"}\n')
+    for name in ("run.json", "missing.jsonl"):
+        with pytest.raises(BadInput, match="no file of such a run"):
+            safety.take(tmp_path / name)
+
+
+def test_the_page_of_attacks_names_its_commit() -> None:
+    tests = [test.name for test in attacks.tests()]
+    outcomes = {name: [True] for name in tests[1:]} | {tests[1]: [True, False]}
+    page = attacks.page(outcomes, "Run on 2026-11-30, commit abc+, kernel 6, Python 3.11.")
+    assert page.count("| held |") == len(tests) - 2
+    assert page.count("| **broken** |") == page.count("| not run |") == 1
+    mark = "<!-- made by `make security`; a test compares -->\n"
+    made = attacks.summary(f"{mark}old\n<!-- end -->\n", page)
+    assert made == (
+        f"{mark}Last run: 2026-11-30, commit abc+, kernel 6, Python 3.11;"
+        f" {len(tests) - 2} of {len(tests)} attacks held.\n<!-- end -->\n"
+    )
+    with pytest.raises(SystemExit, match="no line that is made"):
+        attacks.summary("", page)
+
+
+def test_both_pages_about_security_are_of_one_run() -> None:
+    """Otherwise: make security."""
+    text = attacks.SUMMARY.read_text()
+    assert attacks.summary(text, attacks.PAGE.read_text()) == text

@@ -19,10 +19,10 @@ import pytest
 from faultlab.core.errors import BadInput
 from faultlab.lab import load as labs
 from faultlab.workshop.access import TRAINER
-from tests import pieces
+from tests import pieces, safety
 from tests.pieces import Rows
 from tests.soak import __main__ as soak
-from tests.soak import proof, script, server, skewed
+from tests.soak import learner, proof, script, server, skewed
 from tests.soak.learner import Seat, Told
 from tests.soak.script import Act, Learner, Plug, plugs
 from tests.unit.conftest import REPO
@@ -32,8 +32,8 @@ from tests.unit.test_workshop import Mirror, Served, served
 
 
 def acts(seed: int, seat: int, piece: int) -> list[tuple[float, str, float]]:
-    learner = Learner(seed, seat, piece)
-    every = (learner.next(state) for state in ["", *["red"] * 30, "green", "over"] * 5)
+    person = Learner(seed, seat, piece)
+    every = (person.next(state) for state in ["", *["red"] * 30, "green", "over"] * 5)
     return [(act.after, act.name, act.dice.random()) for act in every]
 
 
@@ -43,8 +43,8 @@ def test_a_learner_does_the_same_for_the_same_seed() -> None:
 
 
 def test_a_learner_does_everything_in_an_hour() -> None:
-    learner = Learner(1, 1, 0)
-    every = [learner.next(state) for state in [*script.ACTS, "starting"] for _ in range(500)]
+    person = Learner(1, 1, 0)
+    every = [person.next(state) for state in [*script.ACTS, "starting"] for _ in range(500)]
     assert {act.name for act in every} == {
         name for its in [*script.ACTS.values(), script.ELSE] for name in its
     }
@@ -137,6 +137,7 @@ class Noted(list[dict[str, Any]]):
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr(Mirror, "opened", [])
+    monkeypatch.setattr(learner, "LISTENS", 0.2)
     with served(tmp_path) as found:
         yield found
 
@@ -200,7 +201,9 @@ def test_a_learner_reaches_the_next_lab_and_a_fresh_stack(here: Served) -> None:
 
 def test_a_loop_of_learners_and_its_proof(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of them for some seconds; their exports and all that was acknowledged are there."""
-    monkeypatch.setattr(script, "PAUSES", (0.0, 0.1))
+    monkeypatch.setattr(script, "PAUSES", (0.0, 0.4))
+    often = {"guess": 5, "check": 5, "hint": 1, "reload": 3, "type": 3, "terminals": 1}
+    monkeypatch.setattr(script, "ACTS", {"red": often})
     told, acknowledged = told_of(here)
     seats = [Seat(number, told, Learner(3, number, 0)) for number in (1, 2, 3)]
     threads = [threading.Thread(target=seat.loop) for seat in seats]
@@ -433,7 +436,7 @@ def test_a_piece(here: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rows = Rows(tmp_path / "soak.jsonl", {"hours": 1, "seats": 3, "seed": 1})
     it = FakeServer(tmp_path / "class")
     it.here = here
-    soak.Piece(rows, it, asked).run(6)
+    soak.Piece(rows, it, asked).run(5)
     assert [row["name"] for row in rows.of("plug")] == [*script.OWN]
     assert it.lives == 3
     steps = [step for step in it.pulled if step != "clock +0"]
@@ -442,7 +445,7 @@ def test_a_piece(here: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert ended["wrong"] == [] and ended["met"]
     assert len(rows.of("sample")) > 3 and len(rows.of("export")) == 5
     assert rows.of("acknowledged")
-    assert soak.lasted(rows) == pytest.approx(7, abs=3)
+    assert soak.lasted(rows) == pytest.approx(6, abs=3)
 
 
 WRITES = """
@@ -491,3 +494,14 @@ def test_faultlab_with_a_clock_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.soak.skewed", str(tmp_path / "clock"), "--version"]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()[0]) == (0, "faultlab")
+
+
+def test_what_the_page_says_of_a_soak(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path)
+    assert "| left on the host | not judged yet |" in safety.of_soak(soak.figures(rows))
+    finished(rows, left=["+ mounts: a|b", "c"])
+    said = safety.of_soak(soak.figures(rows))
+    assert "| time | 0.5 of 0.5 hours |" in said and "at 2 seats" in said
+    assert "| memory of the server, MB an hour, 95% | +0.00 (+0.00 to +0.00) |" in said
+    assert "| left on the host | 2: `+ mounts: a/b`; `c` |" in said
+    assert "| missing in the journal | 0 |" in said and "| plugs pulled | 1 x kill |" in said
