@@ -33,13 +33,13 @@ TESTS = (
     "tests/unit/test_images.py::test_a_link_out_of_the_folder_of_a_stranger_is_refused",
     "tests/unit/test_score.py::test_a_pattern_that_takes_for_ever_is_no_diagnosis",
     "tests/unit/test_lock.py::test_sweep_leaves_a_class_that_is_going_on",
+    "tests/unit/test_scratch.py::test_a_killed_command_is_swept",
+    "tests/unit/test_scratch.py::test_what_is_another_users_by_now_stays",
     "tests/unit/test_workshop.py::test_a_clock_that_is_set_ends_no_lab",
     "tests/unit/test_workshop.py::test_a_terminal_that_prints_without_end",
     "tests/unit/test_workshop.py::test_a_seat_that_fills_the_disk",
     "tests/unit/test_workshop.py::test_a_command_that_prints_a_line_without_end",
     "tests/unit/test_errors.py::test_docker_on_another_machine",
-    "tests/unit/test_scratch.py::test_a_killed_command_is_swept",
-    "tests/unit/test_scratch.py::test_what_is_another_users_by_now_stays",
 )
 ABOUT = """\
 # Attacks and what came of them
