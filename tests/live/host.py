@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import socket
+import struct
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import docker
@@ -19,6 +20,8 @@ from faultlab.engine.docker import docker_url
 from faultlab.engine.kernel import MOVING
 
 _TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge
+_NFTABLES, _GET_TABLE, _GET_RULE, _NEW_RULE = 10, 1, 7, 6  # of messages of netlink
+_ERROR, _DONE = 2, 3
 _COUNTERS = re.compile(r"\[\d+:\d+\]|^#.*")
 # Docker keeps this mount from the first container on that is in the host's network.
 _DOCKERS = " /run/docker/netns/default "
@@ -60,7 +63,7 @@ def whole(namespace: str, *folders: Path) -> State:
     return {
         **snapshot(),
         "ours in docker": _docker_objects(ours=True),
-        "nftables": _lines("nft", "list", "ruleset") if shutil.which("nft") else [],
+        "nftables": [*_nftables(_GET_TABLE), *_nftables(_GET_RULE)],
         "cgroups": _cgroups(),
         "shared memory": sorted(path.name for path in Path("/dev/shm").iterdir()),
         "loop devices": sorted(map(str, Path("/sys/block").glob("loop*/loop"))),
@@ -97,6 +100,47 @@ def shims(commands: Iterable[str]) -> list[str]:
     """Return the containers that have a process of containerd beside them."""
     found = (re.search(r"containerd-shim\S* .*-id (\w{12})", line) for line in commands)
     return sorted(one[1] for one in found if one)
+
+
+def tables(answer: bytes) -> tuple[list[str], bool]:
+    """Return the tables of nftables in a part of an answer, and if it is the last part.
+
+    A message about a table names it, one about a rule its table and its chain.
+    """
+    found: list[str] = []
+    while len(answer) >= 16:
+        length, kind = struct.unpack_from("=IH", answer)
+        if kind in (_ERROR, _DONE) or length < 16:
+            return found, True
+        body, answer = answer[16:length], answer[(length + 3) & ~3 :]
+        family, names = body[0], dict(_attributes(body[4:]))
+        words = [names[key].rstrip(b"\0").decode() for key in (1, 2) if key in names]
+        rule = kind & 0xFF == _NEW_RULE
+        found.append(f"{'rule in ' if rule else ''}{family} {' '.join(words[: 1 + rule])}")
+    return found, False
+
+
+def _attributes(body: bytes) -> Iterator[tuple[int, bytes]]:
+    while len(body) >= 4:
+        length, kind = struct.unpack_from("=HH", body)
+        yield kind & 0x3FFF, body[4:length]
+        body = body[max(4, length + 3 & ~3) :]
+
+
+def _nftables(get: int) -> list[str]:
+    """Return the tables, or the rules, of nftables, which are there without a program `nft` too.
+
+    Source: the kernel's uapi/linux/netlink.h and uapi/linux/netfilter/nf_tables.h.
+    """
+    found: list[str] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12) as kernel:  # NETLINK_NETFILTER
+        kernel.settimeout(5)
+        kernel.send(struct.pack("=IHHIIBBH", 20, _NFTABLES << 8 | get, 0x301, 1, 0, 0, 0, 0))
+        over = False
+        while not over:
+            some, over = tables(kernel.recv(1 << 17))
+            found += some
+    return found
 
 
 def _inodes(folder: Path) -> dict[int, str]:

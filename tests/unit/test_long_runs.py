@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -325,6 +326,25 @@ def test_processes_of_a_namespace() -> None:
         5: (b"", "a kernel thread"),
     }
     assert host.processes(found, "kills") == ["python -m faultlab start mtu", "python -m pytest"]
+
+
+def message(kind: int, body: bytes) -> bytes:
+    whole = struct.pack("=IHHII", 16 + len(body), kind, 2, 1, 0) + body
+    return whole + bytes(-len(whole) % 4)
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def test_tables_of_nftables() -> None:
+    """One for inet (1), and a rule in it; flags and handles are not told."""
+    about = b"\x01\0\0\0" + attribute(1, b"faultlab\0")
+    table = message(10 << 8, about + attribute(2, b"\0\0\0\0") + attribute(4, bytes(8)))
+    rule = message(10 << 8 | 6, about + attribute(2, b"untracked\0") + attribute(3, bytes(8)))
+    assert host.tables(table + rule) == (["1 faultlab", "rule in 1 faultlab untracked"], False)
+    assert host.tables(table + message(3, bytes(4))) == (["1 faultlab"], True)
+    assert host.tables(message(2, struct.pack("=i", -95) + bytes(16))) == ([], True)  # no nftables
 
 
 def test_shims() -> None:
