@@ -73,6 +73,7 @@ origins: ready ## compare measured figures with those of the sources
 docs: export FAULTLAB_TESTS = 1
 docs: ready ## write the generated parts of the documents, and their site
 	@$(FAULTLAB) docs
+	@.venv/bin/python -m tests.safety
 	@.venv/bin/python -m docs.site
 judge-error: ready ## try repairs, count how often checks are wrong (hours)
 	@$(FAULTLAB) judge-error --all --jobs $(JOBS) --json docs/judge.json

@@ -12,13 +12,12 @@ import platform
 import shutil
 import sys
 import tarfile
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from faultlab import __version__
-from faultlab.core import paths
+from faultlab.core import paths, scratch
 from faultlab.core.command import run, stream
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Say
@@ -59,8 +58,7 @@ def bundle(term: Terminal, out: str, *, vm: bool) -> Bundle:
     engine = placement.local()
     box = paths.vm()
     with_vm = vm and (box / "digest").is_file()
-    with tempfile.TemporaryDirectory(dir=file.absolute().parent, prefix=".bundle-") as name:
-        folder = Path(name)
+    with scratch.folder(".bundle-", file.absolute().parent) as folder:
         with term.step("images", "looking for what has to be built") as step:
             engine.images.ensure(step.note)
             tags = [images.tag(each) for each in images.names()]
@@ -162,7 +160,7 @@ def _pack(folder: Path, file: Path, note: Say) -> str:
         note(f"checksum of {part.name}")
         sums.append(f"{_sha256(part)}  {part.relative_to(folder)}\n")
     (folder / SUMS).write_text("".join(sums))
-    with paths.whole(file) as half:
+    with scratch.noted(paths.part_of(file)), paths.whole(file) as half:
         half.unlink(missing_ok=True)  # a killed command's, with other permissions
         # The box of the VM contains the key of the VM.
         half.touch(mode=0o600 if (folder / "vm").exists() else 0o666)

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TypeVar
 
-from faultlab.core import lock, naming, paths
+from faultlab.core import lock, naming, paths, scratch
 from faultlab.core.errors import CannotRun
 from faultlab.core.lock import Held
 from faultlab.core.terminal import Terminal
@@ -131,6 +131,7 @@ def sweep(term: Terminal, images_too: bool) -> Swept:
     failed: dict[str, str] = {}
     removed: list[str] = []
     with term.step("sweep", "removing everything of ours") as step:
+        removed += [f"files {path}" for path in scratch.sweep()]
         # A second look finds what Docker was still making when its client was killed.
         reached, unreached = placement.everywhere()
         for engine in [*reached, *reached]:

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from faultlab.agents import host
 from faultlab.agents.agent import Agent
 from faultlab.agents.session import Session
 from faultlab.agents.wire import Usage, Wire, listening
+from faultlab.core import scratch
 from faultlab.core.errors import CannotRun
 
 SOCKET = "FAULTLAB_SOCKET"
@@ -37,7 +37,7 @@ def work(agent: Agent, session: Session, log: Path) -> tuple[Usage, str]:
     CannotRun if a trouble of ours ended the session.
     """
     wire = Wire(session, time.monotonic() + agent.seconds)
-    with tempfile.TemporaryDirectory(prefix="fl-") as folder:  # its mode is 0700
+    with scratch.folder("fl-") as folder:
         socket = Path(folder, "s")
         with listening(socket, wire.answer), _running(agent, socket, log) as program:
             feeder = threading.Thread(

@@ -145,14 +145,20 @@ def in_a_folder(name: str) -> Path:
     return file
 
 
+def part_of(file: Path) -> Path:
+    """Return the file that is written before it replaces `file`, or what that is a link to."""
+    target = file.resolve()
+    return target.with_name(f"{target.name}.part")
+
+
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
     """Yield a file to write to, which replaces `file` when the body has ended.
 
     Raises CannotRun, for example on a full disk. Then the old file stays.
     """
-    target = file.resolve()  # for a link, the file that it points to
-    part = target.with_name(f"{target.name}.part")
+    part = part_of(file)
+    target = part.with_name(part.name.removesuffix(".part"))
     try:
         yield part
         part.replace(target)

@@ -7,12 +7,11 @@ import hashlib
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from faultlab.core import paths
+from faultlab.core import paths, scratch
 from faultlab.core.command import stream
 from faultlab.engine.build import build_folder
 from faultlab.engine.contract import Say
@@ -57,8 +56,7 @@ def ensure(on: Docker, say: Say) -> None:
     with on.errors():
         if on.client.images.list(its_tag()):
             return
-    with tempfile.TemporaryDirectory(prefix="faultlab-") as name:
-        folder = Path(name)
+    with scratch.folder() as folder:
         for inside, file in _sources():
             target = folder / inside
             target.parent.mkdir(parents=True, exist_ok=True)

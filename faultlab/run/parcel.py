@@ -3,12 +3,11 @@
 import io
 import json
 import tarfile
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from faultlab.core import archive, document, paths
+from faultlab.core import archive, document, paths, scratch
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.engine.batch import Ended
 
@@ -37,8 +36,7 @@ def opened(kind: type[T], ended: Ended) -> T:
         raise CannotRun(f"{ended.problem}.", "kubectl get events -n faultlab")
     runs = paths.runs()
     runs.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=runs, prefix=".task-") as name:
-        folder = Path(name)
+    with scratch.folder(".task-", runs) as folder:
         try:
             with tarfile.open(fileobj=io.BytesIO(ended.result), mode="r:gz") as tar:
                 tar.extractall(folder, filter="data")

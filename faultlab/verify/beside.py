@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
 
+from faultlab.core import scratch
 from faultlab.core.command import DIE_WITH_US, uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Engine
@@ -35,7 +35,7 @@ class _Processes:
 
     def one(self, lab: Lab, engine: Engine, rows: Iterable[Tried]) -> None:
         """Try the repairs of a lab that are not among these rows. Raises CannotRun if it dies."""
-        with tempfile.TemporaryDirectory(prefix="faultlab-") as folder:
+        with scratch.folder() as folder:
             file, said = Path(folder, "rows.json"), Path(folder, "said.txt")
             seen = {row for row in map(repr, rows)}
             judge_error.write(rows, file)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from faultlab.core import lock, naming, paths
+from faultlab.core import lock, naming, paths, scratch
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import BadInput
 from faultlab.lab import checks
@@ -98,7 +97,7 @@ class Runner:
         with lock.turn(alone=False):
             made_of = digests(lab.id)
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="faultlab-") as folder:
+        with scratch.folder() as folder:
             file = Path(folder, "verdicts.json")
             ended = self._pytest(lab, file, Path(folder, "said.txt"))
             told = _told(file)

@@ -4,7 +4,6 @@ import asyncio
 import getpass
 import os
 import socket
-import tempfile
 import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from faultlab.core import lock, naming, paths
+from faultlab.core import lock, naming, paths, scratch
 from faultlab.core.defaults import LOOPBACK
 from faultlab.core.terminal import Terminal
 from faultlab.lab import path
@@ -104,10 +103,7 @@ def serve(term: Terminal, port: int) -> Served:
     try:
         with lock.hold(name, "page"):
             note.unlink(missing_ok=True)  # of one that was killed
-            try:
-                return _serve(term, port, note)
-            finally:
-                note.unlink(missing_ok=True)
+            return _serve(term, port, note)
     except lock.Held:
         if not note.exists():  # it has only just begun, or is about to end
             raise
@@ -126,10 +122,10 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
     plan = Plan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
     hosts = address.hosts(LOOPBACK, [])
     with (
-        tempfile.TemporaryDirectory(prefix="faultlab-page-") as folder,
+        scratch.folder("faultlab-page-") as here,
+        scratch.noted(note),
         address.listening(LOOPBACK, port) as line,
     ):
-        here = Path(folder)
         journal = Journal(here / "events.jsonl")
         session = SoloSession(plan, Roster(plan, [[first]]), journal, OwnStacks(plan))
         session.last = last_up()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.admin import bundle
-from faultlab.core import paths
+from faultlab.core import lock, paths
 from faultlab.core.errors import CannotRun
 from tests.unit.conftest import Run
 
@@ -46,7 +46,9 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     with pytest.raises(CannotRun, match="cannot be written"):
         bundle._pack(tmp_path / "parts", tmp_path / "x", lambda _: None)
-    assert {path.name for path in tmp_path.iterdir()} == {"parts", "x"}
+    locks = lock.folder()
+    assert {path.name for path in tmp_path.iterdir()} == {"parts", "x", locks.name}
+    assert [*locks.glob("scratch-*")] == []
 
 
 def test_the_packages_of_the_vm_are_those_of_its_setup() -> None:

@@ -1,0 +1,1 @@
+"""Soak: a class of scripted learners for hours, while plugs are pulled, and what is left of it."""
