@@ -19,17 +19,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 from websockets.typing import Origin
 
@@ -37,22 +36,21 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
-from faultlab.learn import hints
 from faultlab.run import placement
 from faultlab.workshop import access, address, connections, export, plan, site, tty, verbs, view
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
-from faultlab.workshop.roster import DISK_FULL, Roster, Seat, Turn
+from faultlab.workshop.roster import DISK_FULL, Roster, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import STEPS, Stacks
 from tests.unit.conftest import Project, Run
 from tests.unit.fake import FakeEngine, FakeStack
+from tests.unit.served import FOUND, Fake, FakeStacks, Mirror, Served, planned, served
 from tests.waiting import until
 
 CLASS = """
@@ -61,13 +59,6 @@ seats = ["Ada", "Grace", "Linus"]
 labs  = ["mtu", "somaxconn"]
 """
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # httpx would read all authorities at each request
-FOUND = [{"name": "pages", "value": 0, "unit": "", "wanted": "at least 57", "holds": False}]
-
-
-def planned(**facts: Any) -> Plan:
-    whole = {"title": "Tuesday", "seats": ["Ada", "Grace", "Linus"], "labs": ["mtu", "somaxconn"]}
-    return Plan.model_validate({"id": "class", **whole, **facts})
 
 
 # --- class.toml ------------------------------------------------------------------------------
@@ -506,61 +497,6 @@ def test_a_chain_of_certificates(tmp_path: Path) -> None:
 # --- a session that goes on ------------------------------------------------------------------
 
 
-class FakeStacks(Stacks):
-    """Stacks whose commands say at once what a test wants."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self.well: set[int] = set()
-        self.full: set[int] = set()
-        self.acted: list[tuple[int, str, Any]] = []
-        self.slow = 0.01
-        self.outcome = Outcome(0)
-        self.ran: list[tuple[int, tuple[str, ...]]] = []
-
-    async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
-        self.ran.append((seat.number, words))
-        await asyncio.sleep(self.slow)
-        if words[0] == "check":
-            well = seat.number in self.well
-            if "--late" in words and self.outcome.code:
-                return self.outcome
-            return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
-        return self.outcome
-
-    async def hint(self, seat: Seat) -> int | None:
-        lab = labs.load(seat.turn.lab)
-        return hints.following(lab, seat.turn.next_hints(), dict)
-
-    async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
-        return [seat for seat in seats if seat.number in self.full]
-
-    async def cut_off(self, seat: Seat) -> None:
-        self.full.discard(seat.number)
-
-    async def act(self, seat: Seat, daemon: str, act: Any) -> None:
-        def note(what: Any) -> None:
-            self.acted.append((seat.number, daemon, what))
-
-        act(SimpleNamespace(restart=lambda: note("restart"), limit=lambda *most: note(most)))
-
-    def terminal(self, seat: Seat, machine: str) -> Mirror:
-        return Mirror(f"{self.name(seat)}-{machine}")
-
-
-class Fake(Session):
-    """A session that knows what its journal says."""
-
-    stacks: FakeStacks
-
-    def __init__(self, folder: Path, **facts: Any) -> None:
-        journal = Journal(folder / "events.jsonl")
-        found = Roster(planned(**{"later": 0, **facts}), [["mtu", "somaxconn"]] * 3)
-        for event in journal.events:
-            found.apply(event)
-        super().__init__(found.plan, found, journal, FakeStacks(found.plan))
-
-
 # Words of these labs' names that their users say as well, or that stand in any page.
 SAID = {"busy", "healthy", "latent", "swap", "bandwidth", "throughput"}
 
@@ -656,131 +592,6 @@ def test_who_waits_no_more_lets_others_pass() -> None:
                 pass
 
     asyncio.run(three())
-
-
-class Mirror:
-    """In place of a shell: it says back what it hears."""
-
-    opened: list[str] = []  # noqa: RUF012
-    last: Mirror
-    first = b""
-    is_gone = False
-
-    def __init__(self, container: str) -> None:
-        self.opened.append(container)
-        self.ours, self.its = socket.socketpair()
-        Mirror.last = self
-
-    def open(self) -> socket.socket:
-        self.ours.setblocking(False)
-        threading.Thread(target=self._echo, daemon=True).start()
-        return self.ours
-
-    def _echo(self) -> None:
-        with suppress(OSError):
-            while heard := self.its.recv(65536):
-                self.its.sendall(heard)
-
-    def flood(self, size: int) -> None:
-        with suppress(OSError):
-            self.its.sendall(bytes(size))
-
-    def resize(self, columns: int, rows: int) -> None:
-        self.its.sendall(f"{columns}x{rows}".encode())
-
-    def ended(self) -> bool:
-        return self.is_gone
-
-    def close(self) -> None:
-        self.its.close()
-        self.ours.close()
-
-
-class Served:
-    """A class on a port of loopback, and its clients."""
-
-    def __init__(self, session: Fake, keys: Keys, port: int, site: Site) -> None:
-        self.session = session
-        self.stacks = session.stacks
-        self.site = site
-        self.keys = keys
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-    def headers(self, who: int | str | None, **more: str) -> dict[str, str]:
-        token = self.keys.token(who) if isinstance(who, int) else who
-        cookie = {"cookie": f"faultlab-{self.session.plan.id}={token}"} if token is not None else {}
-        return {"origin": self.url, **cookie, **more}
-
-    def get(self, who: int | str | None, path: str, **headers: str) -> httpx.Response:
-        headers = self.headers(who, **headers)
-        return httpx.get(self.url + path, headers=headers, timeout=10, verify=NO_TLS)
-
-    def post(
-        self, who: int | str | None, path: str, facts: Any = None, **headers: str
-    ) -> httpx.Response:
-        body = facts if isinstance(facts, bytes) else json.dumps(facts or {}).encode()
-        headers = self.headers(who, **headers)
-        url = self.url + path
-        return httpx.post(url, content=body, headers=headers, timeout=10, verify=NO_TLS)
-
-    def terminal(self, who: int | str | None, path: str, **headers: str) -> Any:
-        facts = self.headers(who, **headers)
-        origin = facts.pop("origin", None)
-        return client.connect(
-            f"ws://127.0.0.1:{self.port}{path}",
-            origin=Origin(origin) if origin is not None else None,
-            additional_headers=facts,
-            open_timeout=10,
-            compression=None,
-        )
-
-    def status(self, who: int | str | None, path: str, **headers: str) -> int:
-        """Return the status with which a terminal is refused."""
-        with pytest.raises(InvalidStatus) as caught, self.terminal(who, path, **headers):
-            pass
-        return int(caught.value.response.status_code)
-
-    @contextmanager
-    def events(self, who: int, path: str) -> Iterator[Iterator[dict[str, Any]]]:
-        """The views that a page gets, one after the other."""
-        url, headers = self.url + path, self.headers(who)
-        with httpx.stream("GET", url, headers=headers, timeout=10, verify=NO_TLS) as answer:
-            assert answer.status_code == 200, answer.read()
-            lines = answer.iter_lines()
-            yield (json.loads(line[6:]) for line in lines if line.startswith("data: "))
-
-    def wait(self, seat: int, state: str, at: int | None = None) -> None:
-        """Until the seat is in this state; `at`: of this turn, for a state may be gone at once."""
-        found = self.session.roster.seat(seat)
-        until(lambda: found.turn.state == state and at in (None, found.at), shown=found)
-
-
-@contextmanager
-def served(
-    folder: Path, tls: tuple[str | None, str | None] = (None, None), **facts: Any
-) -> Iterator[Served]:
-    session = Fake(folder, **facts)
-    keys = Keys(folder / "keys.json")
-    keys.make([TRAINER, 1, 2, 3], 1)
-    line = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    ready = threading.Event()
-    guard = Guard(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]))
-    site = Site(session, keys, guard, folder / "alive")
-    front = connections.Server(connections.config(site.app(), 3, *tls), ready.set)
-    thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        it = Served(session, keys, line.getsockname()[1], site)
-        for seat in (1, 2, 3):
-            it.wait(seat, "red")
-        yield it
-    finally:
-        front.stop()
-        thread.join(10)
-        line.close()
-    assert not thread.is_alive()
 
 
 @pytest.fixture
