@@ -178,6 +178,18 @@ class Served:
             compression=None,
         )
 
+    def upgrade(self, who: int | str | None, path: str) -> bytes:
+        """Return the request with which a page asks for a terminal, as it is sent."""
+        facts = self.headers(who) | {
+            "Host": f"127.0.0.1:{self.port}",
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
+        return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()
+
     def status(self, who: int | str | None, path: str, **headers: str) -> int:
         """Return the status with which a terminal is refused."""
         with pytest.raises(InvalidStatus) as caught, self.terminal(who, path, **headers):

@@ -37,7 +37,18 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
 from faultlab.run import placement
-from faultlab.workshop import access, address, connections, export, plan, site, tty, verbs, view
+from faultlab.workshop import (
+    access,
+    address,
+    connections,
+    export,
+    plan,
+    site,
+    terminals,
+    tty,
+    verbs,
+    view,
+)
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
@@ -598,6 +609,7 @@ def test_who_waits_no_more_lets_others_pass() -> None:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A class of three that has begun."""
     monkeypatch.setattr(site, "_TICK", 0.1)
+    monkeypatch.setattr(terminals, "_APART", 0.01)
     Mirror.opened.clear()
     with served(tmp_path) as it:
         yield it
@@ -748,6 +760,48 @@ def test_a_terminal(here: Served) -> None:
         until(lambda: len(Mirror.opened) == 2)
     assert here.status(1, "/seat/1/terminal/faultlab-class-2-mystery-web") == 403
     assert Mirror.opened[1:] == ["faultlab-class-1-mystery-client"]
+
+
+def test_terminals_are_opened_one_a_second(tmp_path: Path) -> None:
+    """Each costs the engine CPU time that no limit of a seat counts. The others wait in order.
+
+    A page that goes while it waits costs nothing; another seat does not wait.
+    """
+    Mirror.opened.clear()
+    with served(tmp_path) as it:
+        began = time.monotonic()
+
+        def opens() -> None:
+            while time.monotonic() < began + 2.5:
+                with it.terminal(1, "/seat/1/terminal/web"):
+                    pass
+
+        pages = [threading.Thread(target=opens) for _ in range(4)]
+        for page in pages:
+            page.start()
+        path = "/seat/1/terminal/client"
+        for _ in range(3):  # these go before their turn
+            with socket.create_connection(("127.0.0.1", it.port), 10) as page:
+                page.sendall(it.upgrade(1, path))
+        with it.terminal(2, "/seat/2/terminal/web"):
+            assert time.monotonic() < began + 1
+        for page in pages:
+            page.join()
+        of_seat = [name for name in Mirror.opened if "-1-" in name]
+        assert len(of_seat) <= time.monotonic() - began + 1
+        assert {name.rpartition("-")[2] for name in of_seat} == {"web"}
+        until(lambda: it.site.terminals.open == [], shown=it.site.terminals.open)
+
+
+def test_a_window_that_is_dragged_is_resized_now_and_then(here: Served) -> None:
+    """Each size is a call of the engine; the last one counts."""
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        for columns in range(1, 201):
+            page.send(json.dumps({"columns": columns, "rows": 30}))
+        said = b""
+        while not said.endswith(b"200x30"):
+            said += page.recv(5)
+    assert said.count(b"x30") < 10
 
 
 def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
@@ -1155,17 +1209,9 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pings_whose_answers_nobody_takes(here: Served) -> None:
-    facts = here.headers(1) | {
-        "Host": f"127.0.0.1:{here.port}",
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
     ping = bytes([0x89, 0x80 + 125]) + bytes(4) + b"x" * 125
     with socket.create_connection(("127.0.0.1", here.port), 10) as deaf:
-        deaf.sendall(f"GET /seat/1/terminal/web HTTP/1.1\r\n{lines}\r\n".encode())
+        deaf.sendall(here.upgrade(1, "/seat/1/terminal/web"))
         assert deaf.recv(12) == b"HTTP/1.1 101"
         with pytest.raises(ConnectionError):  # the kernel's own buffers take some megabytes
             for _ in range(64):
