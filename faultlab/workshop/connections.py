@@ -1,12 +1,26 @@
-"""Connections: how many each address can have, and how long one can stay silent."""
+"""Connections: how many there can be, and how long one can take to send a request or to read.
+
+A request, with its head and its body, has a deadline: the first one of a connection and each later
+one. So has a response that its client does not read, and a connection that ends. Where an address
+or the server has as many connections as it can have, a new one takes the place of the one that has
+waited longest without a request.
+"""
+
+from __future__ import annotations
 
 import asyncio
 import asyncio.constants
+import ipaddress
 import logging
 import resource
+from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, ClassVar
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -15,39 +29,160 @@ from faultlab.workshop.tty import MOST_BYTES
 
 # Connections of one address: a class behind one router has this many for each seat, and some more.
 _FOR_A_SEAT, _MORE = 20, 100
-_PATIENCE = 10.0  # seconds until a connection must have sent a request
+_PATIENCE = 10.0  # seconds: for a request, for a response that is not read, for an end
 _NOT_TAKEN = 256 * 1024  # bytes of responses that can wait for a client that does not read them
+_OWING = (h11.IDLE, h11.SEND_BODY)  # the states of a client that has not sent a whole request
+
+
+@dataclass(eq=False)
+class Line:
+    """One connection, whatever protocol it has now."""
+
+    address: str
+    transport: asyncio.Transport
+    deadline: float | None = None  # for its request, once a part of it or nothing has come
+    full: float | None = None  # since when its client has not read
+    ended: float | None = None  # since when it has been closing
+
+
+class Places:
+    """All connections of a server; each address can have half of them."""
+
+    def __init__(self, most: int) -> None:
+        """Prepare the places. `most`: connections of an address."""
+        self.most = most
+        self.in_all = 2 * most
+        self.all: dict[Line, None] = {}
+        self.of: defaultdict[str, set[Line]] = defaultdict(set)
+        # Those that wait for a request, in the order in which they began to.
+        self._waiting: dict[Line, None] = {}
+        self._waiting_of: defaultdict[str, dict[Line, None]] = defaultdict(dict)
+
+    def enter(self, line: Line) -> bool:
+        """Count a connection, perhaps in the place of another; return False if all are busy."""
+        if len(self.of[line.address]) >= self.most:
+            give_way = self._waiting_of[line.address]
+        elif len(self.all) >= self.in_all:
+            give_way = self._waiting
+        else:
+            give_way = {line: None}
+        first = next(iter(give_way), None)
+        if first is None:
+            return False
+        if first is not line:
+            self.leave(first)
+            first.transport.abort()
+        self.all[line] = None
+        self.of[line.address].add(line)
+        return True
+
+    def leave(self, line: Line) -> None:
+        """Count a connection no longer."""
+        self.all.pop(line, None)
+        self.waits(line, False)
+        self.of[line.address].discard(line)
+        if not self.of[line.address]:
+            del self.of[line.address]
+
+    def waits(self, line: Line, waits: bool) -> None:
+        """Note whether a connection waits for a request."""
+        if waits and line in self.all:
+            self._waiting.setdefault(line)
+            self._waiting_of[line.address].setdefault(line)
+        elif not waits:
+            self._waiting.pop(line, None)
+            self._waiting_of[line.address].pop(line, None)
+            if not self._waiting_of[line.address]:
+                del self._waiting_of[line.address]
+
+    def watch(self, now: float) -> None:
+        """End the connections whose time is up."""
+        for line in list(self.all):
+            if line.transport.is_closing():
+                line.ended = line.ended or now
+            for since in (line.ended, line.full):
+                if since is not None and now - since > _PATIENCE:
+                    line.transport.abort()
+            if line.deadline is not None and now > line.deadline:
+                line.deadline = None
+                line.transport.close()
 
 
 class Connection(H11Protocol):
-    """A connection. One too many is dropped at once, a silent one after a while."""
+    """An HTTP connection."""
 
-    most: ClassVar[int] = _MORE
-    _from: ClassVar[dict[str, set[asyncio.Transport]]] = {}
+    def __init__(self, places: Places, **facts: Any) -> None:
+        super().__init__(**facts)
+        self._places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count a new connection of its address; drop it if there are too many."""
+        """Take a place; drop the connection if there is none."""
         super().connection_made(transport)
-        address = str((transport.get_extra_info("peername") or ("",))[0])
-        for known, lines in list(self._from.items()):
-            lines -= {one for one in lines if one.is_closing()}
-            if not lines:
-                del self._from[known]
-        mine = self._from.setdefault(address, set())
-        if len(mine) >= self.most:
+        self.line = Line(_network(transport.get_extra_info("peername")), transport)
+        if self._places.enter(self.line):
+            self._owes(True)
+            self.line.deadline = self.loop.time() + _PATIENCE
+        else:
             transport.abort()
-            return
-        mine.add(transport)
-        self.loop.call_later(_PATIENCE, self._ask)
 
-    def _ask(self) -> None:
-        here = self.transport
-        if self.cycle is None and not here.is_closing() and here.get_protocol() is self:
-            here.close()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self._places.leave(self.line)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request, or several."""
+        if self.line.deadline is None:
+            self.line.deadline = self.loop.time() + _PATIENCE
+        super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Go on with what has come."""
+        super().handle_events()
+        self._owes(self.conn.their_state in _OWING)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._owes(self.conn.their_state in _OWING)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection over, with its place."""
+        super().handle_websocket_upgrade(event)
+        self._owes(False)
+        after = self.transport.get_protocol()
+        assert isinstance(after, Socket)
+        after.line, after.places = self.line, self._places
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, also in the middle of a response."""
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        """Stop writing to a client that does not read."""
+        super().pause_writing()
+        self.line.full = self.loop.time()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        self.line.full = None
+
+    def _owes(self, owes: bool) -> None:
+        """Note whether the client has to send something before anything else happens."""
+        self._places.waits(self.line, owes)
+        if not owes:
+            self.line.deadline = None
 
 
 class Socket(WebSocketsSansIOProtocol):
     """A WebSocket. uvicorn answers every ping, even if many answers wait; browsers send none."""
+
+    line: Line
+    places: Places
 
     def handle_ping(self) -> None:
         """Answer, or drop a connection that does not read the answers."""
@@ -55,12 +190,30 @@ class Socket(WebSocketsSansIOProtocol):
         if self.transport.get_write_buffer_size() > _NOT_TAKEN:
             self.transport.abort()
 
+    def pause_writing(self) -> None:
+        """Stop writing to a client that does not read."""
+        super().pause_writing()
+        self.line.full = self.loop.time()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        self.line.full = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self.places.leave(self.line)
+        super().connection_lost(exc)
+
 
 class Server(uvicorn.Server):
-    """A uvicorn server that reports when it can be reached."""
+    """A uvicorn server that reports when it can be reached, and watches its connections."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(
+        self, app: Any, seats: int, cert: str | None, key: str | None, ready: Callable[[], None]
+    ) -> None:
+        self.places = Places(_MORE + _FOR_A_SEAT * seats)
+        super().__init__(_config(app, self.places, cert, key))
         self._ready = ready
 
     def stop(self) -> None:
@@ -72,6 +225,20 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Look after the connections; uvicorn calls it ten times a second."""
+        self.places.watch(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
+
+def _network(peer: Any) -> str:
+    """Return what one client can choose its addresses from: of IPv6, the first 64 bits."""
+    address = str((peer or ("",))[0])
+    with suppress(ValueError):
+        found = ipaddress.IPv6Address(address.partition("%")[0])
+        return address if found.ipv4_mapped else str(ipaddress.ip_network((found, 64), False))
+    return address
+
 
 def _matters(record: logging.LogRecord) -> bool:
     """Return whether a line of uvicorn's log is for people; connections cut by Ctrl-C are not."""
@@ -79,18 +246,17 @@ def _matters(record: logging.LogRecord) -> bool:
     return not (kind and issubclass(kind, asyncio.CancelledError))
 
 
-def config(app: Any, seats: int, cert: str | None, key: str | None) -> uvicorn.Config:
+def _config(app: Any, places: Places, cert: str | None, key: str | None) -> uvicorn.Config:
     """Return uvicorn's configuration, with file descriptors for every connection."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    Connection.most = _MORE + _FOR_A_SEAT * seats
     # A connection counts once TLS is established. Until then only this limits it, and uvicorn has
     # no option for it. The default is a minute.
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = _PATIENCE
     logging.getLogger("uvicorn.error").addFilter(_matters)
     return uvicorn.Config(
         app,
-        http=Connection,
+        http=partial(Connection, places),  # type: ignore[arg-type]
         ws=Socket,
         ws_max_size=MOST_BYTES,
         lifespan="on",

@@ -43,7 +43,7 @@ def serve(
         url = address.url(listen, hosts, line.getsockname()[1], secure)
         site = Site(session, keys, Guard(session, keys, hosts, secure), folder.alive)
         server = connections.Server(
-            connections.config(site.app(), len(plan.seats), cert, key),
+            *(site.app(), len(plan.seats), cert, key),
             lambda: term.json(welcome(term, roster, keys, url, cert if own else None)),
         )
         with suppress(KeyboardInterrupt):

@@ -141,9 +141,7 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
         site.actions = SoloActions(session, keys, guard, site.terminals)
         told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
         paths.write_whole(note, told.url)
-        server = connections.Server(
-            connections.config(site.app(), 1, None, None), lambda: _say(term, told)
-        )
+        server = connections.Server(site.app(), 1, None, None, lambda: _say(term, told))
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=[line]))
         seat = session.roster.seat(_ME.number)

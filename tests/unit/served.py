@@ -142,12 +142,15 @@ class Mirror:
 class Served:
     """A class on a port of loopback, and its clients."""
 
-    def __init__(self, session: Fake, keys: Keys, port: int, site: Site) -> None:
+    def __init__(
+        self, session: Fake, keys: Keys, port: int, site: Site, front: connections.Server
+    ) -> None:
         self.session = session
         self.stacks = session.stacks
         self.site = site
         self.keys = keys
         self.port = port
+        self.front = front
         self.url = f"http://127.0.0.1:{port}"
 
     def headers(self, who: int | str | None, **more: str) -> dict[str, str]:
@@ -178,17 +181,39 @@ class Served:
             compression=None,
         )
 
+    @property
+    def held(self) -> int:
+        """Return how many connections the server has."""
+        return len(self.front.places.all)
+
+    def connect(self, sent: bytes = b"", **options: int) -> socket.socket:
+        """Return a connection on which something was sent."""
+        line = socket.socket()
+        for name, value in options.items():
+            line.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
+        line.settimeout(10)
+        line.connect(("127.0.0.1", self.port))
+        line.sendall(sent)
+        return line
+
+    def head(self, who: int | str | None, first: str, **more: str) -> bytes:
+        """Return the head of a request, as it is sent."""
+        facts = {"Host": f"127.0.0.1:{self.port}", **self.headers(who), **more}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
+        return f"{first}\r\n{lines}\r\n".encode()
+
     def upgrade(self, who: int | str | None, path: str) -> bytes:
         """Return the request with which a page asks for a terminal, as it is sent."""
-        facts = self.headers(who) | {
-            "Host": f"127.0.0.1:{self.port}",
-            "Connection": "Upgrade",
-            "Upgrade": "websocket",
-            "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
-        return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()
+        return self.head(
+            who,
+            f"GET {path} HTTP/1.1",
+            **{
+                "Connection": "Upgrade",
+                "Upgrade": "websocket",
+                "Sec-WebSocket-Version": "13",
+                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+            },
+        )
 
     def status(self, who: int | str | None, path: str, **headers: str) -> int:
         """Return the status with which a terminal is refused."""
@@ -222,12 +247,12 @@ def served(
     ready = threading.Event()
     guard = Guard(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]))
     site = Site(session, keys, guard, folder / "alive")
-    front = connections.Server(connections.config(site.app(), 3, *tls), ready.set)
+    front = connections.Server(site.app(), 3, *tls, ready.set)
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
     try:
         assert ready.wait(10)
-        it = Served(session, keys, line.getsockname()[1], site)
+        it = Served(session, keys, line.getsockname()[1], site, front)
         for seat in (1, 2, 3):
             it.wait(seat, "red")
         yield it

@@ -1125,7 +1125,7 @@ def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -
         lines.append(line)
     began = time.monotonic()
     assert here.get(1, "/seat/1").status_code == 200
-    assert len(connections.Connection._from["127.0.0.2"]) <= connections.Connection.most
+    assert len(here.front.places.of["127.0.0.2"]) <= here.front.places.most
     assert time.monotonic() - began < 5
 
     def dropped(line: socket.socket) -> bool:
