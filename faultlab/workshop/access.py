@@ -12,7 +12,7 @@ import secrets
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,9 +42,13 @@ class Visitor:
 class Keys:
     """The tokens of a class, in a file that only its owner can read."""
 
-    def __init__(self, file: Path) -> None:
-        """Read the tokens. Raises CannotRun if the file is damaged."""
+    def __init__(self, file: Path, now: Callable[[], float] = time.time) -> None:
+        """Read the tokens. Raises CannotRun if the file is damaged.
+
+        `now`: the clock by which they are valid: that of a class is not set as one of a machine is.
+        """
         self.file = file
+        self._now = now
         self._tokens: dict[int, tuple[str, float]] = {}
         if file.exists():
             try:
@@ -60,15 +64,15 @@ class Keys:
 
     def make(self, numbers: Iterable[int], hours: float) -> None:
         """Make a token for each number that has no valid one."""
-        until = time.time() + 3600 * hours
+        until = self._now() + 3600 * hours
         for number in numbers:
-            if self._tokens.get(number, ("", 0.0))[1] <= time.time():
+            if self._tokens.get(number, ("", 0.0))[1] <= self._now():
                 self._tokens[number] = (secrets.token_urlsafe(32), until)
         self._save()
 
     def replace(self, number: int, hours: float) -> None:
         """Replace a token; the old one is no longer valid."""
-        self._tokens[number] = (secrets.token_urlsafe(32), time.time() + 3600 * hours)
+        self._tokens[number] = (secrets.token_urlsafe(32), self._now() + 3600 * hours)
         self._save()
 
     def token(self, number: int) -> str:
@@ -80,7 +84,7 @@ class Keys:
         found = None
         for number, (known, until) in self._tokens.items():
             same = hmac.compare_digest(known.encode(), token.encode())
-            if same and time.time() < until:
+            if same and self._now() < until:
                 found = Visitor(number)
         return found
 

@@ -36,7 +36,7 @@ def serve(
         cert, key = map(str, access.certificate(folder.path, hosts))
     if cert and key:
         access.usable(cert, key)
-    keys = Keys(folder.keys)
+    keys = Keys(folder.keys, session.journal.now)
     keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
     with address.listening(listen, at["port"]) as line:
         session.note(Event.OPENED, alive=folder.last_alive())

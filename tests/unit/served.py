@@ -241,7 +241,7 @@ def served(
     folder: Path, tls: tuple[str | None, str | None] = (None, None), **facts: Any
 ) -> Iterator[Served]:
     session = Fake(folder, **facts)
-    keys = Keys(folder / "keys.json")
+    keys = Keys(folder / "keys.json", session.journal.now)
     keys.make([TRAINER, 1, 2, 3], 1)
     line = socket.create_server(("127.0.0.1", 0), backlog=1024)
     ready = threading.Event()

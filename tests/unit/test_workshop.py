@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -20,8 +21,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -53,6 +55,7 @@ from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
+from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
 from faultlab.workshop.roster import DISK_FULL, Roster, Turn
 from faultlab.workshop.session import Session
@@ -235,6 +238,49 @@ def test_a_class_that_began_before_classes_had_an_engine(project: Project) -> No
     assert verbs._opened(nothing, planned(), "class.toml", folder).events
     with pytest.raises(BadInput, match="has been changed since"):
         verbs._opened(nothing, planned(engine="kubernetes"), "class.toml", folder)
+    assert project.root
+
+
+def test_a_class_goes_on_with_another_number_of_cpus(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was resized, or another one. What the file sets must be as it was.
+
+    The limits that it does not set are those of the machine as it is now.
+    """
+    folder, file = Folder("class"), project.root / "class.toml"
+    nothing = cast("Terminal", SimpleNamespace(alive=lambda *_: nullcontext()))
+    monkeypatch.setattr(verbs, "engines_of", lambda *_: ({"mtu": 1, "somaxconn": 1}, {}))
+
+    def goes_on(text: str, cpus: int) -> Plan:
+        file.write_text(text)
+        monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+        found = plan.read(str(file))
+        assert verbs._opened(nothing, found, "class.toml", folder).events
+        return found
+
+    assert "cpus=6" in goes_on(CLASS + "hints = 2", 8).limits
+    assert "cpus=1.5" in goes_on(CLASS + "hints = 2", 2).limits
+    for other in ("", "hints = 3", "hints = 2\nhint_cost = 1", "hints = 2\nlimits = 'cpus=6'"):
+        with pytest.raises(BadInput, match="has been changed since"):
+            goes_on(CLASS + other, 8)
+    shutil.rmtree(folder.path)
+    assert "cpus=1" in goes_on(CLASS + "limits = 'cpus=1'", 8).limits
+    for other in ("", "limits = 'cpus=2'"):
+        with pytest.raises(BadInput, match="has been changed since"):
+            goes_on(CLASS + other, 8)
+
+
+def test_a_class_of_an_older_version_goes_on_with_another_number_of_cpus(project: Project) -> None:
+    """Its journal does not tell what the file set."""
+    folder = Folder("class")
+    folder.make()
+    old = planned().model_dump() | {"limits": "cpus=96", "seat_limits": "cpus=96 memory=4g"}
+    folder.journal().add(Event.PLANNED, plan=old, labs=[["mtu"]] * 3)
+    nothing = cast("Terminal", None)
+    assert verbs._opened(nothing, planned(), "class.toml", folder).events
+    with pytest.raises(BadInput, match="has been changed since"):
+        verbs._opened(nothing, planned(limits="cpus=1"), "class.toml", folder)
     assert project.root
 
 
@@ -781,8 +827,8 @@ def test_terminals_are_opened_one_a_second(tmp_path: Path) -> None:
             page.start()
         path = "/seat/1/terminal/client"
         for _ in range(3):  # these go before their turn
-            with socket.create_connection(("127.0.0.1", it.port), 10) as page:
-                page.sendall(it.upgrade(1, path))
+            with it.connect(it.upgrade(1, path)):
+                pass
         with it.terminal(2, "/seat/2/terminal/web"):
             assert time.monotonic() < began + 1
         for page in pages:
@@ -1277,19 +1323,48 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
 
 
-def test_a_clock_that_is_set_ends_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that is set, or a lid that is closed: three hours are a second of the class."""
+@pytest.mark.parametrize("days", [3, -3])
+def test_a_clock_that_is_set_ends_nothing(
+    days: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lab and no link: three days are a second of the class, also for its next server."""
     monkeypatch.setattr(site, "_TICK", 0.1)
-    real = time.time
+    real, folder = time.time, Folder("x")
+    folder.path, folder.alive = tmp_path, tmp_path / "alive"
     with served(tmp_path, minutes=60) as it:
         it.wait(1, "red")
-        monkeypatch.setattr(time, "time", lambda: real() + 3 * 3600)
+        it.session.note(Event.OPENED, alive=it.session.journal.now())
+        link = it.keys.token(1)
+        monkeypatch.setattr(time, "time", lambda: real() + days * 24 * 3600)
         time.sleep(0.5)
         turn = it.session.roster.seat(1).turn
         assert (turn.state, turn.why) == ("red", "")
         assert turn.seconds(it.session.journal.now()) < 60
-        monkeypatch.undo()
+        assert it.get(1, "/seat/1").status_code == 200
+        monkeypatch.setattr(Folder, "held", lambda _: True)
+        assert abs(folder.now() - real()) < 60  # what `class status` shows
+        old = it.keys.token(2)
+        assert it.post(TRAINER, "/trainer/seat/2/new-link").status_code == 200
+        assert it.keys.token(2) != old and it.get(2, "/seat/2").status_code == 200
+    with served(tmp_path, minutes=60) as it:
+        assert it.keys.token(1) == link and it.get(1, "/seat/1").status_code == 200
+        assert abs(it.session.journal.now() - real()) < 60
+    monkeypatch.undo()
     assert Journal(tmp_path / "events.jsonl").now() - real() < 60
+
+
+def test_another_boot_has_the_time_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    journal.add(Event.OPENED)
+    monkeypatch.setattr("faultlab.workshop.journal._boot", lambda: ("another", 5.0))
+    assert abs(Journal(journal.file).now() - time.time()) < 5
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    assert abs(Journal(journal.file).now() - time.time()) < 5
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    assert Journal(journal.file).now() >= journal.events[0]["t"]  # it never goes back
 
 
 def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
