@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
+from faultlab.workshop.desk import told
 from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
@@ -65,8 +65,8 @@ async def _end_when_told(session: Session, sign: Path, done: Callable[[], None])
     sign.unlink()
     try:
         await session.end()
-    except CannotRun as problem:
-        print(f"faultlab: {problem.message}", file=sys.stderr)
+    except Exception as error:
+        print(f"faultlab: {told(error)}", file=sys.stderr)
     finally:
         done()
 

@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket
 from faultlab.workshop import tty
 from faultlab.workshop.access import Allowance, Keys, Visitor
 from faultlab.workshop.guard import Guard
-from faultlab.workshop.roster import STANDING, Seat, Turn
+from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.slots import Pace
 
@@ -50,7 +50,7 @@ class Terminals:
         number, machine = page.path_params["seat"], page.path_params["machine"]
         visitor = self.guard.admit(page, number)
         seat = self.session.roster.seat(number)
-        if seat.turn.state not in STANDING:
+        if not seat.turn.up:
             raise HTTPException(403, "There is no lab yet.")
         if machine not in self.session.machines(seat):
             raise HTTPException(403, "There is no such machine.")
@@ -92,6 +92,6 @@ class Terminals:
     def end_stale(self) -> None:
         """End the terminals whose token is no longer valid, or whose stack has been replaced."""
         for one in self.open:
-            there = one.seat.turn is one.turn and one.turn.state in STANDING
+            there = one.seat.turn is one.turn and one.turn.up
             if not there or self.keys.visitor(one.token) != one.visitor:
                 one.gone.set()

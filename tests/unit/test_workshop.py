@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,7 +57,7 @@ from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome, Processes
-from faultlab.workshop.roster import DISK_FULL, Roster, Turn
+from faultlab.workshop.roster import DISK_FULL, Roster, Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
 from faultlab.workshop.slots import Slots
@@ -904,6 +904,154 @@ def test_a_seat_that_fills_the_disk(here: Served) -> None:
     assert here.session.roster.seat(2).turn.state == "red"
     assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
     here.wait(1, "red")
+
+
+def test_a_disk_that_is_full_takes_no_points() -> None:
+    """A lab that is repaired stays so, with its debrief and its answer; its machines are gone.
+
+    A repair that was to be looked at again cannot be, by the doing of its seat, and counts not.
+    """
+    one = {"seat": 1}
+    begun: list[Happened] = [(0.0, "ready", one), (5.0, "answered", {**one, "answer": RIGHT})]
+    fixed = {**one, "fixed": True, "findings": []}
+    green = roster(*begun, (9.0, "checked", fixed), (20.0, "disk full", one))
+    turn = green.seat(1).turn
+    assert (turn.state, turn.up, turn.why) == ("green", False, DISK_FULL)
+    assert (green.score(turn, 30.0).points, turn.told(blind=True)) == (40, True)
+    green.apply({"t": 40.0, "event": "starting", "seat": 1})
+    green.apply({"t": 41.0, "event": "ready", "seat": 1})
+    assert (green.seat(1).turn.state, green.seat(1).turn.up) == ("red", True)
+    for after, state, points in (("disk full", "failed", 30), ("failed", "green", 40)):
+        amber = roster(*begun, (9.0, "checked", {**fixed, "later": 3}), (20.0, after, one))
+        turn = amber.seat(1).turn
+        assert (turn.state, turn.again) == (state, None)
+        assert amber.score(turn, 30.0).points == points
+
+
+def test_a_seat_answers_after_its_machines_were_removed(here: Served) -> None:
+    here.stacks.well.add(1)
+    assert here.post(1, "/seat/1/check").status_code == 200
+    here.stacks.full.add(1)
+    until(lambda: not here.session.roster.seat(1).turn.up)
+    told = view.seat(here.session, here.session.roster.seat(1))
+    assert (told["state"], told["machines"], told["why"]) == ("green", [], DISK_FULL)
+    assert here.status(1, "/seat/1/terminal/web") == 403
+    assert here.post(1, "/seat/1/check").status_code == 409
+    assert here.post(1, "/seat/1/restart", {"daemon": "nginx"}).status_code == 409
+    assert here.post(1, "/seat/1/diagnose", RIGHT).status_code == 200
+    assert view.seat(here.session, here.session.roster.seat(1))["debrief"]["points"] == 40
+    assert here.post(1, "/seat/1/next").status_code == 200
+    here.wait(1, "red", at=1)
+
+
+@pytest.mark.parametrize("act", ["next", "restore"])
+@pytest.mark.parametrize("when", ["while it is weighed", "while it is cut off", "before"])
+def test_a_disk_that_was_full_costs_no_new_stack(
+    act: str, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a blind class each stack of a seat has the same name: what is removed is the old one."""
+    session = Fake(tmp_path)
+    seat, stacks = session.roster.seat(1), session.stacks
+    session.note(Event.READY, 1)
+    said: list[str] = []
+    weighed, cut = asyncio.Event(), asyncio.Event()
+
+    async def too_large(seats: Iterable[Seat]) -> list[Seat]:
+        found = [one for one in seats if one is seat]
+        if when == "while it is weighed":
+            await weighed.wait()
+        return found
+
+    async def cut_off(_: Seat) -> None:
+        said.append("cut off begins")
+        if when == "while it is cut off":
+            await cut.wait()
+        said.append("cut off")
+
+    async def run(_: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
+        said.append(words[0])
+        await asyncio.sleep(0.05)
+        return Outcome(0)
+
+    for fake in (too_large, cut_off, run):
+        monkeypatch.setattr(stacks, fake.__name__, fake)
+
+    async def both() -> None:
+        if when == "before":
+            getattr(session, act)(seat)
+            await asyncio.sleep(0.02)
+            await session.weigh()
+        else:
+            weighing = asyncio.create_task(session.weigh())
+            await asyncio.sleep(0.01)
+            getattr(session, act)(seat)
+            await asyncio.sleep(0.02 if when == "while it is cut off" else 0.3)
+            weighed.set()
+            await asyncio.sleep(0.1)
+            cut.set()
+            await weighing
+        while session.doing:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(both())
+    assert said[-1] == "start" and seat.turn.up, said
+    if "cut off" in said:
+        assert said[:2] == ["cut off begins", "cut off"], said
+    assert (when == "while it is cut off") == ("cut off" in said)
+
+
+def test_a_check_of_a_stack_that_is_removed_meanwhile_says_why(here: Served) -> None:
+    here.stacks.slow = 0.5
+    checking = threading.Thread(target=lambda: here.post(1, "/seat/1/check"))
+    checking.start()
+    until(lambda: here.stacks.ran[-1][1][0] == "check")
+    here.session.note(Event.DISK_FULL, 1)
+    checking.join()
+    assert here.session.roster.seat(1).turn.why == DISK_FULL
+    assert here.session.roster.seat(1).turn.checks == 0
+
+
+def test_an_error_of_ours_is_shown(here: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    """Not only one that was expected; the seat goes on."""
+
+    async def broken(*_: Any, **__: Any) -> Outcome:
+        raise ZeroDivisionError("of ours")
+
+    run, here.stacks.run = here.stacks.run, broken  # type: ignore[method-assign]
+    assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
+    here.wait(1, "failed")
+    assert "of ours" in here.session.roster.seat(1).turn.why
+    said = capfd.readouterr().err
+    assert "faultlab: Ada: ZeroDivisionError: of ours" in said and "Traceback" not in said
+    here.stacks.run = run  # type: ignore[method-assign]
+    assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
+    here.wait(1, "red")
+
+
+@pytest.mark.parametrize("what", ["tick", "weigh"])
+def test_a_clock_outlives_an_error_of_ours(
+    what: str, here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(site, "_WEIGH", 0.05)
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("of ours")
+
+    said = ""
+    with monkeypatch.context() as patch:
+        patch.setattr(here.session, what, broken)
+        deadline = time.monotonic() + 5
+        while "of ours" not in said and time.monotonic() < deadline:
+            time.sleep(0.01)
+            said += capfd.readouterr().err
+    assert "faultlab: ZeroDivisionError: of ours" in said
+    again = threading.Event()
+
+    async def weigh() -> None:
+        again.set()
+
+    monkeypatch.setattr(here.session, what, weigh if what == "weigh" else lambda _: again.set())
+    assert again.wait(5)
 
 
 @pytest.mark.parametrize("where", ["local", "kubernetes"])
