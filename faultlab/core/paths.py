@@ -6,7 +6,7 @@ command writes is in the user's folders (XDG Base Directory Specification).
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from faultlab.core.errors import BadInput, CannotRun
@@ -147,7 +147,7 @@ def in_a_folder(name: str) -> Path:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Yield a file to write to, which replaces `file` when the body has ended.
+    """Yield a file to write to, which replaces `file` when the body has ended and it is on disk.
 
     Raises CannotRun, for example on a full disk. Then the old file stays.
     """
@@ -155,13 +155,29 @@ def whole(file: Path) -> Iterator[Path]:
     part = target.with_name(f"{target.name}.part")
     try:
         yield part
+        _flush(part)
         part.replace(target)
+        flush_folder(target.parent)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise unwritable(file, error) from error
     except BaseException:  # such as Ctrl-C
         part.unlink(missing_ok=True)
         raise
+
+
+def flush_folder(folder: Path) -> None:
+    """Put the names of a folder on the disk, after one of them is new."""
+    with suppress(OSError):  # some file systems cannot
+        _flush(folder)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -119,6 +119,8 @@ class Journal:
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
+            if was is None:
+                paths.flush_folder(self.file.parent)
         except OSError as error:
             if was is not None:  # half a line must not precede the next one
                 with suppress(OSError):

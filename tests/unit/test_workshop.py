@@ -34,6 +34,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 from websockets.typing import Origin
 
+from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
@@ -501,6 +502,64 @@ def test_tokens(tmp_path: Path) -> None:
     file.write_text("[]")
     with pytest.raises(CannotRun, match="damaged"):
         Keys(file)
+
+
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that will say what was put on the disk, and when a file took its name."""
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def replaced(part: Path, target: Path) -> Path:
+        done.append(f"{target.name} is new")
+        return replace(part, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    return done
+
+
+def test_what_is_written_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a power failure: links that were handed out, records, the name of a new journal."""
+    done = on_disk(monkeypatch)
+    here = tmp_path.name
+    Keys(tmp_path / "keys.json").make([1], 1)
+    assert done == ["keys.json.part", "keys.json is new", here]
+    done.clear()
+    paths.write_whole(tmp_path / "run.json", "{}")
+    assert done == ["run.json.part", "run.json is new", here]
+    done.clear()
+    journal = Journal(tmp_path / "events.jsonl")
+    for _ in range(2):
+        journal.add(Event.OPENED)
+    assert done == ["events.jsonl", here, "events.jsonl"]
+
+
+def test_a_link_that_cannot_be_written_does_not_end_the_old_one(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = here.keys.token(1)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        answer = here.post(TRAINER, "/trainer/seat/1/new-link")
+    assert answer.status_code == 409 and "No space left" in answer.json()["error"]
+    assert here.keys.token(1) == old and here.get(1, "/seat/1").status_code == 200
+    assert Keys(here.keys.file).token(1) == old
+
+
+def test_half_a_certificate_is_made_again(tmp_path: Path) -> None:
+    """As after a power failure."""
+    cert, key = access.certificate(tmp_path, ["lab.example"])
+    for file in (cert, key):
+        file.write_text("")
+        access.usable(*map(str, access.certificate(tmp_path, ["lab.example"])))
 
 
 def test_a_token_expires(tmp_path: Path) -> None:
