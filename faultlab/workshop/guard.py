@@ -43,8 +43,9 @@ class Guard:
         self.keys = keys
         self.hosts = hosts
         self.secure = secure
-        # A browser sends a cookie to every port of a host, so each class has its own cookie.
-        self.cookie = f"faultlab-{session.plan.id}"
+        # A browser sends a cookie to every port of a host, so each class has its own cookie. With
+        # this prefix no other host of the domain, and no page without TLS, can set it.
+        self.cookie = f"{'__Host-' if secure else ''}faultlab-{session.plan.id}"
         self._strangers = Allowance(rate=10 / 60, stock=20)  # wrong tokens, for each address
         self._asked = Allowance(rate=20, stock=100)  # requests, for each visitor
         self._acts = Allowance(rate=0.5, stock=10)  # requests that change something, for each seat

@@ -59,7 +59,7 @@ class Site:
         pages, streams, actions = self.pages, self.streams, self.actions
         return [
             Route("/", pages.start),
-            Route("/join", pages.join),
+            Route("/join", pages.join, methods=["GET", "POST"]),
             Route("/seat/{seat:int}", pages.seat),
             Route("/seat/{seat:int}/events", streams.seat),
             Route("/seat/{seat:int}/{act:str}", actions.seat, methods=["POST"]),

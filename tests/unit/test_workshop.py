@@ -1255,6 +1255,34 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
     assert {"/seat/2/terminal/web", "/seat/2/check", "/trainer"} <= set(asked)
 
 
+def test_a_link_takes_no_one_out_of_their_seat(here: Served) -> None:
+    """A page of another server, or a message, can lead a browser to a link of another seat.
+
+    It asks first, and only our own page can answer.
+    """
+    with httpx.Client(base_url=here.url) as page:
+        mine, other = (f"/join?token={here.keys.token(number)}" for number in (1, 2))
+        own = {"origin": here.url}
+        assert page.get(mine).status_code == 303
+        assert page.get(mine).status_code == 303  # the same link again
+        asked = page.get(other)
+        assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
+        assert (
+            "Ada" in asked.text and "Grace" in asked.text and here.keys.token(2) not in asked.text
+        )
+        assert page.get("/seat/1").status_code == 200
+        for origin in ({}, {"origin": "http://evil.example"}, {"origin": "null"}):
+            assert page.post(other, headers=origin).status_code == 403
+        assert page.post("/join?token=x", headers=own).status_code == 401
+        assert page.get("/seat/1").status_code == 200
+        answer = page.post(other, headers=own)
+        assert (answer.status_code, answer.json()) == (200, {"home": "/seat/2"})
+        assert (page.get("/seat/1").status_code, page.get("/seat/2").status_code) == (403, 200)
+        here.keys.replace(2, 1)
+        assert page.get(mine).status_code == 303  # an old cookie is of no seat
+        assert page.get(f"/join?token={here.keys.token(TRAINER)}").status_code == 200
+
+
 def test_guessing_tokens_ends_soon(here: Served) -> None:
     codes = [here.get(f"{'x' * 42}{i % 10}", "/seat/1").status_code for i in range(40)]
     assert codes[0] == 401 and codes[-1] == 429
@@ -1438,7 +1466,10 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         url = f"https://127.0.0.1:{it.port}"
         answer = httpx.get(f"{url}/join?token={it.keys.token(1)}", verify=trust)
         assert answer.status_code == 303 and "Secure" in answer.headers["set-cookie"]
-        cookie = f"faultlab-{it.session.plan.id}={it.keys.token(1)}"
+        assert answer.headers["set-cookie"].startswith("__Host-faultlab-class=")
+        assert "Path=/;" in answer.headers["set-cookie"]
+        assert "Domain" not in answer.headers["set-cookie"]
+        cookie = f"__Host-faultlab-{it.session.plan.id}={it.keys.token(1)}"
         for origin, wanted in ((it.url, 403), (url, 200)):
             answer = httpx.post(
                 f"{url}/seat/1/hint", headers={"origin": origin, "cookie": cookie}, verify=trust
