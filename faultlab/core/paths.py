@@ -166,6 +166,35 @@ def whole(file: Path) -> Iterator[Path]:
         raise
 
 
+def add_line(file: Path, line: str) -> None:
+    """Write one more line to a file, on the disk, or keep it as it was. Raises CannotRun.
+
+    Half a line at its end, as a kill leaves one, is dropped.
+    """
+    was = file.stat().st_size if file.exists() else None
+    try:
+        if was and not _ends_a_line(file):
+            was = file.read_bytes().rfind(b"\n") + 1
+            os.truncate(file, was)
+        with file.open("a") as lines:
+            lines.write(line + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
+        if was is None:
+            flush_folder(file.parent)
+    except OSError as error:
+        if was is not None:  # half a line must not precede the next one
+            with suppress(OSError):
+                os.truncate(file, was)
+        raise unwritable(file, error) from error
+
+
+def _ends_a_line(file: Path) -> bool:
+    with file.open("rb") as lines:
+        lines.seek(-1, os.SEEK_END)
+        return lines.read() == b"\n"
+
+
 def flush_folder(folder: Path) -> None:
     """Put the names of a folder on the disk, after one of them is new."""
     with suppress(OSError):  # some file systems cannot

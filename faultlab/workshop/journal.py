@@ -113,18 +113,6 @@ class Journal:
         if event in _TIMED:
             entry["boot"], entry["up"] = _boot()
         entry |= facts
-        was = self.file.stat().st_size if self.file.exists() else None
-        try:
-            with self.file.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            if was is None:
-                paths.flush_folder(self.file.parent)
-        except OSError as error:
-            if was is not None:  # half a line must not precede the next one
-                with suppress(OSError):
-                    os.truncate(self.file, was)
-            raise paths.unwritable(self.file, error) from error
+        paths.add_line(self.file, json.dumps(entry))
         self.events.append(entry)
         return entry
