@@ -113,13 +113,13 @@ class Connection(H11Protocol):
 
     def __init__(self, places: Places, **facts: Any) -> None:
         super().__init__(**facts)
-        self._places = places
+        self.places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a place; drop the connection if there is none."""
         super().connection_made(transport)
         self.line = Line(_network(transport.get_extra_info("peername")), transport)
-        if self._places.enter(self.line):
+        if self.places.enter(self.line):
             self._owes(True)
             self.line.deadline = self.loop.time() + _PATIENCE
         else:
@@ -127,7 +127,7 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place back."""
-        self._places.leave(self.line)
+        self.places.leave(self.line)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -150,16 +150,19 @@ class Connection(H11Protocol):
         """Hand the connection over, with its place."""
         super().handle_websocket_upgrade(event)
         self._owes(False)
-        after = self.transport.get_protocol()
-        assert isinstance(after, Socket)
-        after.line, after.places = self.line, self._places
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, also in the middle of a response."""
+        """Refuse what is no request, also in the middle of a response.
+
+        The head of a request can have been handed over before its body turned out to be none.
+        """
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
             self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def pause_writing(self) -> None:
         """Stop writing to a client that does not read."""
@@ -173,7 +176,7 @@ class Connection(H11Protocol):
 
     def _owes(self, owes: bool) -> None:
         """Note whether the client has to send something before anything else happens."""
-        self._places.waits(self.line, owes)
+        self.places.waits(self.line, owes)
         if not owes:
             self.line.deadline = None
 
@@ -184,11 +187,41 @@ class Socket(WebSocketsSansIOProtocol):
     line: Line
     places: Places
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over the connection, with its place."""
+        assert isinstance(transport, asyncio.Transport)
+        before = transport.get_protocol()
+        assert isinstance(before, Connection)
+        self.line, self.places = before.line, before.places
+        super().connection_made(transport)
+
     def handle_ping(self) -> None:
         """Answer, or drop a connection that does not read the answers."""
         super().handle_ping()
         if self.transport.get_write_buffer_size() > _NOT_TAKEN:
             self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Read messages, or a part of one, which has a deadline as a request has."""
+        super().data_received(data)
+        if not (self.conn.reader.buffer or self.frames):
+            self.line.deadline = None
+        elif self.line.deadline is None:
+            self.line.deadline = self.loop.time() + _PATIENCE
+
+    def handle_parser_exception(self) -> None:
+        """End a connection that sends no frames, also one that sends them before it is open."""
+        if self.conn.close_sent is None:
+            self.disconnected = self.handshake_complete = True
+            self.transport.close()
+        else:
+            super().handle_parser_exception()
+
+    async def send(self, message: Any) -> None:
+        """Send an answer. One that refuses ends the handshake, which uvicorn takes for none."""
+        await super().send(message)
+        if self.close_sent or self.transport.is_closing():
+            self.handshake_complete = True
 
     def pause_writing(self) -> None:
         """Stop writing to a client that does not read."""
@@ -241,9 +274,12 @@ def _network(peer: Any) -> str:
 
 
 def _matters(record: logging.LogRecord) -> bool:
-    """Return whether a line of uvicorn's log is for people; connections cut by Ctrl-C are not."""
+    """Return whether a line of uvicorn's log is for people.
+
+    Connections cut by Ctrl-C are not, and neither is text of a client that is not UTF-8.
+    """
     kind = record.exc_info[0] if record.exc_info else None
-    return not (kind and issubclass(kind, asyncio.CancelledError))
+    return not (kind and issubclass(kind, asyncio.CancelledError | UnicodeDecodeError))
 
 
 def _config(app: Any, places: Places, cert: str | None, key: str | None) -> uvicorn.Config:
@@ -260,7 +296,7 @@ def _config(app: Any, places: Places, cert: str | None, key: str | None) -> uvic
         ws=Socket,
         ws_max_size=MOST_BYTES,
         lifespan="on",
-        log_level="warning",
+        log_level="error",  # its warnings are about requests that are not understood
         access_log=False,  # it would contain the tokens of links
         server_header=False,
         proxy_headers=False,

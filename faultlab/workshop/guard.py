@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -106,10 +106,13 @@ class Guard:
         if not allowance.take(str(visitor.number)):
             raise HTTPException(429, "Too many requests at once. Wait a moment.")
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _MOST_BODY:
-                raise HTTPException(413, "Too long.")
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > _MOST_BODY:
+                    raise HTTPException(413, "Too long.")
+        except ClientDisconnect as error:
+            raise HTTPException(400, "This request was cut off.") from error
         try:
             facts = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:
