@@ -116,7 +116,7 @@ class Connection(H11Protocol):
         self.places = places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place; drop the connection if there is none."""
+        """Take a place; drop the connection if all are busy."""
         super().connection_made(transport)
         self.line = Line(_network(transport.get_extra_info("peername")), transport)
         if self.places.enter(self.line):

@@ -1562,7 +1562,7 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", [3, -3])
-def test_a_clock_that_is_set_ends_nothing(
+def test_a_clock_that_is_set_ends_no_lab(
     days: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No lab and no link: three days are a second of the class, also for its next server."""
