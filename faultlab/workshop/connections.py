@@ -13,7 +13,9 @@ import asyncio.constants
 import ipaddress
 import logging
 import resource
-from collections import defaultdict
+import socket
+import time
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,9 +59,21 @@ class Places:
         # Those that wait for a request, in the order in which they began to.
         self._waiting: dict[Line, None] = {}
         self._waiting_of: defaultdict[str, dict[Line, None]] = defaultdict(dict)
+        # When those came whose TLS is not established yet. They have no place, and no `Line`.
+        self._coming: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def comes(self, address: str) -> bool:
+        """Count a connection that has just come; return False if too many have not got further."""
+        mine = self._coming[address]
+        if len(mine) >= self.most or sum(map(len, self._coming.values())) >= self.in_all:
+            return False
+        mine.append(time.monotonic())
+        return True
 
     def enter(self, line: Line) -> bool:
         """Count a connection, perhaps in the place of another; return False if all are busy."""
+        if coming := self._coming.get(line.address):
+            coming.popleft()
         if len(self.of[line.address]) >= self.most:
             give_way = self._waiting_of[line.address]
         elif len(self.all) >= self.in_all:
@@ -97,6 +111,11 @@ class Places:
 
     def watch(self, now: float) -> None:
         """End the connections whose time is up."""
+        for address, times in list(self._coming.items()):
+            while times and time.monotonic() - times[0] > _PATIENCE:  # asyncio has ended it
+                times.popleft()
+            if not times:
+                del self._coming[address]
         for line in list(self.all):
             if line.transport.is_closing():
                 line.ended = line.ended or now
@@ -239,6 +258,22 @@ class Socket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
 
+class Gate(socket.socket):
+    """A listening socket that drops what comes while too much of its address is not established."""
+
+    def __init__(self, line: socket.socket, places: Places) -> None:
+        super().__init__(line.family, line.type, line.proto, socket.dup(line.fileno()))
+        self._places = places
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Raises ConnectionAbortedError for one too many."""
+        found, peer = super().accept()
+        if self._places.comes(_network(peer)):
+            return found, peer
+        found.close()
+        raise ConnectionAbortedError
+
+
 class Server(uvicorn.Server):
     """A uvicorn server that reports when it can be reached, and watches its connections."""
 
@@ -255,7 +290,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to serve."""
-        await super().startup(sockets)
+        await super().startup([Gate(line, self.places) for line in sockets])
         self._ready()
 
     async def on_tick(self, counter: int) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
-from faultlab.workshop import connections, site
+from faultlab.workshop import access, connections, site
 from tests.unit.served import Served, served
 from tests.waiting import until
 
@@ -142,3 +144,29 @@ def test_a_limit_for_all_addresses(here: Served, monkeypatch: pytest.MonkeyPatch
     assert here.get(1, "/seat/1").status_code == 200
     for line in lines:
         line.close()
+
+
+def test_handshakes_that_are_never_finished(tmp_path: Path) -> None:
+    """TLS is not established, so none of them is a connection yet; an address has a limit of them.
+
+    They have 10 seconds, and then their places are free.
+    """
+    cert, key = access.certificate(tmp_path, ["127.0.0.1"])
+    trust = ssl.create_default_context(cafile=str(cert))
+    with served(tmp_path, tls=(str(cert), str(key))) as it:
+        most, lines = it.front.places.most, []
+        for _ in range(2 * most):
+            line = socket.create_connection(("127.0.0.1", it.port), 10, ("127.0.0.2", 0))
+            lines.append(line)
+
+        def gone() -> int:
+            return sum(dropped(line, 0.001) for line in lines)
+
+        until(lambda: gone() >= most, 5)
+        assert httpx.get(f"https://127.0.0.1:{it.port}/", verify=trust).status_code == 200
+        until(lambda: gone() == len(lines), 15)
+        transport = httpx.HTTPTransport(verify=trust, local_address="127.0.0.2")
+        with httpx.Client(transport=transport) as page:
+            assert page.get(f"https://127.0.0.1:{it.port}/").status_code == 200
+        for line in lines:
+            line.close()
