@@ -64,6 +64,7 @@ class Places:
 
     def comes(self, address: str) -> bool:
         """Count a connection that has just come; return False if too many have not got further."""
+        self._forget_those_that_came()
         mine = self._coming[address]
         if len(mine) >= self.most or sum(map(len, self._coming.values())) >= self.in_all:
             return False
@@ -111,11 +112,6 @@ class Places:
 
     def watch(self, now: float) -> None:
         """End the connections whose time is up."""
-        for address, times in list(self._coming.items()):
-            while times and time.monotonic() - times[0] > _PATIENCE:  # asyncio has ended it
-                times.popleft()
-            if not times:
-                del self._coming[address]
         for line in list(self.all):
             if line.transport.is_closing():
                 line.ended = line.ended or now
@@ -125,6 +121,15 @@ class Places:
             if line.deadline is not None and now > line.deadline:
                 line.deadline = None
                 line.transport.close()
+
+
+    def _forget_those_that_came(self) -> None:
+        """Forget the connections whose handshake asyncio has ended; each has had the same time."""
+        for address, times in list(self._coming.items()):
+            while times and time.monotonic() - times[0] >= _PATIENCE:
+                times.popleft()
+            if not times:
+                del self._coming[address]
 
 
 class Connection(H11Protocol):
