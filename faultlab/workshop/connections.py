@@ -122,7 +122,6 @@ class Places:
                 line.deadline = None
                 line.transport.close()
 
-
     def _forget_those_that_came(self) -> None:
         """Forget the connections whose handshake asyncio has ended; each has had the same time."""
         for address, times in list(self._coming.items()):
