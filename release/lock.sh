@@ -35,8 +35,10 @@ locked() {
 
 tools_ensure
 locked test pyproject.toml --extra test
-locked web pyproject.toml --extra web --constraint setup/lock/test.txt
-locked cluster pyproject.toml --extra web --extra kubernetes --constraint setup/lock/test.txt
-locked plain pyproject.toml --constraint setup/lock/test.txt
+# A checkout draws and verifies, so each of its files has what that needs.
+all=(--extra plot --extra verify)
+locked web pyproject.toml "${all[@]}" --extra web --constraint setup/lock/test.txt
+locked cluster pyproject.toml "${all[@]}" --extra web --extra kubernetes --constraint setup/lock/test.txt
+locked plain pyproject.toml "${all[@]}" --constraint setup/lock/test.txt
 locked release --group release
 locked uv --group uv --constraint setup/lock/release.txt

@@ -215,7 +215,7 @@ class Session:
     def _keep(self, command: Command) -> None:
         with self._run.record.changing:  # in the order of the record
             self.commands.append(command)
-            self._run.record.event("command", **asdict(command))
+            self._run.record.add("command", **asdict(command))
 
     def _on_host(self, command: str) -> Output:
         self._acted = True

@@ -1,5 +1,6 @@
 """Extra: the packages that only a part of faultlab needs."""
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,12 @@ def needed(target: str = "", *, of: str = "web", what: str = "The pages need") -
     except ModuleNotFoundError as error:
         hint = f"make {target}" if target and not paths.installed() else installer(of)
         raise CannotRun(f"{what} {error.name}, which is not installed.", hint) from error
+
+
+def require(package: str, *, of: str, what: str) -> None:
+    """Raise CannotRun if a package of an extra is missing, without importing it."""
+    if importlib.util.find_spec(package) is None:
+        raise CannotRun(f"{what} {package}, which is not installed.", installer(of))
 
 
 def installer(extra: str) -> str:

@@ -6,6 +6,7 @@ The kernel releases a lock when its holder dies, even by `kill -9`.
 import fcntl
 import math
 import os
+import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -90,7 +91,8 @@ def refuse_class(stack: str) -> None:
     """Check that a stack belongs to no running class. Raises Held with the holder of the class."""
     for file in folder().glob(f"{_CLASS}*.lock"):
         prefix = file.stem.removeprefix(_CLASS)
-        if stack.startswith(prefix):
+        # The seats have numbers: `slow-1-mystery` is of the class `slow`, `slow-log` is a lab.
+        if re.match(rf"{re.escape(prefix)}[1-9][0-9]*-[a-z]", stack):
             with hold_class(prefix, "sweep"):
                 pass
 

@@ -6,7 +6,7 @@ command writes is in the user's folders (XDG Base Directory Specification).
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from faultlab.core.errors import BadInput, CannotRun
@@ -153,7 +153,7 @@ def part_of(file: Path) -> Path:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Yield a file to write to, which replaces `file` when the body has ended.
+    """Yield a file to write to, which replaces `file` when the body has ended and it is on disk.
 
     Raises CannotRun, for example on a full disk. Then the old file stays.
     """
@@ -161,13 +161,58 @@ def whole(file: Path) -> Iterator[Path]:
     target = part.with_name(part.name.removesuffix(".part"))
     try:
         yield part
+        _flush(part)
         part.replace(target)
+        flush_folder(target.parent)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise unwritable(file, error) from error
     except BaseException:  # such as Ctrl-C
         part.unlink(missing_ok=True)
         raise
+
+
+def add_line(file: Path, line: str) -> None:
+    """Write one more line to a file, on the disk, or keep it as it was. Raises CannotRun.
+
+    Half a line at its end, as a kill leaves one, is dropped.
+    """
+    was = file.stat().st_size if file.exists() else None
+    try:
+        if was and not _ends_a_line(file):
+            was = file.read_bytes().rfind(b"\n") + 1
+            os.truncate(file, was)
+        with file.open("a") as lines:
+            lines.write(line + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
+        if was is None:
+            flush_folder(file.parent)
+    except OSError as error:
+        if was is not None:  # half a line must not precede the next one
+            with suppress(OSError):
+                os.truncate(file, was)
+        raise unwritable(file, error) from error
+
+
+def _ends_a_line(file: Path) -> bool:
+    with file.open("rb") as lines:
+        lines.seek(-1, os.SEEK_END)
+        return lines.read() == b"\n"
+
+
+def flush_folder(folder: Path) -> None:
+    """Put the names of a folder on the disk, after one of them is new."""
+    with suppress(OSError):  # some file systems cannot
+        _flush(folder)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from faultlab.core import paths
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.report import history, judge, plot
@@ -224,22 +224,25 @@ def _steps(record: Record, what: str) -> list[str]:
 
 
 def _pictures(ran: Measured) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the run's flame graphs and its sweep as title and data; large ones by name only."""
+    """Return the run's flame graphs and its sweep as title and data, and what is not shown."""
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
         for event in ran.record.facts["events"]
         if event["event"] == "flame" and event.get("file")
     ]
     texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]
-    if plot.sweeps(ran.record):
-        texts.append(("sweep", plot.svg(plot.find(ran.record.id))))
     kept: list[tuple[str, str]] = []
     left_out: list[str] = []
+    if plot.sweeps(ran.record):
+        try:
+            texts.append(("sweep", plot.svg(plot.find(ran.record.id))))
+        except CannotRun as problem:
+            left_out.append(f"The sweep is not drawn: {problem.message} Next: {problem.hint}")
     room = _ROOM
     for title, text in texts:
         data = base64.b64encode(text.encode()).decode()
         if len(data) > room:
-            left_out.append(title)
+            left_out.append(f"Too large for this page: {title}, in the run's folder.")
             continue
         room -= len(data)
         kept.append((title, data))

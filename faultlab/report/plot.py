@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from faultlab.core import paths
+from faultlab.core import extra, paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
@@ -79,8 +79,10 @@ class Drawn:
 def draw(term: Terminal, what: str, to: str | None) -> Drawn:
     """Draw the sweep of a run, or of the newest run of a lab that has one.
 
-    Raises BadInput if there is no such run or lab, or if the run has no sweep or is damaged.
+    Raises BadInput if there is no such run or lab, or if the run has no sweep or is damaged, and
+    CannotRun without matplotlib.
     """
+    _can_draw()
     sweep = find(what)
     file = paths.in_a_folder(to or str(paths.runs() / sweep.run / FILE))
     with term.step("plot", f"drawing {sweep.run}") as step:
@@ -133,7 +135,8 @@ def _damaged(run: str) -> BadInput:
 
 
 def svg(sweep: Sweep) -> str:
-    """Return the picture of a sweep, with a panel for each number."""
+    """Return the picture of a sweep, with a panel for each number. Raises CannotRun."""
+    _can_draw()
     from matplotlib import ticker
 
     def draw(panel: Axes, name: str) -> None:
@@ -165,8 +168,10 @@ def picture(
 ) -> str:
     """Draw one panel below the other, each `height` inches; with `share` they share the x-axis.
 
-    Text stays text and is readable on light and on dark. The same input gives the same SVG.
+    Text stays text and is readable on light and on dark. The same input gives the same SVG. Raises
+    CannotRun.
     """
+    _can_draw()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -186,6 +191,10 @@ def picture(
         drawn = StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     return _open(drawn.getvalue(), title)
+
+
+def _can_draw() -> None:
+    extra.require("matplotlib", of="plot", what="Pictures need")
 
 
 def words(name: str) -> str:

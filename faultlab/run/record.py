@@ -1,7 +1,8 @@
 """Record: `run.json`, the story of one run, rewritten after every step.
 
-A later failure or a `kill -9` loses nothing that was measured before. docs/run-record.md describes
-the content.
+The commands of an agent are many: they are lines of `events.jsonl` until the next step. A later
+failure or a `kill -9` loses nothing that was measured before. docs/run-record.md describes the
+content.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst to the best
 READY = "ready"  # after this event a learner can work
 GAVE_UP = "gave up"  # after this event nothing is hidden from the learner of a mystery
 _FILE = "run.json"
+_ADDED = "events.jsonl"  # events since run.json was written, each with its place in the list
 _ID = re.compile(r"\d{8}-\d{6}-(?P<lab>[a-z0-9-]+)-[0-9a-f]{4}")
 
 
@@ -44,6 +46,22 @@ def _rename(facts: dict[str, Any]) -> None:
         for old, new in _RENAMED.items():
             if old in part:
                 part[new] = part.pop(old)
+
+
+def _add_since(events: list[Any], file: Path) -> None:
+    """Add the events of lines that came after the record was written.
+
+    A kill can leave half a line, or lines that are in the record already.
+    """
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with suppress(ValueError, TypeError, RecursionError):
+            place, event = json.loads(line)
+            if place == len(events) and isinstance(event, dict):
+                events.append(event)
 
 
 def span(event: Mapping[str, Any]) -> tuple[float, float]:
@@ -131,6 +149,8 @@ class Record:
         file, name = folder / _FILE, f"The record of the run {run_id}"
         missing = BadInput(f"The run {run_id} has no {_FILE}.", f"ls {folder}")
         facts = document.read(file, SCHEMA, missing, name=name, upgrade=_rename)
+        if isinstance(facts.get("events"), list):
+            _add_since(facts["events"], folder / _ADDED)
         document.shaped(Facts, facts, file, name=name)
         facts.setdefault("judged", {})
         facts.setdefault("tests", [])
@@ -166,6 +186,14 @@ class Record:
             self.facts["events"].append(told)
             self.save()
 
+    def add(self, event: str, /, **facts: Any) -> None:
+        """Record that something happened now, in one line: for what happens many times."""
+        told = {"t": round(time.time() - self.began, 3), "event": event, **facts}
+        with self.changing:
+            line = json.dumps([len(self.facts["events"]), told])
+            paths.add_line(self.folder / _ADDED, line)
+            self.facts["events"].append(told)
+
     def happened(self, name: str) -> bool:
         """Return whether this event was recorded."""
         return any(event["event"] == name for event in self.facts["events"])
@@ -179,3 +207,4 @@ class Record:
         """Write the whole file or keep the old one. Raises CannotRun, as on a full disk."""
         with self.changing:
             paths.write_whole(self.folder / _FILE, json.dumps(self.facts, indent=1) + "\n")
+            (self.folder / _ADDED).unlink(missing_ok=True)

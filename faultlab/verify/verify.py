@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from faultlab.core import lock, paths
+from faultlab.core import extra, lock, paths
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
@@ -53,6 +53,7 @@ def verify(
     for name in (json_file, junit_file):
         if name:
             paths.in_a_folder(name)
+    extra.require("pytest", of="verify", what="The checks need")
     asked = Campaign([lab.id for lab in chosen], repeat, quick=quick)
     old = _earlier(term, Path(json_file), asked) if json_file else None
     result = None if old else Result(term, asked, json_file, junit_file)

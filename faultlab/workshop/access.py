@@ -12,11 +12,12 @@ import secrets
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faultlab.core import command
+from faultlab.core import command, paths
 from faultlab.core.errors import BadInput, CannotRun
 
 TRAINER = 0  # not the number of any seat
@@ -42,9 +43,13 @@ class Visitor:
 class Keys:
     """The tokens of a class, in a file that only its owner can read."""
 
-    def __init__(self, file: Path) -> None:
-        """Read the tokens. Raises CannotRun if the file is damaged."""
+    def __init__(self, file: Path, now: Callable[[], float] = time.time) -> None:
+        """Read the tokens. Raises CannotRun if the file is damaged.
+
+        `now`: the clock by which they are valid: that of a class is not set as one of a machine is.
+        """
         self.file = file
+        self._now = now
         self._tokens: dict[int, tuple[str, float]] = {}
         if file.exists():
             try:
@@ -60,16 +65,13 @@ class Keys:
 
     def make(self, numbers: Iterable[int], hours: float) -> None:
         """Make a token for each number that has no valid one."""
-        until = time.time() + 3600 * hours
-        for number in numbers:
-            if self._tokens.get(number, ("", 0.0))[1] <= time.time():
-                self._tokens[number] = (secrets.token_urlsafe(32), until)
-        self._save()
+        until = self._now() + 3600 * hours
+        old = [n for n in numbers if self._tokens.get(n, ("", 0.0))[1] <= self._now()]
+        self._keep({number: (secrets.token_urlsafe(32), until) for number in old})
 
     def replace(self, number: int, hours: float) -> None:
-        """Replace a token; the old one is no longer valid."""
-        self._tokens[number] = (secrets.token_urlsafe(32), time.time() + 3600 * hours)
-        self._save()
+        """Replace a token; the old one is no longer valid. Raises CannotRun, as on a full disk."""
+        self._keep({number: (secrets.token_urlsafe(32), self._now() + 3600 * hours)})
 
     def token(self, number: int) -> str:
         """Return the token in the link of a seat, or of the trainer."""
@@ -80,16 +82,18 @@ class Keys:
         found = None
         for number, (known, until) in self._tokens.items():
             same = hmac.compare_digest(known.encode(), token.encode())
-            if same and time.time() < until:
+            if same and self._now() < until:
                 found = Visitor(number)
         return found
 
-    def _save(self) -> None:
-        part = self.file.with_suffix(".part")
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(self._tokens, file)
-        part.replace(self.file)
+    def _keep(self, new: dict[int, tuple[str, float]]) -> None:
+        """Let new tokens count once they are on the disk."""
+        every = {**self._tokens, **new}
+        with paths.whole(self.file) as part:
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                json.dump(every, file)
+        self._tokens = every
 
 
 @dataclass
@@ -120,7 +124,9 @@ def certificate(folder: Path, names: Iterable[str]) -> tuple[Path, Path]:
     cert, key, made_for = (folder / name for name in ("cert.pem", "key.pem", "cert.names"))
     alternatives = ",".join(f"{_kind(name)}:{name}" for name in dict.fromkeys(names))
     if made_for.exists() and made_for.read_text() == alternatives:
-        return cert, key
+        with suppress(BadInput):  # a power failure can have left half of them
+            usable(str(cert), str(key))
+            return cert, key
     done = command.run(
         [
             *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),

@@ -9,11 +9,17 @@ from typing import Any
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import Roster, Seat
+from faultlab.workshop.roster import DISK_FULL, Roster, Seat
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
 
 _AT_ONCE = 2  # starts and checks; more of them only delay each other
+
+
+def told(error: Exception) -> str:
+    """Return an error in one line, for the person who runs the server."""
+    expected = isinstance(error, Problem | OSError)
+    return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
 class Desk:
@@ -27,6 +33,8 @@ class Desk:
         self.doing: dict[int, str] = {}  # what a seat waits for now, as text
         self._since: dict[int, float] = {}  # when it began to wait
         self._seats = {seat.number: asyncio.Lock() for seat in roster.seats}
+        # Held while the stack of a seat is removed or replaced: the next one can have its name.
+        self._replacing = {seat.number: asyncio.Lock() for seat in roster.seats}
         self._slots = Slots(_AT_ONCE)
         # The next change sets it. Take it before looking, to miss none.
         self.change = asyncio.Event()
@@ -66,16 +74,20 @@ class Desk:
         if seat.turn.state not in states:
             raise CannotRun(f"Not now: this lab is {seat.turn.state}.")
 
+    def _must_be_up(self, seat: Seat) -> None:
+        if seat.turn.gone:
+            raise CannotRun(f"{DISK_FULL} Your trainer can start the lab over.")
+
     def _later(self, work: Coroutine[Any, Any, None], seat: Seat) -> None:
         self.doing[seat.number] = "a moment"  # from now on, so that a second click finds it busy
 
         async def noted() -> None:
             try:
                 await work
-            except (Problem, OSError) as problem:
-                print(f"faultlab: {seat.name}: {problem}", file=sys.stderr)
+            except Exception as error:  # also one of ours, which no page would show
+                print(f"faultlab: {seat.name}: {told(error)}", file=sys.stderr)
                 with suppress(Problem):
-                    self.note(Event.FAILED, seat.number, why=str(problem))
+                    self.note(Event.FAILED, seat.number, why=told(error))
             finally:  # it can have found nothing to do
                 self.doing.pop(seat.number, None)
                 self.show()

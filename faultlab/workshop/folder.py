@@ -35,8 +35,8 @@ class Folder:
         return round(self.alive.stat().st_mtime if self.alive.exists() else time.time(), 3)
 
     def now(self) -> float:
-        """Return when the clocks of the class stopped: now, or when its server last was alive."""
-        return time.time() if self.held() else min(time.time(), self.last_alive())
+        """Return the time of the class: that of its server, or when that was last alive."""
+        return self.last_alive()
 
     def hold(self, doing: str) -> AbstractContextManager[None]:
         """Hold the class while the body runs. Raises lock.Held."""

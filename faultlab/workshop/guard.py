@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -43,8 +43,9 @@ class Guard:
         self.keys = keys
         self.hosts = hosts
         self.secure = secure
-        # A browser sends a cookie to every port of a host, so each class has its own cookie.
-        self.cookie = f"faultlab-{session.plan.id}"
+        # A browser sends a cookie to every port of a host, so each class has its own cookie. With
+        # this prefix no other host of the domain, and no page without TLS, can set it.
+        self.cookie = f"{'__Host-' if secure else ''}faultlab-{session.plan.id}"
         self._strangers = Allowance(rate=10 / 60, stock=20)  # wrong tokens, for each address
         self._asked = Allowance(rate=20, stock=100)  # requests, for each visitor
         self._acts = Allowance(rate=0.5, stock=10)  # requests that change something, for each seat
@@ -105,10 +106,13 @@ class Guard:
         if not allowance.take(str(visitor.number)):
             raise HTTPException(429, "Too many requests at once. Wait a moment.")
         body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _MOST_BODY:
-                raise HTTPException(413, "Too long.")
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > _MOST_BODY:
+                    raise HTTPException(413, "Too long.")
+        except ClientDisconnect as error:
+            raise HTTPException(400, "This request was cut off.") from error
         try:
             facts = json.loads(body or b"{}")
         except (ValueError, RecursionError) as error:

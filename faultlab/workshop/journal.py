@@ -43,6 +43,17 @@ class Event(StrEnum):
     NEW_LINK = "new link"
 
 
+_TIMED = (Event.PLANNED, Event.OPENED)  # the events that say when the machine was booted
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _boot() -> tuple[str, float]:
+    """Return the boot of this machine, and the seconds since then."""
+    with suppress(OSError):
+        return _BOOT.read_text().strip(), round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
+    return "", 0.0
+
+
 class Journal:
     """The events of one class, oldest first."""
 
@@ -70,10 +81,23 @@ class Journal:
                 ) from error
             self.events.append(event)
         # A changed clock or a closed lid must not end a class, so from here on we count seconds.
-        self._began = max([time.time(), *(float(event["t"]) for event in self.events[-1:])])
+        self._began = self._now()
         self._since = time.monotonic()
         if mend and len(kept) != len(whole):
             os.truncate(file, len(kept))
+
+    def _now(self) -> float:
+        """Return what time it is as a server begins.
+
+        The clock can have been set since the last server began. Since a boot the kernel counts
+        seconds as well, which is not set.
+        """
+        boot, up = _boot()
+        found = time.time()
+        for event in self.events:
+            if event.get("boot") == boot:
+                found = float(event["t"]) + up - float(event["up"])
+        return max([found, *(float(event["t"]) for event in self.events[-1:])])
 
     def now(self) -> float:
         """Return the time of the class, in seconds since 1970."""
@@ -86,17 +110,9 @@ class Journal:
         """
         entry: Entry = {"t": round(self.now(), 3), "event": event}
         entry |= {"seat": seat} if seat is not None else {}
+        if event in _TIMED:
+            entry["boot"], entry["up"] = _boot()
         entry |= facts
-        was = self.file.stat().st_size if self.file.exists() else None
-        try:
-            with self.file.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            if was is not None:  # half a line must not precede the next one
-                with suppress(OSError):
-                    os.truncate(self.file, was)
-            raise paths.unwritable(self.file, error) from error
+        paths.add_line(self.file, json.dumps(entry))
         self.events.append(entry)
         return entry

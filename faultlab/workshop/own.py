@@ -18,7 +18,7 @@ from faultlab.run import placement, readings
 from faultlab.run import record as records
 from faultlab.run.record import Record
 from faultlab.workshop.journal import Event
-from faultlab.workshop.roster import STANDING, Seat, Turn
+from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.stacks import Stacks
 
@@ -99,7 +99,7 @@ class SoloSession(Session):
         turn, free = seat.turn, seat.number not in self.doing
         was, self._here = self._here, await asyncio.to_thread(self._here.again)
         run = self._here.run(turn.lab)
-        if free and seat.turn is turn and seat.number not in self.doing and turn.state in STANDING:
+        if free and seat.turn is turn and seat.number not in self.doing and turn.up:
             if run and (self._seen is None or self._seen[0] is not turn):
                 self._seen = turn, run
             elif self._seen and self._seen[0] is turn and self._seen[1] != run:
@@ -118,7 +118,7 @@ class SoloSession(Session):
         states = {name: parts[name].state for name in self.daemons(seat) if name in parts}
         return {
             "catalogue": self.catalogue(),
-            "states": states if seat.turn.state in STANDING else {},
+            "states": states if seat.turn.up else {},
             "delay": self._delay,
         }
 

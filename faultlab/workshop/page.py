@@ -5,7 +5,7 @@ from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.templating import Jinja2Templates
 
 from faultlab.workshop import export
@@ -32,15 +32,31 @@ class Pages:
         return RedirectResponse(_home(visitor), 303)
 
     async def join(self, request: Request) -> Response:
-        """Exchange the token of a link for a cookie."""
+        """Exchange the token of a link for a cookie.
+
+        Any page can lead a browser here. One that has a seat is asked before it gets another one,
+        and the guard refuses an answer that does not come from our own page.
+        """
         token = request.query_params.get("token", "")
         visitor = self.keys.visitor(token)
         if visitor is None:
             raise self.guard.stranger(request, "This link is not valid, or no longer.")
-        answer = RedirectResponse(_home(visitor), 303)
+        answer: Response
+        if request.method == "POST":
+            answer = JSONResponse({"home": _home(visitor)})
+        elif self.guard.visitor(request) in (None, visitor):
+            answer = RedirectResponse(_home(visitor), 303)
+        else:
+            facts = {"here": self._name(self.guard.visitor(request)), "there": self._name(visitor)}
+            return TEMPLATES.TemplateResponse(request, "join.html", facts)
         secure = self.guard.secure
         answer.set_cookie(self.guard.cookie, token, httponly=True, secure=secure, samesite="lax")
         return answer
+
+    def _name(self, visitor: Visitor | None) -> str:
+        if visitor is None or visitor.trainer:
+            return "the trainer"
+        return self.session.roster.seat(visitor.number).name
 
     async def seat(self, request: Request) -> Response:
         """Return the page of a participant, which the trainer can see too."""

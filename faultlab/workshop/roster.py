@@ -29,7 +29,7 @@ def _stages(lab_id: str) -> dict[str, int | None]:
     return {measure.name: measure.stage for measure in checks.load(lab_id).symptom}
 
 
-STANDING = ("red", "amber", "green", "over")  # the states in which the stack is up
+STANDING = ("red", "amber", "green", "over")  # the states in which the stack is up, unless `gone`
 _CLOCKED = ("red",)  # the states in which a learner's clock runs
 
 
@@ -40,7 +40,8 @@ DISK_FULL = "It wrote more than a seat may have on the disk, so its machines wer
 class Turn:
     """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started.
 
-    `again`: when a repair is looked at again, if it will be.
+    `again`: when a repair is looked at again, if it will be. `gone`: its stack was removed, and the
+    result stays.
     """
 
     lab: str
@@ -55,6 +56,12 @@ class Turn:
     why: str = ""
     gave_up: bool = False
     again: float | None = None
+    gone: bool = False
+
+    @property
+    def up(self) -> bool:
+        """Return whether there is a stack to work on."""
+        return self.state in STANDING and not self.gone
 
     def seconds(self, now: float) -> float:
         """Return the seconds on the turn's clock."""
@@ -71,6 +78,7 @@ class Turn:
             popular=[],
             why="",
             again=None,
+            gone=False,
         )
 
     def next_hints(self) -> Iterator[int]:
@@ -171,11 +179,7 @@ class Roster:
             case Event.READY:
                 turn.state, turn.since = "red", None if self.paused else now
             case Event.FAILED | Event.DISK_FULL:
-                turn.stop(now)
-                turn.why = event.get("why", DISK_FULL)
-                # A lab that cannot be removed keeps its result.
-                kept = turn.state == "green" and event["event"] == Event.FAILED
-                turn.state = "green" if kept else "failed"
+                self._failed(turn, event, now)
             case Event.HINTED:
                 # Before hints knew the state, `given` said how many there were.
                 given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
@@ -201,6 +205,19 @@ class Roster:
                 turn.state, turn.why = "waiting", event.get("why", "")
             case Event.REFUSED:
                 seat.refused += 1
+
+    def _failed(self, turn: Turn, event: Entry, now: float) -> None:
+        """Note a failure: neither a trouble of ours nor a full disk takes what a seat has reached.
+
+        A repair that its own full disk keeps us from looking at again is no result yet.
+        """
+        turn.stop(now)
+        turn.why = event.get("why", DISK_FULL)
+        turn.gone = event["event"] == Event.DISK_FULL
+        if not turn.gone:
+            turn.settle()
+        if turn.state != "green":
+            turn.state, turn.again, turn.gone = "failed", None, False
 
     def _seen(self, turn: Turn, event: Entry, now: float) -> None:
         turn.findings = event.get("findings", turn.findings)

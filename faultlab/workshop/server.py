@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
+from faultlab.workshop.desk import told
 from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
@@ -36,14 +36,14 @@ def serve(
         cert, key = map(str, access.certificate(folder.path, hosts))
     if cert and key:
         access.usable(cert, key)
-    keys = Keys(folder.keys)
+    keys = Keys(folder.keys, session.journal.now)
     keys.make([TRAINER, *(seat.number for seat in roster.seats)], plan.hours)
     with address.listening(listen, at["port"]) as line:
         session.note(Event.OPENED, alive=folder.last_alive())
         url = address.url(listen, hosts, line.getsockname()[1], secure)
         site = Site(session, keys, Guard(session, keys, hosts, secure), folder.alive)
         server = connections.Server(
-            connections.config(site.app(), len(plan.seats), cert, key),
+            *(site.app(), len(plan.seats), cert, key),
             lambda: term.json(welcome(term, roster, keys, url, cert if own else None)),
         )
         with suppress(KeyboardInterrupt):
@@ -65,8 +65,8 @@ async def _end_when_told(session: Session, sign: Path, done: Callable[[], None])
     sign.unlink()
     try:
         await session.end()
-    except CannotRun as problem:
-        print(f"faultlab: {problem.message}", file=sys.stderr)
+    except Exception as error:
+        print(f"faultlab: {told(error)}", file=sys.stderr)
     finally:
         done()
 

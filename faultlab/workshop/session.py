@@ -68,6 +68,7 @@ class Session(Desk):
 
     async def _act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
         self._must_be(seat, *STANDING)
+        self._must_be_up(seat)
         if daemon not in self.daemons(seat):
             raise BadInput(f"There is no daemon {daemon[:40]!r}.")
         self._must_be_free(seat)
@@ -90,14 +91,17 @@ class Session(Desk):
         """
         self.tick(self.journal.now())
         self._must_be(seat, "red", "green")
+        self._must_be_up(seat)
         self._must_be_free(seat)
         async with (
             self._busy(seat, "measuring what its users meet now"),
             self._slots.take(labs.loaded(seat.turn.lab), urgent=True),
         ):
             self._must_be(seat, "red", "green")
+            self._must_be_up(seat)
+            turn = seat.turn
             outcome = await self.stacks.check(seat)
-            if self.roster.ended:
+            if self.roster.ended or seat.turn is not turn or not turn.up:
                 return
             findings = outcome.facts.get("findings", [])
             if findings:
@@ -124,7 +128,7 @@ class Session(Desk):
                 outcome = await self.stacks.check(seat, late=True)
                 if found := outcome.facts.get("findings", []):
                     break
-            if self.roster.ended:
+            if self.roster.ended or not seat.turn.up:
                 return
             facts: dict[str, Any] = {"fixed": True, "why": f"Not looked at again: {outcome.error}"}
             if found:
@@ -179,10 +183,14 @@ class Session(Desk):
 
     async def weigh(self) -> None:
         """Remove the stacks of seats that have used up their disk space."""
-        there = [seat for seat in self.roster.seats if seat.turn.state in STANDING]
-        for seat in await self.stacks.too_large(there):
-            await self.stacks.cut_off(seat)
-            self.note(Event.DISK_FULL, seat.number)
+        there = {seat.number: seat.turn for seat in self.roster.seats if seat.turn.up}
+        for seat in await self.stacks.too_large(self.roster.seat(number) for number in there):
+            if self._replacing[seat.number].locked():  # what was weighed is removed already
+                continue
+            async with self._replacing[seat.number]:
+                if seat.turn is there[seat.number] and seat.turn.up:
+                    await self.stacks.cut_off(seat)
+                    self.note(Event.DISK_FULL, seat.number)
 
     def pause(self, on: bool) -> None:
         """Stop all clocks and all actions, or continue."""
@@ -211,6 +219,7 @@ class Session(Desk):
         async with (
             self._busy(seat, "waiting for other labs to start"),
             self._slots.take(labs.loaded(seat.turn.lab), urgent=False),
+            self._replacing[seat.number],
         ):
             if self.roster.ended:
                 return
@@ -225,7 +234,7 @@ class Session(Desk):
                 self.note(Event.FAILED, seat.number, why=outcome.error)
 
     async def _move_on(self, seat: Seat) -> None:
-        async with self._busy(seat, "removing the last lab"):
+        async with self._busy(seat, "removing the last lab"), self._replacing[seat.number]:
             await self.stacks.remove(seat)
             self.note(Event.MOVED_ON, seat.number)
         await self._start(seat)

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from faultlab.core.errors import BadInput, Problem
 from faultlab.workshop.access import Keys
 from faultlab.workshop.actions import Actions
+from faultlab.workshop.desk import told
 from faultlab.workshop.guard import Guard, GuardMiddleware
 from faultlab.workshop.page import TEMPLATES, Pages
 from faultlab.workshop.session import Session
@@ -58,7 +59,7 @@ class Site:
         pages, streams, actions = self.pages, self.streams, self.actions
         return [
             Route("/", pages.start),
-            Route("/join", pages.join),
+            Route("/join", pages.join, methods=["GET", "POST"]),
             Route("/seat/{seat:int}", pages.seat),
             Route("/seat/{seat:int}/events", streams.seat),
             Route("/seat/{seat:int}/{act:str}", actions.seat, methods=["POST"]),
@@ -92,22 +93,22 @@ class Site:
                 self.alive.touch()
                 os.utime(self.alive, (now, now))  # by the clock of the class
                 self.session.tick(now)
-            except (Problem, OSError) as problem:  # a full disk can be free again in a second
-                print(f"faultlab: {problem}", file=sys.stderr)
-            self.terminals.update()
+                self.terminals.update()
+            except Exception as error:  # a full disk can be free again in a second
+                print(f"faultlab: {told(error)}", file=sys.stderr)
             await wait(change, _TICK)
 
     async def _weigh(self) -> None:
         """Check the disk repeatedly, without keeping Docker busy with it."""
-        told = ""
+        last = ""
         while True:
             began = time.monotonic()
             try:
                 await self.session.weigh()
-            except (Problem, OSError) as problem:
-                if told != str(problem):  # once, because Docker can be away for a long time
-                    told = str(problem)
-                    print(f"faultlab: {told}", file=sys.stderr)
+            except Exception as error:
+                if last != told(error):  # once, because Docker can be away for a long time
+                    last = told(error)
+                    print(f"faultlab: {last}", file=sys.stderr)
             await asyncio.sleep(max(_WEIGH, 20 * (time.monotonic() - began)))
 
 

@@ -1,4 +1,7 @@
-"""Slots: how many labs of a class can be measured at a time, and which one is next."""
+"""Slots: how many labs of a class can be measured at a time, and which one is next.
+
+And the pace at which a seat can open terminals.
+"""
 
 import asyncio
 import heapq
@@ -46,3 +49,19 @@ class Slots:
     def _wake(self) -> None:
         if self._waiting:
             self._waiting[0][2].set()
+
+
+class Pace:
+    """Lets one pass at a time, with some seconds between two; the others wait in order."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._line = asyncio.Lock()
+        self._next = 0.0
+
+    async def pass_(self) -> None:
+        """Wait for a turn. A caller that is cancelled takes none."""
+        async with self._line:
+            clock = asyncio.get_running_loop().time
+            await asyncio.sleep(max(0.0, self._next - clock()))
+            self._next = clock() + self._seconds

@@ -29,6 +29,7 @@ from faultlab.workshop.site import Site
 
 _ME = Visitor(1)  # at the only seat
 _SOCKETS = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+_ESTABLISHED = "01"
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,15 @@ End = tuple[str, int]  # an address and a port
 def owner(here: End, there: End) -> int | None:
     """Return the id of the user of the socket `here` of a TCP connection on this machine.
 
-    Another user's socket can have the same address and port, with another end `there`.
+    Another user's socket can have the same address and port, with another end `there`. One that
+    was closed, and has no inode, is of no user: the kernel lists it as root's.
     Source: proc(5), /proc/net/tcp.
     """
     family = socket.AF_INET6 if ":" in here[0] else socket.AF_INET
     wanted = [_as_listed(family, *end) for end in (here, there)]
     for line in _SOCKETS[family].read_text().splitlines()[1:]:
-        _, local, remote, _, _, _, _, user, *_ = line.split()
-        if [local, remote] == wanted:
+        _, local, remote, state, _, _, _, user, _, inode, *_ = line.split()
+        if [local, remote] == wanted and state == _ESTABLISHED and inode != "0":
             return int(user)
     return None
 
@@ -135,9 +137,7 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
         site.actions = SoloActions(session, keys, guard, site.terminals)
         told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
         paths.write_whole(note, told.url)
-        server = connections.Server(
-            connections.config(site.app(), 1, None, None), lambda: _say(term, told)
-        )
+        server = connections.Server(site.app(), 1, None, None, lambda: _say(term, told))
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=[line]))
         seat = session.roster.seat(_ME.number)

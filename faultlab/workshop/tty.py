@@ -20,7 +20,7 @@ from faultlab.workshop.access import Allowance
 
 MOST_BYTES = 64 * 1024  # of one message
 _BYTES_A_SECOND = 64 * 1024
-_RESIZE = 1024  # bytes of typing that cost as much as a resize, which is a call of the engine
+_APART = 0.25  # seconds between two sizes of a window: each is a call of the engine, of 2 ms
 _AT_ONCE = 16 * 1024  # bytes that go to a page in one message
 _PAUSE = 0.05  # seconds
 _LOOK = 3.0  # seconds between two looks at whether the shell is still there
@@ -69,10 +69,11 @@ async def serve(
         shell = await loop.run_in_executor(_hands, found)
         line = await loop.run_in_executor(_hands, shell.open)
         typed: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
-        hear, type_ = _from_page(page, shell, typed, allowed), _to_shell(line, typed)
+        sizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(1)
+        hear, type_ = _from_page(page, typed, sizes, allowed), _to_shell(line, typed)
         show = _to_page(page, shell.first, line, printed)
-        ends = _when(gone), _when_ended(shell)
-        tasks = [asyncio.create_task(one) for one in (hear, type_, show, *ends)]
+        fit, ends = _to_window(shell, sizes), (_when(gone), _when_ended(shell))
+        tasks = [asyncio.create_task(one) for one in (hear, type_, show, fit, *ends)]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         codes = [task.result() for task in done if not task.exception()]
         await _close(page, codes[0] if codes else _GONE)
@@ -106,7 +107,10 @@ async def _when_ended(shell: Shelled) -> int:
 
 
 async def _from_page(
-    page: WebSocket, shell: Shelled, typed: asyncio.Queue[bytes], allowed: asyncio.Event
+    page: WebSocket,
+    typed: asyncio.Queue[bytes],
+    sizes: asyncio.Queue[tuple[int, int]],
+    allowed: asyncio.Event,
 ) -> int:
     """Read from the page. It never waits for the shell, so it notices when the page goes."""
     speed = Allowance(_BYTES_A_SECOND, 4 * MOST_BYTES)
@@ -121,13 +125,21 @@ async def _from_page(
             said = understood(text)
         except Malformed:
             return _NOT_UNDERSTOOD
-        cost = _RESIZE if isinstance(said, tuple) else len(text)
-        if not speed.take("", cost) or typed.full():
+        if not speed.take("", len(text)) or typed.full():
             return _TOO_MUCH
         if isinstance(said, tuple):
-            await asyncio.get_running_loop().run_in_executor(_hands, shell.resize, *said)
+            with suppress(asyncio.QueueEmpty):  # only the last one counts
+                sizes.get_nowait()
+            sizes.put_nowait(said)
         elif allowed.is_set():
             typed.put_nowait(said.encode())
+
+
+async def _to_window(shell: Shelled, sizes: asyncio.Queue[tuple[int, int]]) -> int:
+    while True:
+        size = await sizes.get()
+        await asyncio.get_running_loop().run_in_executor(_hands, shell.resize, *size)
+        await asyncio.sleep(_APART)
 
 
 async def _to_shell(line: socket.socket, typed: asyncio.Queue[bytes]) -> int:

@@ -16,7 +16,7 @@ from faultlab.workshop import plan as plans
 from faultlab.workshop.address import At
 from faultlab.workshop.export import ClassId, Rows
 from faultlab.workshop.folder import Folder, begun
-from faultlab.workshop.journal import Event, Journal
+from faultlab.workshop.journal import Entry, Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.roster import Roster
 from faultlab.workshop.session import Session
@@ -142,9 +142,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
     folder.make()
     journal = folder.journal(mend=True)
     if journal.events:
-        new = {"engine": "local", "later": late.MINUTES}  # keys that an older class has not
-        began = {**new, **journal.events[0].get("plan", {})}
-        if began != plan.model_dump():
+        if not _same(plan, journal.events[0]):
             raise BadInput(
                 f"{file} has been changed since this class began.",
                 f"undo the change, or: cp {file} next.toml; faultlab class start next.toml",
@@ -157,8 +155,23 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
         if plan.labs:
             raise CannotRun(f"{lab_id} cannot run in a class here: {why}.", f"edit {file}")
     turns = [plan.turns(number, set(places)) for number in range(1, len(plan.seats) + 1)]
-    journal.add(Event.PLANNED, plan=plan.model_dump(), labs=turns)
+    given = plan.model_dump(exclude_unset=True)
+    journal.add(Event.PLANNED, plan=plan.model_dump(), given=given, labs=turns)
     return journal
+
+
+def _same(plan: Plan, began: Entry) -> bool:
+    """Return whether a file sets what it set when its class began.
+
+    A default can differ, as limits go by the number of CPUs. A journal of an older version does not
+    tell what the file set.
+    """
+    if "given" in began:
+        return bool(began["given"] == plan.model_dump(exclude_unset=True))
+    new = {"engine": "local", "later": late.MINUTES}  # keys that an older class has not
+    then, now = {**new, **began.get("plan", {})}, plan.model_dump()
+    differ = {key for key in {*then, *now} if then.get(key) != now.get(key)}
+    return differ <= {"limits", "seat_limits"} - plan.model_fields_set
 
 
 def _say_what_is_next(term: Terminal, roster: Roster, file: str) -> None:

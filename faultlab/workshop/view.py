@@ -26,7 +26,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
     """Return what a participant sees. `left`: seconds until the lab ends, None without a limit."""
     turn, plan, then = it.turn, session.plan, session.journal.now()
     lab = session.lab(turn)
-    shown = turn.state in STANDING
+    shown, standing = turn.up, turn.state in STANDING
     told = turn.may_read(plan.blind)
     open_ = not plan.blind and turn.state in ("starting", *STANDING)
     kept = turn.state == "failed" and plan.blind and turn.why != DISK_FULL
@@ -36,7 +36,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "name": it.name,
         "turn": it.at + 1,
         "turns": len(it.turns),
-        "lab": turn.lab if shown and not plan.blind else "",
+        "lab": turn.lab if standing and not plan.blind else "",
         "title": lab.title if open_ else "",
         "state": turn.state,
         "why": _NOT_SAID if kept else turn.why,
@@ -45,7 +45,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": plan.blind,
-        "ticket": _html(hints.told(lab, lab.ticket)) if shown or open_ else "",
+        "ticket": _html(hints.told(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
         **_hints(session, turn, shown),

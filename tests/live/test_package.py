@@ -65,7 +65,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     (folder / "user/empty").mkdir(parents=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     install = [str(folder / "venv/bin/pip"), "install", "--quiet"]
-    subprocess.run([*install, str(wheel(folder))], check=True)
+    subprocess.run([*install, f"{wheel(folder)}[verify]"], check=True)
     return Installed(folder / "venv", folder / "user")
 
 

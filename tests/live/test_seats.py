@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import os
 import statistics
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page
+from websockets.exceptions import WebSocketException
+from websockets.sync import client
+from websockets.typing import Origin
 
 from faultlab.engine import bounds
 from faultlab.engine.local import LocalEngine
@@ -94,6 +99,65 @@ def test_a_seat_is_limited_as_a_whole(pair: Class) -> None:
     assert len(before) < len(container(client).logs(stdout=True, stderr=False)) < 12 * 2**20
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         assert "written" not in client.run(f"test -e {file} && echo -1 >{file} && echo written").out
+
+
+ENGINE = ("dockerd", "containerd", "containerd-shim")  # what works for a seat outside its cgroup
+
+
+def of_docker() -> float:
+    """Return the CPU seconds that Docker has used, with its programs that have ended."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it can end meanwhile
+            name, _, stat = (process / "stat").read_text().partition("(")[2].rpartition(")")
+            if name in ENGINE:  # 15 characters of it, which is the whole name here
+                ticks += sum(map(int, stat.split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def share_of_a_cpu(seconds: float = 15) -> float:
+    """Return how much of a CPU Docker uses from now on."""
+    before, began = of_docker(), time.monotonic()
+    time.sleep(seconds)
+    return (of_docker() - before) / (time.monotonic() - began)
+
+
+def test_terminals_cost_docker_little(pair: Class) -> None:
+    """A client opens and closes them as fast as it can: one a second is opened."""
+    url, cookie = pair.told["url"], pair.cookie("Ada")
+    stop = threading.Event()
+    opened: list[float] = []
+
+    def opens() -> None:
+        while not stop.is_set():
+            with (
+                suppress(WebSocketException, OSError),
+                client.connect(
+                    f"ws{url.removeprefix('http')}/seat/1/terminal/web",
+                    origin=Origin(url),
+                    additional_headers=cookie,
+                    open_timeout=30,
+                ) as page,
+            ):
+                page.recv(30)  # its prompt, so that the shell is there
+                opened.append(time.monotonic())
+
+    calm = share_of_a_cpu()
+    clients = [threading.Thread(target=opens) for _ in range(8)]
+    for one in clients:
+        one.start()
+    try:
+        time.sleep(2)
+        count = len(opened)
+        busy = share_of_a_cpu()
+        count = len(opened) - count
+    finally:
+        stop.set()
+        for one in clients:
+            one.join()
+    print(f"Docker: {calm:.2f} of a CPU calm, {busy:.2f} with {count} terminals in 15 s")
+    assert 5 <= count <= 17
+    assert busy - calm < 0.3, (calm, busy)  # 0.8 and more, before a seat had a pace
 
 
 @pytest.fixture

@@ -71,6 +71,22 @@ def opened(
 class TestSession:
     """One agent at one lab."""
 
+    def test_a_command_does_not_write_the_whole_record(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        its, saved, real = opened(), [], Record.save
+
+        def save(record: Record) -> None:
+            saved.append(record)
+            real(record)
+
+        monkeypatch.setattr(Record, "save", save)
+        for _ in range(30):
+            its.run("web", "true")
+        assert len(saved) < 5  # of the users' visits, if any
+        told = Record.read(its.record).facts["events"]
+        assert [event["event"] for event in told].count("command") == 30
+
     def test_a_repair_and_a_diagnosis(self, opened: Opened) -> None:
         its = opened()
         assert (its.run("web", FIX).code, its.run("web", "exit 3").code) == (0, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -16,7 +17,9 @@ import pytest
 
 from faultlab.admin import status
 from faultlab.core import lock
+from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
+from faultlab.lab import load as labs
 from faultlab.workshop.folder import Folder
 from tests.unit.conftest import Result, Run
 from tests.unit.fake import FakeEngine, only_fake
@@ -198,6 +201,28 @@ def test_sweep_leaves_a_class_that_is_going_on(
         f"class-faultlab-math- is in use by `faultlab class start` (process {os.getpid()})."
     ]
     assert engine and faultlab("sweep").code == 0 and stacks[0] in gone
+
+
+def test_a_class_holds_its_own_stacks_only(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a lab whose name begins as its own does, and not those of a class that is called so."""
+    only_fake(monkeypatch)
+    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
+    its = ["faultlab-slow-1-mystery", "faultlab-slow-12-slow-log", "faultlab-slow-64-mtu"]
+    others = ["faultlab-slow-log", "faultlab-slow-join", "faultlab-slow-2-1-mystery"]
+    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: [*its, *others])
+    gone: list[str] = []
+    monkeypatch.setattr(FakeEngine, "down", lambda _engine, stack: gone.append(stack))
+    with Folder("slow").hold("class start"):
+        assert faultlab("sweep").code == 3
+    assert {*gone} == {*others}
+
+
+def test_no_lab_is_called_as_a_seat_of_a_class() -> None:
+    """`lock.refuse_class` tells the stacks of a class by the number of the seat."""
+    every = [MYSTERY, *labs.ids()]
+    assert not [
+        name for name in every if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z][a-z0-9]*)*", name)
+    ]
 
 
 TURN = """

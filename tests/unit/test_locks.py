@@ -26,7 +26,7 @@ def wanted(lock: str) -> list[Requirement]:
     if lock in GROUPS:
         texts += [*GROUPS["uv"], *filter(lambda each: isinstance(each, str), GROUPS[lock])]
     else:
-        texts += PROJECT["project"]["dependencies"]
+        texts += [*PROJECT["project"]["dependencies"], *EXTRAS["plot"], *EXTRAS["verify"]]
     if lock in ("web", "cluster", "test"):
         texts += EXTRAS["web"]
     if lock == "cluster":

@@ -132,6 +132,8 @@ def test_records(batch: int, project: Project, faultlab: Run) -> None:
         folder = project.root / "runs" / run
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "run.json").write_bytes(broken(dice, good.read_bytes()))
+        added = b'[3, {"t": 4.5, "event": "command"}]\n[4, {"t": 5, "event": "x"}]\n'
+        (folder / "events.jsonl").write_bytes(broken(dice, added))
         tried(project, faultlab, ("show", run), ("judge", run, "--json"), ("runs",))
 
 

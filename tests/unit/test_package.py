@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,7 +19,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal, typable
 from faultlab.engine import libvirt
 from faultlab.lab import images
-from tests.unit.conftest import REPO, Run
+from tests.unit.conftest import REPO, Project, Run
 
 SHARED = ("labs", "images", "checks", "tools", "setup", "deploy")
 
@@ -113,6 +115,44 @@ def test_pages_name_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(CannotRun) as caught, extra.needed("page"):
         raise ModuleNotFoundError("x", name="starlette")
     assert caught.value.hint == "pipx inject faultlab 'faultlab[web]'"
+
+
+def missing(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """Let a package be one that is not installed."""
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == package else real(name)
+    )
+    monkeypatch.setitem(sys.modules, package, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "of"),
+    [(("plot", "bandwidth"), "matplotlib", "plot"), (("verify", "mtu"), "pytest", "verify")],
+)
+def test_what_few_verbs_need_is_an_extra(
+    words: tuple[str, ...],
+    package: str,
+    of: str,
+    *,
+    project: Project,
+    faultlab: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Matplotlib with what it needs is 133 MB of 165, and a learner draws and verifies nothing."""
+    (recorded,) = (REPO / "tests/recorded/runs").glob("*-bandwidth-????")
+    folder = project.root / "runs" / recorded.name
+    shutil.copytree(recorded, folder)
+    assert faultlab("report", folder.name).code == 0
+    whole = (folder / "report.html").read_text()
+    missing(monkeypatch, package)
+    result = faultlab(*words)
+    assert result.code == 3 and f"{package}, which is not installed." in result.err
+    assert result.err.endswith(f"\n  next: {extra.installer(of)}\n")
+    assert faultlab("report", folder.name).code == 0
+    said = (folder / "report.html").read_text()
+    assert ("sweep is not drawn" in said) == (package == "matplotlib")
+    assert "sweep is not drawn" not in whole
 
 
 def test_pages_in_a_checkout_are_one_make_away() -> None:

@@ -75,6 +75,54 @@ def test_a_record_without_a_version_is_of_the_first(lab_id: str, record: Record)
         Record.read(record.id)
 
 
+def test_what_is_added_is_on_disk_and_costs_one_line(record: Record) -> None:
+    """Each of an agent's commands wrote the whole record again."""
+    before = (record.folder / "run.json").stat()
+    for number in range(300):
+        record.add("command", number=number)
+    assert (record.folder / "run.json").stat().st_mtime_ns == before.st_mtime_ns
+    lines = record.folder / "events.jsonl"
+    assert lines.stat().st_size < 300 * 100
+    again = Record.open(record.id)
+    assert again is not None and [e["number"] for e in again.facts["events"]] == [*range(300)]
+    record.event("verdict")
+    assert not lines.exists()
+    assert [e["event"] for e in stored(record)["events"]] == ["command"] * 300 + ["verdict"]
+
+
+@pytest.mark.parametrize("half", ["", '[2, {"t": 3, "ev', "\0\0\0", "[2, 3]\n", "{}\n", "\xff\n"])
+def test_a_kill_between_two_events_loses_none(half: str, record: Record) -> None:
+    """A line that was not written whole is dropped, and one that is in the record comes once."""
+    for name in ("a", "b"):
+        record.add(name)
+    lines = record.folder / "events.jsonl"
+    whole = lines.read_text()
+    lines.write_text(whole + half, encoding="latin-1")
+    assert [e["event"] for e in Record.read(record.id).facts["events"]] == ["a", "b"]
+    record.save()
+    lines.write_text(whole)  # killed before it could be removed
+    again = Record.read(record.id)
+    assert [e["event"] for e in again.facts["events"]] == ["a", "b"]
+    lines.write_text(whole + half, encoding="latin-1")
+    again.add("c")
+    assert [e["event"] for e in Record.read(record.id).facts["events"]] == ["a", "b", "c"]
+
+
+def test_an_event_that_cannot_be_added_is_none(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    record.add("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(CannotRun, match=r"events.jsonl cannot be written: No space left"):
+            record.add("b")
+    record.add("c")
+    assert [e["event"] for e in Record.read(record.id).facts["events"]] == ["a", "c"]
+
+
 def test_two_runs_of_one_second_are_two(record: Record) -> None:
     other = Record.create("mtu", "faultlab-mtu", {})
     assert other.folder != record.folder

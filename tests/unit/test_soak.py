@@ -26,7 +26,7 @@ from tests.soak import learner, proof, script, server, skewed
 from tests.soak.learner import Seat, Told
 from tests.soak.script import Act, Learner, Plug, plugs
 from tests.unit.conftest import REPO
-from tests.unit.test_workshop import Mirror, Served, served
+from tests.unit.served import Mirror, Served, served
 
 # --- the script ------------------------------------------------------------------------------
 

@@ -55,6 +55,29 @@ def test_a_socket_of_somebody_else() -> None:
             assert solo.owner(theirs.getsockname(), line.getsockname()) == 64201
 
 
+def test_a_socket_that_was_closed_is_of_no_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lists it as root's: `faultlab page` by root would accept what others left behind.
+
+    Whatever is in the queue when the server comes to it: closed, half closed, or with an end of it.
+    """
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as line:
+        there = line.getsockname()
+        queued = []
+        for number in range(90):
+            with socket.create_connection(there) as client:
+                client.sendall(b"POST /seat/1/remove HTTP/1.1\r\n\r\n")
+                queued.append(client.getsockname())
+                if number % 3 == 0:
+                    client.shutdown(socket.SHUT_WR)
+        accepted = [line.accept()[0] for _ in queued]
+        owners = [solo.owner(here, there) for here in queued]
+        assert owners == [None] * 90
+        for one in accepted:
+            one.close()
+        assert [solo.owner(here, there) for here in queued] == [None] * 90  # TIME_WAIT
+
+
 class FakeStacks(own.OwnStacks):
     """Stacks that are there at once."""
 

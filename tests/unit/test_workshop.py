@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,17 +30,28 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 from websockets.typing import Origin
 
+from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
-from faultlab.learn import hints
 from faultlab.run import placement
-from faultlab.workshop import access, address, connections, export, plan, site, tty, verbs, view
+from faultlab.workshop import (
+    access,
+    address,
+    connections,
+    export,
+    plan,
+    site,
+    terminals,
+    tty,
+    verbs,
+    view,
+)
 from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
@@ -53,6 +65,7 @@ from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import STEPS, Stacks
 from tests.unit.conftest import Project, Run
 from tests.unit.fake import FakeEngine, FakeStack
+from tests.unit.served import FOUND, Fake, FakeStacks, Mirror, Served, planned, served
 from tests.waiting import until
 
 CLASS = """
@@ -61,13 +74,6 @@ seats = ["Ada", "Grace", "Linus"]
 labs  = ["mtu", "somaxconn"]
 """
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # httpx would read all authorities at each request
-FOUND = [{"name": "pages", "value": 0, "unit": "", "wanted": "at least 57", "holds": False}]
-
-
-def planned(**facts: Any) -> Plan:
-    whole = {"title": "Tuesday", "seats": ["Ada", "Grace", "Linus"], "labs": ["mtu", "somaxconn"]}
-    return Plan.model_validate({"id": "class", **whole, **facts})
 
 
 # --- class.toml ------------------------------------------------------------------------------
@@ -233,6 +239,49 @@ def test_a_class_that_began_before_classes_had_an_engine(project: Project) -> No
     assert verbs._opened(nothing, planned(), "class.toml", folder).events
     with pytest.raises(BadInput, match="has been changed since"):
         verbs._opened(nothing, planned(engine="kubernetes"), "class.toml", folder)
+    assert project.root
+
+
+def test_a_class_goes_on_with_another_number_of_cpus(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that was resized, or another one. What the file sets must be as it was.
+
+    The limits that it does not set are those of the machine as it is now.
+    """
+    folder, file = Folder("class"), project.root / "class.toml"
+    nothing = cast("Terminal", SimpleNamespace(alive=lambda *_: nullcontext()))
+    monkeypatch.setattr(verbs, "engines_of", lambda *_: ({"mtu": 1, "somaxconn": 1}, {}))
+
+    def goes_on(text: str, cpus: int) -> Plan:
+        file.write_text(text)
+        monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+        found = plan.read(str(file))
+        assert verbs._opened(nothing, found, "class.toml", folder).events
+        return found
+
+    assert "cpus=6" in goes_on(CLASS + "hints = 2", 8).limits
+    assert "cpus=1.5" in goes_on(CLASS + "hints = 2", 2).limits
+    for other in ("", "hints = 3", "hints = 2\nhint_cost = 1", "hints = 2\nlimits = 'cpus=6'"):
+        with pytest.raises(BadInput, match="has been changed since"):
+            goes_on(CLASS + other, 8)
+    shutil.rmtree(folder.path)
+    assert "cpus=1" in goes_on(CLASS + "limits = 'cpus=1'", 8).limits
+    for other in ("", "limits = 'cpus=2'"):
+        with pytest.raises(BadInput, match="has been changed since"):
+            goes_on(CLASS + other, 8)
+
+
+def test_a_class_of_an_older_version_goes_on_with_another_number_of_cpus(project: Project) -> None:
+    """Its journal does not tell what the file set."""
+    folder = Folder("class")
+    folder.make()
+    old = planned().model_dump() | {"limits": "cpus=96", "seat_limits": "cpus=96 memory=4g"}
+    folder.journal().add(Event.PLANNED, plan=old, labs=[["mtu"]] * 3)
+    nothing = cast("Terminal", None)
+    assert verbs._opened(nothing, planned(), "class.toml", folder).events
+    with pytest.raises(BadInput, match="has been changed since"):
+        verbs._opened(nothing, planned(limits="cpus=1"), "class.toml", folder)
     assert project.root
 
 
@@ -455,6 +504,64 @@ def test_tokens(tmp_path: Path) -> None:
         Keys(file)
 
 
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that will say what was put on the disk, and when a file took its name."""
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def replaced(part: Path, target: Path) -> Path:
+        done.append(f"{target.name} is new")
+        return replace(part, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    return done
+
+
+def test_what_is_written_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a power failure: links that were handed out, records, the name of a new journal."""
+    done = on_disk(monkeypatch)
+    here = tmp_path.name
+    Keys(tmp_path / "keys.json").make([1], 1)
+    assert done == ["keys.json.part", "keys.json is new", here]
+    done.clear()
+    paths.write_whole(tmp_path / "run.json", "{}")
+    assert done == ["run.json.part", "run.json is new", here]
+    done.clear()
+    journal = Journal(tmp_path / "events.jsonl")
+    for _ in range(2):
+        journal.add(Event.OPENED)
+    assert done == ["events.jsonl", here, "events.jsonl"]
+
+
+def test_a_link_that_cannot_be_written_does_not_end_the_old_one(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = here.keys.token(1)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        answer = here.post(TRAINER, "/trainer/seat/1/new-link")
+    assert answer.status_code == 409 and "No space left" in answer.json()["error"]
+    assert here.keys.token(1) == old and here.get(1, "/seat/1").status_code == 200
+    assert Keys(here.keys.file).token(1) == old
+
+
+def test_half_a_certificate_is_made_again(tmp_path: Path) -> None:
+    """As after a power failure."""
+    cert, key = access.certificate(tmp_path, ["lab.example"])
+    for file in (cert, key):
+        file.write_text("")
+        access.usable(*map(str, access.certificate(tmp_path, ["lab.example"])))
+
+
 def test_a_token_expires(tmp_path: Path) -> None:
     keys = Keys(tmp_path / "keys.json")
     keys.make([1], -1)
@@ -504,61 +611,6 @@ def test_a_chain_of_certificates(tmp_path: Path) -> None:
 
 
 # --- a session that goes on ------------------------------------------------------------------
-
-
-class FakeStacks(Stacks):
-    """Stacks whose commands say at once what a test wants."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self.well: set[int] = set()
-        self.full: set[int] = set()
-        self.acted: list[tuple[int, str, Any]] = []
-        self.slow = 0.01
-        self.outcome = Outcome(0)
-        self.ran: list[tuple[int, tuple[str, ...]]] = []
-
-    async def run(self, seat: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
-        self.ran.append((seat.number, words))
-        await asyncio.sleep(self.slow)
-        if words[0] == "check":
-            well = seat.number in self.well
-            if "--late" in words and self.outcome.code:
-                return self.outcome
-            return Outcome(0, {"verdict": "pass" if well else "fail", "findings": FOUND})
-        return self.outcome
-
-    async def hint(self, seat: Seat) -> int | None:
-        lab = labs.load(seat.turn.lab)
-        return hints.following(lab, seat.turn.next_hints(), dict)
-
-    async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
-        return [seat for seat in seats if seat.number in self.full]
-
-    async def cut_off(self, seat: Seat) -> None:
-        self.full.discard(seat.number)
-
-    async def act(self, seat: Seat, daemon: str, act: Any) -> None:
-        def note(what: Any) -> None:
-            self.acted.append((seat.number, daemon, what))
-
-        act(SimpleNamespace(restart=lambda: note("restart"), limit=lambda *most: note(most)))
-
-    def terminal(self, seat: Seat, machine: str) -> Mirror:
-        return Mirror(f"{self.name(seat)}-{machine}")
-
-
-class Fake(Session):
-    """A session that knows what its journal says."""
-
-    stacks: FakeStacks
-
-    def __init__(self, folder: Path, **facts: Any) -> None:
-        journal = Journal(folder / "events.jsonl")
-        found = Roster(planned(**{"later": 0, **facts}), [["mtu", "somaxconn"]] * 3)
-        for event in journal.events:
-            found.apply(event)
-        super().__init__(found.plan, found, journal, FakeStacks(found.plan))
 
 
 # Words of these labs' names that their users say as well, or that stand in any page.
@@ -658,135 +710,11 @@ def test_who_waits_no_more_lets_others_pass() -> None:
     asyncio.run(three())
 
 
-class Mirror:
-    """In place of a shell: it says back what it hears."""
-
-    opened: list[str] = []  # noqa: RUF012
-    last: Mirror
-    first = b""
-    is_gone = False
-
-    def __init__(self, container: str) -> None:
-        self.opened.append(container)
-        self.ours, self.its = socket.socketpair()
-        Mirror.last = self
-
-    def open(self) -> socket.socket:
-        self.ours.setblocking(False)
-        threading.Thread(target=self._echo, daemon=True).start()
-        return self.ours
-
-    def _echo(self) -> None:
-        with suppress(OSError):
-            while heard := self.its.recv(65536):
-                self.its.sendall(heard)
-
-    def flood(self, size: int) -> None:
-        with suppress(OSError):
-            self.its.sendall(bytes(size))
-
-    def resize(self, columns: int, rows: int) -> None:
-        self.its.sendall(f"{columns}x{rows}".encode())
-
-    def ended(self) -> bool:
-        return self.is_gone
-
-    def close(self) -> None:
-        self.its.close()
-        self.ours.close()
-
-
-class Served:
-    """A class on a port of loopback, and its clients."""
-
-    def __init__(self, session: Fake, keys: Keys, port: int, site: Site) -> None:
-        self.session = session
-        self.stacks = session.stacks
-        self.site = site
-        self.keys = keys
-        self.port = port
-        self.url = f"http://127.0.0.1:{port}"
-
-    def headers(self, who: int | str | None, **more: str) -> dict[str, str]:
-        token = self.keys.token(who) if isinstance(who, int) else who
-        cookie = {"cookie": f"faultlab-{self.session.plan.id}={token}"} if token is not None else {}
-        return {"origin": self.url, **cookie, **more}
-
-    def get(self, who: int | str | None, path: str, **headers: str) -> httpx.Response:
-        headers = self.headers(who, **headers)
-        return httpx.get(self.url + path, headers=headers, timeout=10, verify=NO_TLS)
-
-    def post(
-        self, who: int | str | None, path: str, facts: Any = None, **headers: str
-    ) -> httpx.Response:
-        body = facts if isinstance(facts, bytes) else json.dumps(facts or {}).encode()
-        headers = self.headers(who, **headers)
-        url = self.url + path
-        return httpx.post(url, content=body, headers=headers, timeout=10, verify=NO_TLS)
-
-    def terminal(self, who: int | str | None, path: str, **headers: str) -> Any:
-        facts = self.headers(who, **headers)
-        origin = facts.pop("origin", None)
-        return client.connect(
-            f"ws://127.0.0.1:{self.port}{path}",
-            origin=Origin(origin) if origin is not None else None,
-            additional_headers=facts,
-            open_timeout=10,
-            compression=None,
-        )
-
-    def status(self, who: int | str | None, path: str, **headers: str) -> int:
-        """Return the status with which a terminal is refused."""
-        with pytest.raises(InvalidStatus) as caught, self.terminal(who, path, **headers):
-            pass
-        return int(caught.value.response.status_code)
-
-    @contextmanager
-    def events(self, who: int, path: str) -> Iterator[Iterator[dict[str, Any]]]:
-        """The views that a page gets, one after the other."""
-        url, headers = self.url + path, self.headers(who)
-        with httpx.stream("GET", url, headers=headers, timeout=10, verify=NO_TLS) as answer:
-            assert answer.status_code == 200, answer.read()
-            lines = answer.iter_lines()
-            yield (json.loads(line[6:]) for line in lines if line.startswith("data: "))
-
-    def wait(self, seat: int, state: str, at: int | None = None) -> None:
-        """Until the seat is in this state; `at`: of this turn, for a state may be gone at once."""
-        found = self.session.roster.seat(seat)
-        until(lambda: found.turn.state == state and at in (None, found.at), shown=found)
-
-
-@contextmanager
-def served(
-    folder: Path, tls: tuple[str | None, str | None] = (None, None), **facts: Any
-) -> Iterator[Served]:
-    session = Fake(folder, **facts)
-    keys = Keys(folder / "keys.json")
-    keys.make([TRAINER, 1, 2, 3], 1)
-    line = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    ready = threading.Event()
-    guard = Guard(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]))
-    site = Site(session, keys, guard, folder / "alive")
-    front = connections.Server(connections.config(site.app(), 3, *tls), ready.set)
-    thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        it = Served(session, keys, line.getsockname()[1], site)
-        for seat in (1, 2, 3):
-            it.wait(seat, "red")
-        yield it
-    finally:
-        front.stop()
-        thread.join(10)
-        line.close()
-    assert not thread.is_alive()
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A class of three that has begun."""
     monkeypatch.setattr(site, "_TICK", 0.1)
+    monkeypatch.setattr(terminals, "_APART", 0.01)
     Mirror.opened.clear()
     with served(tmp_path) as it:
         yield it
@@ -939,6 +867,48 @@ def test_a_terminal(here: Served) -> None:
     assert Mirror.opened[1:] == ["faultlab-class-1-mystery-client"]
 
 
+def test_terminals_are_opened_one_a_second(tmp_path: Path) -> None:
+    """Each costs the engine CPU time that no limit of a seat counts. The others wait in order.
+
+    A page that goes while it waits costs nothing; another seat does not wait.
+    """
+    Mirror.opened.clear()
+    with served(tmp_path) as it:
+        began = time.monotonic()
+
+        def opens() -> None:
+            while time.monotonic() < began + 2.5:
+                with it.terminal(1, "/seat/1/terminal/web"):
+                    pass
+
+        pages = [threading.Thread(target=opens) for _ in range(4)]
+        for page in pages:
+            page.start()
+        path = "/seat/1/terminal/client"
+        for _ in range(3):  # these go before their turn
+            with it.connect(it.upgrade(1, path)):
+                pass
+        with it.terminal(2, "/seat/2/terminal/web"):
+            assert time.monotonic() < began + 1
+        for page in pages:
+            page.join()
+        of_seat = [name for name in Mirror.opened if "-1-" in name]
+        assert len(of_seat) <= time.monotonic() - began + 1
+        assert {name.rpartition("-")[2] for name in of_seat} == {"web"}
+        until(lambda: it.site.terminals.open == [], shown=it.site.terminals.open)
+
+
+def test_a_window_that_is_dragged_is_resized_now_and_then(here: Served) -> None:
+    """Each size is a call of the engine; the last one counts."""
+    with here.terminal(1, "/seat/1/terminal/web") as page:
+        for columns in range(1, 201):
+            page.send(json.dumps({"columns": columns, "rows": 30}))
+        said = b""
+        while not said.endswith(b"200x30"):
+            said += page.recv(5)
+    assert said.count(b"x30") < 10
+
+
 def test_nothing_typed_counts_in_a_pause(here: Served) -> None:
     with here.terminal(1, "/seat/1/terminal/web") as page:
         here.post(TRAINER, "/trainer/pause")
@@ -993,6 +963,154 @@ def test_a_seat_that_fills_the_disk(here: Served) -> None:
     assert here.session.roster.seat(2).turn.state == "red"
     assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
     here.wait(1, "red")
+
+
+def test_a_disk_that_is_full_takes_no_points() -> None:
+    """A lab that is repaired stays so, with its debrief and its answer; its machines are gone.
+
+    A repair that was to be looked at again cannot be, by the doing of its seat, and counts not.
+    """
+    one = {"seat": 1}
+    begun: list[Happened] = [(0.0, "ready", one), (5.0, "answered", {**one, "answer": RIGHT})]
+    fixed = {**one, "fixed": True, "findings": []}
+    green = roster(*begun, (9.0, "checked", fixed), (20.0, "disk full", one))
+    turn = green.seat(1).turn
+    assert (turn.state, turn.up, turn.why) == ("green", False, DISK_FULL)
+    assert (green.score(turn, 30.0).points, turn.told(blind=True)) == (40, True)
+    green.apply({"t": 40.0, "event": "starting", "seat": 1})
+    green.apply({"t": 41.0, "event": "ready", "seat": 1})
+    assert (green.seat(1).turn.state, green.seat(1).turn.up) == ("red", True)
+    for after, state, points in (("disk full", "failed", 30), ("failed", "green", 40)):
+        amber = roster(*begun, (9.0, "checked", {**fixed, "later": 3}), (20.0, after, one))
+        turn = amber.seat(1).turn
+        assert (turn.state, turn.again) == (state, None)
+        assert amber.score(turn, 30.0).points == points
+
+
+def test_a_seat_answers_after_its_machines_were_removed(here: Served) -> None:
+    here.stacks.well.add(1)
+    assert here.post(1, "/seat/1/check").status_code == 200
+    here.stacks.full.add(1)
+    until(lambda: not here.session.roster.seat(1).turn.up)
+    told = view.seat(here.session, here.session.roster.seat(1))
+    assert (told["state"], told["machines"], told["why"]) == ("green", [], DISK_FULL)
+    assert here.status(1, "/seat/1/terminal/web") == 403
+    assert here.post(1, "/seat/1/check").status_code == 409
+    assert here.post(1, "/seat/1/restart", {"daemon": "nginx"}).status_code == 409
+    assert here.post(1, "/seat/1/diagnose", RIGHT).status_code == 200
+    assert view.seat(here.session, here.session.roster.seat(1))["debrief"]["points"] == 40
+    assert here.post(1, "/seat/1/next").status_code == 200
+    here.wait(1, "red", at=1)
+
+
+@pytest.mark.parametrize("act", ["next", "restore"])
+@pytest.mark.parametrize("when", ["while it is weighed", "while it is cut off", "before"])
+def test_a_disk_that_was_full_costs_no_new_stack(
+    act: str, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a blind class each stack of a seat has the same name: what is removed is the old one."""
+    session = Fake(tmp_path)
+    seat, stacks = session.roster.seat(1), session.stacks
+    session.note(Event.READY, 1)
+    said: list[str] = []
+    weighed, cut = asyncio.Event(), asyncio.Event()
+
+    async def too_large(seats: Iterable[Seat]) -> list[Seat]:
+        found = [one for one in seats if one is seat]
+        if when == "while it is weighed":
+            await weighed.wait()
+        return found
+
+    async def cut_off(_: Seat) -> None:
+        said.append("cut off begins")
+        if when == "while it is cut off":
+            await cut.wait()
+        said.append("cut off")
+
+    async def run(_: Seat, *words: str, seconds: float = 0, hear: Any = None) -> Outcome:
+        said.append(words[0])
+        await asyncio.sleep(0.05)
+        return Outcome(0)
+
+    for fake in (too_large, cut_off, run):
+        monkeypatch.setattr(stacks, fake.__name__, fake)
+
+    async def both() -> None:
+        if when == "before":
+            getattr(session, act)(seat)
+            await asyncio.sleep(0.02)
+            await session.weigh()
+        else:
+            weighing = asyncio.create_task(session.weigh())
+            await asyncio.sleep(0.01)
+            getattr(session, act)(seat)
+            await asyncio.sleep(0.02 if when == "while it is cut off" else 0.3)
+            weighed.set()
+            await asyncio.sleep(0.1)
+            cut.set()
+            await weighing
+        while session.doing:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(both())
+    assert said[-1] == "start" and seat.turn.up, said
+    if "cut off" in said:
+        assert said[:2] == ["cut off begins", "cut off"], said
+    assert (when == "while it is cut off") == ("cut off" in said)
+
+
+def test_a_check_of_a_stack_that_is_removed_meanwhile_says_why(here: Served) -> None:
+    here.stacks.slow = 0.5
+    checking = threading.Thread(target=lambda: here.post(1, "/seat/1/check"))
+    checking.start()
+    until(lambda: here.stacks.ran[-1][1][0] == "check")
+    here.session.note(Event.DISK_FULL, 1)
+    checking.join()
+    assert here.session.roster.seat(1).turn.why == DISK_FULL
+    assert here.session.roster.seat(1).turn.checks == 0
+
+
+def test_an_error_of_ours_is_shown(here: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    """Not only one that was expected; the seat goes on."""
+
+    async def broken(*_: Any, **__: Any) -> Outcome:
+        raise ZeroDivisionError("of ours")
+
+    run, here.stacks.run = here.stacks.run, broken  # type: ignore[method-assign]
+    assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
+    here.wait(1, "failed")
+    assert "of ours" in here.session.roster.seat(1).turn.why
+    said = capfd.readouterr().err
+    assert "faultlab: Ada: ZeroDivisionError: of ours" in said and "Traceback" not in said
+    here.stacks.run = run  # type: ignore[method-assign]
+    assert here.post(TRAINER, "/trainer/seat/1/restore").status_code == 200
+    here.wait(1, "red")
+
+
+@pytest.mark.parametrize("what", ["tick", "weigh"])
+def test_a_clock_outlives_an_error_of_ours(
+    what: str, here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(site, "_WEIGH", 0.05)
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("of ours")
+
+    said = ""
+    with monkeypatch.context() as patch:
+        patch.setattr(here.session, what, broken)
+        deadline = time.monotonic() + 5
+        while "of ours" not in said and time.monotonic() < deadline:
+            time.sleep(0.01)
+            said += capfd.readouterr().err
+    assert "faultlab: ZeroDivisionError: of ours" in said
+    again = threading.Event()
+
+    async def weigh() -> None:
+        again.set()
+
+    monkeypatch.setattr(here.session, what, weigh if what == "weigh" else lambda _: again.set())
+    assert again.wait(5)
 
 
 @pytest.mark.parametrize("where", ["local", "kubernetes"])
@@ -1137,6 +1255,34 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
     assert {"/seat/2/terminal/web", "/seat/2/check", "/trainer"} <= set(asked)
 
 
+def test_a_link_takes_no_one_out_of_their_seat(here: Served) -> None:
+    """A page of another server, or a message, can lead a browser to a link of another seat.
+
+    It asks first, and only our own page can answer.
+    """
+    with httpx.Client(base_url=here.url) as page:
+        mine, other = (f"/join?token={here.keys.token(number)}" for number in (1, 2))
+        own = {"origin": here.url}
+        assert page.get(mine).status_code == 303
+        assert page.get(mine).status_code == 303  # the same link again
+        asked = page.get(other)
+        assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
+        assert (
+            "Ada" in asked.text and "Grace" in asked.text and here.keys.token(2) not in asked.text
+        )
+        assert page.get("/seat/1").status_code == 200
+        for origin in ({}, {"origin": "http://evil.example"}, {"origin": "null"}):
+            assert page.post(other, headers=origin).status_code == 403
+        assert page.post("/join?token=x", headers=own).status_code == 401
+        assert page.get("/seat/1").status_code == 200
+        answer = page.post(other, headers=own)
+        assert (answer.status_code, answer.json()) == (200, {"home": "/seat/2"})
+        assert (page.get("/seat/1").status_code, page.get("/seat/2").status_code) == (403, 200)
+        here.keys.replace(2, 1)
+        assert page.get(mine).status_code == 303  # an old cookie is of no seat
+        assert page.get(f"/join?token={here.keys.token(TRAINER)}").status_code == 200
+
+
 def test_guessing_tokens_ends_soon(here: Served) -> None:
     codes = [here.get(f"{'x' * 42}{i % 10}", "/seat/1").status_code for i in range(40)]
     assert codes[0] == 401 and codes[-1] == 429
@@ -1260,7 +1406,7 @@ def test_a_thousand_connections(here: Served, monkeypatch: pytest.MonkeyPatch) -
         lines.append(line)
     began = time.monotonic()
     assert here.get(1, "/seat/1").status_code == 200
-    assert len(connections.Connection._from["127.0.0.2"]) <= connections.Connection.most
+    assert len(here.front.places.of["127.0.0.2"]) <= here.front.places.most
     assert time.monotonic() - began < 5
 
     def dropped(line: socket.socket) -> bool:
@@ -1320,7 +1466,10 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         url = f"https://127.0.0.1:{it.port}"
         answer = httpx.get(f"{url}/join?token={it.keys.token(1)}", verify=trust)
         assert answer.status_code == 303 and "Secure" in answer.headers["set-cookie"]
-        cookie = f"faultlab-{it.session.plan.id}={it.keys.token(1)}"
+        assert answer.headers["set-cookie"].startswith("__Host-faultlab-class=")
+        assert "Path=/;" in answer.headers["set-cookie"]
+        assert "Domain" not in answer.headers["set-cookie"]
+        cookie = f"__Host-faultlab-{it.session.plan.id}={it.keys.token(1)}"
         for origin, wanted in ((it.url, 403), (url, 200)):
             answer = httpx.post(
                 f"{url}/seat/1/hint", headers={"origin": origin, "cookie": cookie}, verify=trust
@@ -1344,17 +1493,9 @@ def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pings_whose_answers_nobody_takes(here: Served) -> None:
-    facts = here.headers(1) | {
-        "Host": f"127.0.0.1:{here.port}",
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-    }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
     ping = bytes([0x89, 0x80 + 125]) + bytes(4) + b"x" * 125
     with socket.create_connection(("127.0.0.1", here.port), 10) as deaf:
-        deaf.sendall(f"GET /seat/1/terminal/web HTTP/1.1\r\n{lines}\r\n".encode())
+        deaf.sendall(here.upgrade(1, "/seat/1/terminal/web"))
         assert deaf.recv(12) == b"HTTP/1.1 101"
         with pytest.raises(ConnectionError):  # the kernel's own buffers take some megabytes
             for _ in range(64):
@@ -1420,19 +1561,48 @@ def test_another_server_goes_on(tmp_path: Path) -> None:
     assert [Keys(tmp_path / "keys.json").token(number) for number in (TRAINER, 1, 2, 3)] == tokens
 
 
-def test_a_clock_that_is_set_ends_no_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that is set, or a lid that is closed: three hours are a second of the class."""
+@pytest.mark.parametrize("days", [3, -3])
+def test_a_clock_that_is_set_ends_no_lab(
+    days: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lab and no link: three days are a second of the class, also for its next server."""
     monkeypatch.setattr(site, "_TICK", 0.1)
-    real = time.time
+    real, folder = time.time, Folder("x")
+    folder.path, folder.alive = tmp_path, tmp_path / "alive"
     with served(tmp_path, minutes=60) as it:
         it.wait(1, "red")
-        monkeypatch.setattr(time, "time", lambda: real() + 3 * 3600)
+        it.session.note(Event.OPENED, alive=it.session.journal.now())
+        link = it.keys.token(1)
+        monkeypatch.setattr(time, "time", lambda: real() + days * 24 * 3600)
         time.sleep(0.5)
         turn = it.session.roster.seat(1).turn
         assert (turn.state, turn.why) == ("red", "")
         assert turn.seconds(it.session.journal.now()) < 60
-        monkeypatch.undo()
+        assert it.get(1, "/seat/1").status_code == 200
+        monkeypatch.setattr(Folder, "held", lambda _: True)
+        assert abs(folder.now() - real()) < 60  # what `class status` shows
+        old = it.keys.token(2)
+        assert it.post(TRAINER, "/trainer/seat/2/new-link").status_code == 200
+        assert it.keys.token(2) != old and it.get(2, "/seat/2").status_code == 200
+    with served(tmp_path, minutes=60) as it:
+        assert it.keys.token(1) == link and it.get(1, "/seat/1").status_code == 200
+        assert abs(it.session.journal.now() - real()) < 60
+    monkeypatch.undo()
     assert Journal(tmp_path / "events.jsonl").now() - real() < 60
+
+
+def test_another_boot_has_the_time_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path / "events.jsonl")
+    journal.add(Event.OPENED)
+    monkeypatch.setattr("faultlab.workshop.journal._boot", lambda: ("another", 5.0))
+    assert abs(Journal(journal.file).now() - time.time()) < 5
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    assert abs(Journal(journal.file).now() - time.time()) < 5
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    assert Journal(journal.file).now() >= journal.events[0]["t"]  # it never goes back
 
 
 def test_what_was_starting_is_started_again(tmp_path: Path) -> None:
