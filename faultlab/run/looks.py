@@ -165,14 +165,9 @@ class Looks(Measured):
         if ended:
             return Reading(None, outages=ended)
         left = self._left(phase)
-        try:
-            reading = self._seen(phase, fast)
-        except Exception:
-            # Not each look can be taken at a daemon that may stop.
-            ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
-            if not ended:
-                raise
-            return Reading(None, outages=ended)
+        reading = self._tried(phase, fast)
+        if reading.outages:
+            return reading
         reading = replace(reading, outages=self._outages(phase, self.check.may_stop))
         if left is None:
             return reading
@@ -181,6 +176,27 @@ class Looks(Measured):
             with left.frozen():
                 reading = replace(reading, frozen=self._seen(phase, fast))
         return reading
+
+    def _tried(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+        """Return what users see, or why there is no look, which an examinee can cause.
+
+        What fails twice while everything runs and the engine responds is theirs. Raises CannotRun.
+        """
+        for last in (False, True):
+            try:
+                return self._seen(phase, fast)
+            except Exception as problem:
+                # Not each look can be taken at a daemon that may stop.
+                ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
+                if ended:
+                    return Reading(None, outages=ended)
+                if not (of_examinee(phase) and isinstance(problem, CannotRun)):
+                    raise
+                self.stack.user()  # raises if the engine does not respond
+                if last:
+                    hindered = " ".join(problem.message.split())[:200]
+                    return Reading(None, outages=[Outage("", None, hindered)])
+        raise AssertionError
 
     def _seen(self, phase: str, fast: float | None) -> Reading[Any, Any]:
         """Return what users see, and the programs that answer them if that counts."""

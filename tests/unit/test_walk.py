@@ -6,6 +6,8 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -303,6 +305,30 @@ def test_what_has_ended_otherwise_proves_nothing(
     with pytest.raises(CannotRun, match=r"nginx \(exit code 137\) is not running") as problem:
         learners.measure(phase)
     assert problem.value.hint == "fake start nginx"
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_what_cannot_be_measured_after_a_repair_is_a_no(learners: Run, fails: int) -> None:
+    """An examinee who spoils a measurement has no case less. One failure can be a stall."""
+    learners.apply("fix", learners.lab.fix)
+    left, look = [CannotRun("PHP-FPM printed no JSON.")] * fails, learners.check.look
+
+    @wraps(look)  # its type is that of the readings
+    def failing(stack: Stack) -> Any:
+        if left:
+            raise left.pop()
+        return look(stack)
+
+    learners.check = replace(learners.check, look=failing)
+    learners.measure("check")
+    found = learners.good("check")
+    assert all(finding.holds for finding in found) is (fails == 1)
+    if fails == 2:
+        [finding] = found
+        assert finding.says.endswith("could not be measured, twice: PHP-FPM printed no JSON.")
+        with pytest.raises(CannotRun, match="no JSON"):  # where no examinee has been
+            left[:] = [CannotRun("PHP-FPM printed no JSON.")] * 2
+            learners.measure(FIXED)
 
 
 def test_a_machine_that_was_started_again(learners: Run, monkeypatch: pytest.MonkeyPatch) -> None:
