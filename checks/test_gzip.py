@@ -59,7 +59,7 @@ CHECK = Check(
         ),
         # The rented link has 10 Mbit/s. What waits in its queue arrives after the end of the load.
         steady("sent over the line", "mbits", at_most(13), "Mbit/s").says(
-            "What is sent fits the link.", "More is sent than the link can carry."
+            "The link can carry what is sent.", "More is sent than the link can carry."
         ),
     ),
     evidence=(

@@ -26,7 +26,7 @@ class Outage:
     def says(self) -> str:
         """Return it as a sentence."""
         if self.hindered:
-            return f"What users meet could not be measured, twice: {self.hindered}"
+            return f"The users could not be measured, twice: {self.hindered}"
         if self.exit_code is None:
             return f"{self.name} was started again, and all that was set on it since is gone."
         return f"{self.name} has ended (exit code {self.exit_code}); its users get nothing."

@@ -129,7 +129,7 @@ class Looks(Measured):
 
         `looks`: at this phase before. A learner who has repaired nothing must not wait three times
         as long, and one whose users seem to meet the whole fault has most often repaired nothing.
-        But a machine that stood still for a second can look like that, so there is a second look.
+        But a machine that was stopped for a second can look like that, so there is a second look.
         """
         if phase == FAULTY:
             return not all(found.holds for found in showing(self.lab, self.evident(phase)))
