@@ -25,9 +25,9 @@ curl -s -m 30 -o /dev/null '{AVAILABILITY}?restaurants=20' & done; wait"""
 CLICKS = 40
 # A click puts an article into a basket, and shows it with all others that are in there.
 CLICK = f"""click() {{
-curl -s -m 3 "{BASKET}?user=$1&add=$2" | sed -n 's/^<p>Articles: *\\(.*\\)<.p>/'"$1"' \\1/p'; }}
+curl -s -m 5 "{BASKET}?user=$1&add=$2" | sed -n 's/^<p>Articles: *\\(.*\\)<.p>/'"$1"' \\1/p'; }}
 """
-OTHER_PAGE = f"curl -s -m 9 -o /dev/null '{AVAILABILITY}?restaurants=6'"
+OTHER_PAGE = f"curl -s -m 9 -o /dev/null '{AVAILABILITY}?restaurants=12'"
 # memcached accepts a connection above its limit only to say so. Its reset can outrun its words.
 ASK = "printf 'version\\r\\nquit\\r\\n' | timeout 2 nc 127.0.0.1 11211"
 SERVED = f"for i in $(seq {TRIES}); do {ASK}; done | grep -c VERSION"

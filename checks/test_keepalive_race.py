@@ -136,8 +136,10 @@ class Inspection:
 
 def look(stack: Stack) -> Look:
     """Watch idle connections, let one order come just before nginx would close them, then many."""
-    idle, life, _ = watched(stack, 0)
-    early = idle_closed(stack, life) if life > 2 * SETTLED else 0
+    idle, life, closed = watched(stack, 0)
+    early = closed or 0
+    if early <= UNSEEN and life > 2 * SETTLED:
+        early = max(early, idle_closed(stack, life))
     # Mostly when idle connections are old. Without any, every pause will do.
     least, most = (0.4 * life, life - 0.01) if life else (0.05, 0.6)
     drawn = [round(stack.dice.uniform(least, most), 3) for _ in range(TURNS)]
