@@ -28,8 +28,11 @@ LIES = f"""for p in {PROGRAMS}; do
 printf '#!/bin/sh\\necho "$0 $*" >>/tmp/called\\necho 0\\n' >/usr/local/sbin/$p
 chmod +x /usr/local/sbin/$p; done; rm -f /tmp/called"""
 TRUTH = f"cd /usr/local/sbin && rm -f {PROGRAMS}"
-# Docker itself asks PHP-FPM for its health, in its container.
-CALLED = "grep -v 'cgi-fcgi -bind -connect 127.0.0.1:9000$' /tmp/called 2>/dev/null"
+# Docker itself asks PHP-FPM and the database for their health, in their containers.
+CALLED = (
+    "grep -vE 'cgi-fcgi -bind -connect 127.0.0.1:9000$|mysqladmin --silent ping$' /tmp/called"
+    " 2>/dev/null"
+)
 
 FEW = 2  # labs in a quick run, drawn from those that are walked beside others
 
