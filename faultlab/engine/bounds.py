@@ -100,11 +100,6 @@ class Bounded(WithHelpers):
         paths = (_path(_plain(stack)), _path(_slice(stack)))
         return "".join(_REMOVE.format(path=path) for path in paths if self._folders(path))
 
-    def unbind(self, stack: str) -> None:
-        """Run this script in a helper of its own, if there is such a cgroup. Raises CannotRun."""
-        if script := self.unbinding(stack):
-            self.once("machine", script, stack, cgroups=True)
-
     def unbinding_all(self, but: Iterable[str]) -> str:
         """Return the script that removes the cgroups of all stacks but of these, that are up."""
         kept = {_path(parent) for stack in but for parent in (_plain(stack), _slice(stack))}

@@ -134,7 +134,7 @@ class LocalEngine(Bounded, Removable):
         """Remove what a `down` that was killed left on the host, and return it."""
         if self.owns_kernel or self.images.missing(["machine"]):
             return []
-        script = self.unbinding_all(self.neighbours()) + self._restoring()
+        script = self._restoring() or self.unbinding_all(self.neighbours())
         return self._on_host(f"{naming.prefix()}sweep", script).splitlines() if script else []
 
     def furnish(self, machines: Sequence[Machine]) -> None:

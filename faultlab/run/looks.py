@@ -177,26 +177,25 @@ class Looks(Measured):
                 reading = replace(reading, frozen=self._seen(phase, fast))
         return reading
 
-    def _tried(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+    def _tried(self, phase: str, fast: float | None, *, again: bool = True) -> Reading[Any, Any]:
         """Return what users see, or why there is no look, which an examinee can cause.
 
         What fails twice while everything runs and the engine responds is theirs. Raises CannotRun.
         """
-        for last in (False, True):
-            try:
-                return self._seen(phase, fast)
-            except Exception as problem:
-                # Not each look can be taken at a daemon that may stop.
-                ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
-                if ended:
-                    return Reading(None, outages=ended)
-                if not (of_examinee(phase) and isinstance(problem, CannotRun)):
-                    raise
-                self.stack.user()  # raises if the engine does not respond
-                if last:
-                    hindered = " ".join(problem.message.split())[:200]
-                    return Reading(None, outages=[Outage("", None, hindered)])
-        raise AssertionError
+        try:
+            return self._seen(phase, fast)
+        except Exception as problem:
+            # Not each look can be taken at a daemon that may stop.
+            ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
+            if ended:
+                return Reading(None, outages=ended)
+            if not (of_examinee(phase) and isinstance(problem, CannotRun)):
+                raise
+            self.stack.user()  # raises if the engine does not respond
+            hindered = " ".join(problem.message.split())[:200]
+        if again:
+            return self._tried(phase, fast, again=False)
+        return Reading(None, outages=[Outage("", None, hindered)])
 
     def _seen(self, phase: str, fast: float | None) -> Reading[Any, Any]:
         """Return what users see, and the programs that answer them if that counts."""

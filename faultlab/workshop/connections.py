@@ -131,7 +131,24 @@ class Places:
                 del self._coming[address]
 
 
-class Connection(H11Protocol):
+class _Writing(asyncio.Protocol):
+    """The part of a connection that notes since when its client has not read."""
+
+    line: Line
+    loop: asyncio.AbstractEventLoop
+
+    def pause_writing(self) -> None:
+        """Stop writing to a client that does not read."""
+        super().pause_writing()
+        self.line.full = self.loop.time()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        self.line.full = None
+
+
+class Connection(_Writing, H11Protocol):
     """An HTTP connection."""
 
     def __init__(self, places: Places, **facts: Any) -> None:
@@ -187,16 +204,6 @@ class Connection(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
 
-    def pause_writing(self) -> None:
-        """Stop writing to a client that does not read."""
-        super().pause_writing()
-        self.line.full = self.loop.time()
-
-    def resume_writing(self) -> None:
-        """Go on writing."""
-        super().resume_writing()
-        self.line.full = None
-
     def _owes(self, owes: bool) -> None:
         """Note whether the client has to send something before anything else happens."""
         self.places.waits(self.line, owes)
@@ -204,10 +211,9 @@ class Connection(H11Protocol):
             self.line.deadline = None
 
 
-class Socket(WebSocketsSansIOProtocol):
+class Socket(_Writing, WebSocketsSansIOProtocol):
     """A WebSocket. uvicorn answers every ping, even if many answers wait; browsers send none."""
 
-    line: Line
     places: Places
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -245,16 +251,6 @@ class Socket(WebSocketsSansIOProtocol):
         await super().send(message)
         if self.close_sent or self.transport.is_closing():
             self.handshake_complete = True
-
-    def pause_writing(self) -> None:
-        """Stop writing to a client that does not read."""
-        super().pause_writing()
-        self.line.full = self.loop.time()
-
-    def resume_writing(self) -> None:
-        """Go on writing."""
-        super().resume_writing()
-        self.line.full = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the place back."""

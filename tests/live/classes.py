@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,18 @@ class Class:
         done = self.run("end", f"{self.name}.toml")
         assert done.returncode == 0, done.stderr
         assert [name for name in LocalEngine().stacks() if f"-{self.name}-" in name] == []
+
+
+@contextmanager
+def pair(root: Path, name: str, plan: str) -> Iterator[Class]:
+    """Yield a class of two whose labs are up, and end it."""
+    found = Class(root, name, plan)
+    found.start()
+    try:
+        found.wait("red", "red")
+        yield found
+    finally:
+        found.ended()
 
 
 def opened(browser: Browser, link: str, said: list[str]) -> Page:

@@ -19,6 +19,7 @@ import pytest
 
 from faultlab.core import archive
 from faultlab.run import rotation
+from tests.live import classes
 from tests.live.classes import Class
 
 pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.alone]
@@ -68,13 +69,8 @@ SILENT = "iptables -I OUTPUT -p tcp --tcp-flags {flag} {flag} -j DROP"
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     """A class of two whose labs are up."""
-    found = Class(tmp_path_factory.mktemp("project"), NAME, CLASS)
-    found.start()
-    try:
-        found.wait("red", "red")
+    with classes.pair(tmp_path_factory.mktemp("project"), NAME, CLASS) as found:
         yield found
-    finally:
-        found.ended()
 
 
 def connections() -> int:

@@ -22,6 +22,7 @@ from websockets.typing import Origin
 
 from faultlab.engine import bounds
 from faultlab.engine.local import LocalEngine
+from tests.live import classes
 from tests.live.classes import Class, opened, settle, type_into
 from tests.live.stacks import container
 
@@ -40,13 +41,8 @@ LOOPS = "for i in 1 2 3 4; do while :; do :; done & done; echo st''arted"
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Class]:
     """A class of two whose labs are up."""
-    found = Class(tmp_path_factory.mktemp("project"), NAME, CLASS)
-    found.start()
-    try:
-        found.wait("red", "red")
+    with classes.pair(tmp_path_factory.mktemp("project"), NAME, CLASS) as found:
         yield found
-    finally:
-        found.ended()
 
 
 def checks(page: Page) -> float:

@@ -68,9 +68,10 @@ def test_the_cgroup_of_a_stack_goes_with_it(path: str, tmp_path: Path) -> None:
     others = [tmp_path / "faultlab/anna-1-mtu-2", tmp_path / "docker/faultlab"]
     for folder in (tmp_path / path, *others):
         folder.mkdir(parents=True)
-    here(tmp_path).unbind("faultlab-anna-1-mtu")
+    engine, stack = here(tmp_path), "faultlab-anna-1-mtu"
+    engine.once("machine", engine.unbinding(stack), stack, cgroups=True)
     assert not (tmp_path / path).exists() and all(other.is_dir() for other in others)
-    here(tmp_path).unbind("faultlab-anna-1-mtu")
+    assert engine.unbinding(stack) == ""
 
 
 def test_a_cgroup_that_is_not_there(tmp_path: Path) -> None:
