@@ -211,13 +211,24 @@ class Check(Generic[L, W]):
         return found
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
-        """Return a reading from its JSON. Raises BadInput for another shape."""
+        """Return a reading from its JSON. Raises BadInput for one that cannot be judged."""
         try:
-            return reading.loaded(stored, *self._shapes)
-        except (KeyError, ValueError) as error:
+            found = reading.loaded(stored, *self._shapes)
+            self._try_measures(found)
+        except (LookupError, ArithmeticError, TypeError, ValueError) as error:
             raise BadInput(
                 "The stored reading does not fit this lab's check any more.", "faultlab list"
             ) from error
+        return found
+
+    def _try_measures(self, now: Reading[L, W]) -> None:
+        """Raise what a measure raises when a counter is missing, before anybody counts on it."""
+        if now.look is not None:
+            for measure in self.symptom:
+                measure.value(now.look)
+        if now.before is not None and now.after is not None:
+            for item in self.evidence:
+                item.of(now.before, now.after)
 
     @cached_property
     def _shapes(self) -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
