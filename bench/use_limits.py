@@ -34,7 +34,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.observe.use.limits import crossed
 from faultlab.observe.use.table import tables
-from faultlab.run.readings import FAULTY, PHASES
+from faultlab.run.phase import FAULTY, PHASES
 from faultlab.run.run import Run
 from faultlab.score import diagnosis, tool
 from faultlab.score.diagnosis import Diagnosis, Ended, Said

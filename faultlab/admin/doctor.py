@@ -52,7 +52,7 @@ def show(term: Terminal, lab_ids: Sequence[str], wanted: str = AUTO) -> Examined
     """
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     for lab in chosen:
-        checks.load(lab.id)
+        checks.load(lab)
     engine = placement.local() if wanted == AUTO else placement.allowed(wanted)[0].reach()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)

@@ -22,7 +22,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import KERNEL, NO_FAULT, Step
 from faultlab.run import late, placement
-from faultlab.run.readings import FAULTY, PHASES
+from faultlab.run.phase import FAULTY, PHASES
 
 _INSTRUCTION = """{ticket}
 

@@ -23,7 +23,7 @@ from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
 from faultlab.lab.model import NO_FAULT, Lab
 from faultlab.run import digest, late, placement
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from faultlab.score import agents, figures, results
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import ALONE, Results, Trial

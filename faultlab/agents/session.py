@@ -28,7 +28,8 @@ from faultlab.lab.outage import Outage
 from faultlab.learn import mystery
 from faultlab.run import late
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import CHECK, FAULTY, LATER, VERDICT, sentences
+from faultlab.run.phase import CHECK, FAULTY, LATER, VERDICT, Phase
+from faultlab.run.readings import sentences
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -194,7 +195,7 @@ class Session:
             raise CannotRun(f"The users could not come: {error!r}") from error
         time.sleep(_BETWEEN)
 
-    def _measured(self, phase: str) -> Checked:
+    def _measured(self, phase: Phase) -> Checked:
         """Measure the users. Where a machine or a daemon has ended, they are not served."""
         for name in self._started:  # before a visit is waited for, which can be long
             self._up(name)

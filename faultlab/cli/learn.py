@@ -64,13 +64,13 @@ def check(term: Terminal, lab: str, later: float | None, only_late: bool) -> obj
 
 @verb("mtu", "packet-loss 2")
 @LAB
-@argument("stage", required=False, type=int, help="fix only this one of several faults (all)")
+@argument("fault", required=False, type=int, help="fix only this one of several faults (all)")
 @EVENTS
-def fix(term: Terminal, lab: str, stage: int | None) -> object:
+def fix(term: Terminal, lab: str, fault: int | None) -> object:
     """Apply the documented fix."""
     from faultlab.learn import learner
 
-    return learner.fix(term, lab, stage)
+    return learner.fix(term, lab, fault)
 
 
 @verb("mtu", "mystery --give-up")

@@ -83,6 +83,27 @@ class Plan:
         services = self.services
         return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
 
+    def used(self, daemons: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the compose files, each with the services and volumes that these daemons need."""
+        needed = self.needed(daemons)
+        needed += [name + USER for name in needed]
+        mounts = [each for name in needed for each in self._mounts(name)]
+        parts = [
+            copy.deepcopy({key: value for key, value in part.items() if not key.startswith("x-")})
+            for part in self.parts
+        ]
+        for part in parts:
+            services = part.get("services") or {}
+            part["services"] = {name: services[name] or {} for name in needed if name in services}
+            volumes = part.get("volumes") or {}
+            part["volumes"] = {name: volumes[name] for name in volumes if name in mounts}
+        return parts
+
+    def _mounts(self, name: str) -> list[str]:
+        """Return the volumes of a service; it may not exist."""
+        mounts = self.services.get(name, {}).get("volumes") or []
+        return [str(each).partition(":")[0] for each in mounts]
+
     def documents(
         self,
         stack: str,
@@ -97,15 +118,10 @@ class Plan:
 
         `parent`: the cgroup of all containers; `cpus`: those that they can use. Empty: Docker's.
         """
-        needed = self.needed(daemons)
-        needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
         most |= {k: v for k, v in (("cgroup_parent", parent), ("cpuset", cpus)) if v}
-        documents = []
-        for part in self.parts:
-            document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
-            services = document.get("services") or {}
-            document["services"] = {n: services[n] or {} for n in needed if n in services}
+        documents = self.used(daemons)
+        for document in documents:
             for name, service in document["services"].items():
                 service["labels"] = labels
                 service["container_name"] = f"{stack}-{name}"
@@ -116,11 +132,9 @@ class Plan:
                 own = {*self.services[name]}
                 own |= {"memswap_limit"} if "mem_limit" in own else set()
                 service.update({key: most[key] for key in most.keys() - own})
-            volumes = document.get("volumes") or {}
-            document["volumes"] = {name: {"labels": labels} for name in volumes}
+            document["volumes"] = {name: {"labels": labels} for name in document["volumes"]}
             for network in (document.get("networks") or {}).values():
                 network["labels"] = labels
-            documents.append(document)
         documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
 

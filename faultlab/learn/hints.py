@@ -14,8 +14,8 @@ from faultlab.engine import peek
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Sign
-from faultlab.run.readings import CHECK
-from faultlab.run.record import Record
+from faultlab.run.phase import CHECK
+from faultlab.run.record import GONE, Record
 
 _SECONDS = 5  # after which a sign counts as missing
 
@@ -46,7 +46,7 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
         term.say(f"Hint {i} ({points}): {text}")
     if number is None:
         after = f"make fix-{lab_id}, or make debrief-{lab_id}"
-        if lab.alias != lab.id:
+        if lab.blind:
             after = f"faultlab debrief {lab_id} --give-up"
         term.say(f"No other hint applies to the state that {lab_id} is in. Next: {after}")
     cost = sum(rung.cost for rung in given)
@@ -56,11 +56,11 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
 def possible(lab: Lab, given: Collection[int], gone: Collection[int]) -> Iterator[int]:
     """Yield the numbers, from 1, of the hints that can be next; the last one applies for sure.
 
-    `given`: the numbers of those that were given; `gone`: the stages that are repaired.
+    `given`: the numbers of those that were given; `gone`: of the faults that are repaired.
     """
-    stages = (None, *lab.showing(gone))
+    repaired = {fault.id for number, fault in enumerate(lab.fault, 1) if number in gone}
     for number, rung in enumerate(lab.hint, 1):
-        if number not in given and rung.stage in stages:
+        if number not in given and rung.fault not in repaired:
             yield number
             if rung.when is None:
                 return
@@ -85,13 +85,6 @@ def following(
     return None
 
 
-def repaired(found: Iterable[tuple[int | None, bool]]) -> set[int]:
-    """Return the stages of which all findings hold, from the stage and the truth of each."""
-    every = list(found)
-    faulty = {stage for stage, holds in every if not holds}
-    return {stage for stage, _ in every if stage is not None} - faulty
-
-
 def holds(machine: Shell, sign: Sign) -> bool:
     """Tell whether the command of a sign succeeds; it fails where the machine does not answer."""
     with suppress(CannotRun):
@@ -105,14 +98,13 @@ def told(lab: Lab, text: str) -> str:
 
 
 def _gone(record: Record) -> set[int]:
-    """Return the stages that the last check found repaired, and those that were fixed since."""
-    found = record.facts["judged"].get(CHECK, {}).get("good", [])
-    gone = repaired((finding.get("stage"), finding["holds"]) for finding in found)
+    """Return the faults that the last look found gone, and those that were fixed since."""
+    gone = {*record.facts.get(GONE, ())}
     for event in reversed(record.facts["events"]):
-        if event["event"] == "check":
+        if event["event"] == CHECK:
             break
         if event["event"] == "fix":
-            gone |= {step["stage"] for step in event["steps"] if step.get("stage")}
+            gone |= {*event.get("faults", ())}
     return gone
 
 

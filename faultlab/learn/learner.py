@@ -95,7 +95,7 @@ def _ready(lab: Lab, stack: Stack) -> bool:
     if not (stack and whole and Record.ready(stack.run_id)):
         return False
     ended = {name.split()[0] for name in stack.stopped()}
-    return not ended or ended <= {*checks.load(lab.id).may_stop}  # a fault can end a daemon
+    return not ended or ended <= {*checks.load(lab).may_stop}  # a fault can end a daemon
 
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
@@ -156,7 +156,7 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
     machines = [name for name in stack if name not in lab.daemons]
     for command, what in commands(lab, stack, machines):
         term.say(f"  {command:<36} {what}".rstrip())
-    if lab.alias != lab.id:
+    if lab.blind:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
     return Started(lab.alias, "pass", run, machines, lab.ticket, rows(found))
 
@@ -178,19 +178,20 @@ def shell(lab_id: str, machine: str) -> None:
     target.log_in()
 
 
-def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
-    """Apply the documented fix, or one stage of it, and print each step as it is typed."""
+def fix(term: Terminal, lab_id: str, number: int | None) -> Fixed:
+    """Apply the documented fix, or that of one fault, and print each step as it is typed."""
     with attached(lab_id, "fix") as run:
-        if run.lab.alias != run.lab.id and not run.record.happened(GAVE_UP):
+        if run.lab.blind and not run.record.happened(GAVE_UP):
             raise CannotRun("The fix would give it away.", f"faultlab debrief {lab_id} --give-up")
-        if stage is not None and stage not in run.lab.stages:
-            stages = " ".join(map(str, run.lab.stages)) or "none"
+        faults = run.lab.faults
+        numbers = [*range(1, len(faults) + 1)] if number is None else [number]
+        if not {*numbers} <= {*range(1, len(faults) + 1)}:
             raise BadInput(
-                f"{lab_id} has no stage {stage}; its stages: {stages}.", f"make fix-{lab_id}"
+                f"{lab_id} has no fault {number}; it has {len(faults)}.", f"make fix-{lab_id}"
             )
-        steps = run.lab.fix if stage is None else run.lab.fix_of(stage)
+        steps = [step for each in numbers for step in faults[each - 1].fix]
         try:
-            run.apply("fix", steps)
+            run.apply("fix", steps, faults=numbers)
         except CannotRun as problem:
             raise CannotRun(
                 f"{problem.message} Did you repair part of it by hand before?",

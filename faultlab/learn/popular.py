@@ -20,7 +20,7 @@ def said(lab: Lab, machines: Mapping[str, Shell]) -> list[str]:
     read gives no sentence: no verdict may depend on it.
     """
     with suppress(BadInput):
-        if lab.alias == lab.id:
+        if not lab.blind:
             return [*_sentences(lab, machines)]
     return []
 

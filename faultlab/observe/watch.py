@@ -22,7 +22,7 @@ from faultlab.core.text import number
 from faultlab.engine.stack import Stack
 from faultlab.run import placement, series
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.record import Record, span
 from faultlab.run.run import Run
 from faultlab.run.series import Samples

@@ -18,7 +18,8 @@ from faultlab.lab.model import Lab
 from faultlab.report import history, judge, references, references_page
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import lead, render
-from faultlab.run.readings import FAULTY, FIXED, Measured
+from faultlab.run.phase import FAULTY, FIXED
+from faultlab.run.readings import Measured
 from faultlab.run.record import Record
 from faultlab.verify import matrix
 
@@ -93,7 +94,7 @@ def show(term: Terminal) -> Written:
         rows = []
         for lab_id in labs.ids():
             step.note(lab_id)
-            rows.append(_row(labs.load(lab_id), checks.load(lab_id)))
+            rows.append(_row(lab := labs.load(lab_id), checks.load(lab)))
         step.note("figures and evidence")
         file.write_text(html(rows))
         step.done(f"{paths.show(file)}, {sum(row.verified for row in rows)} verified runs")

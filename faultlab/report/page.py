@@ -18,7 +18,8 @@ from faultlab.lab import load as labs
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
 from faultlab.run import judge_error, series
-from faultlab.run.readings import FIXED, PHASES, Measured, sentences
+from faultlab.run.phase import FIXED, PHASES
+from faultlab.run.readings import Measured, sentences
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
 from faultlab.run.timeline import FILE as TIMELINE

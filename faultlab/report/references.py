@@ -12,8 +12,8 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.model import Figure, Lab
 from faultlab.report.comparison import Compared, Limited
-from faultlab.run.contract import ill_in
-from faultlab.run.readings import FIXED, HEALTHY, PHASES, Measured
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES, only
+from faultlab.run.readings import Measured
 from faultlab.run.record import Record
 
 
@@ -26,7 +26,7 @@ def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list
     limits: list[Limited] = []
     without: list[str] = []
     for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
-        check = checks.load(lab.id)
+        check = checks.load(lab)
         ran = newest(lab, check)
         if ran is None:
             without.append(lab.id)
@@ -43,7 +43,7 @@ def newest(lab: Lab, check: Check[Any, Any]) -> Measured | None:
             ran = Measured(lab, check, Record.read(run))
             phases = [ran.reading(phase) for phase in PHASES]
             for phase in {phase for figure in lab.figure for phase in figure.phases}:
-                ran.reading(phase)  # a quick walk can have fixed the stages in another order
+                ran.reading(phase)  # a quick walk has proven only some of several faults alone
             if all(reading.before is not None for reading in phases):
                 return ran
     return None
@@ -82,7 +82,8 @@ def _value(ran: Measured, of: str, phase: str) -> float:
 
 
 def _limit(ran: Measured, measure: Measure[Any]) -> Limited:
-    phases = (HEALTHY, ill_in(ran.lab, measure.stage), FIXED)
+    alone = only(measure.fault) if measure.fault else FAULTY
+    phases = (HEALTHY, alone, FIXED)
     healthy, faulty, fixed = (float(measure.value(ran.reading(phase).look)) for phase in phases)
     assert measure.bad is not None
     good, bad = measure.good.threshold(healthy), measure.bad.threshold(healthy)

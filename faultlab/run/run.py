@@ -25,7 +25,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
 from faultlab.run import inject
 from faultlab.run.looks import PACE, Looks
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
 from faultlab.run.timeline import Timeline
 
@@ -93,7 +93,7 @@ class Run(Looks):
 
         `collects`: record its counters as long as it is up.
         """
-        check = checks.load(lab.id)
+        check = checks.load(lab)
         with lock.turn(alone=False):
             engine.down(name)
             _own_kernel(engine, lab, name)
@@ -131,7 +131,7 @@ class Run(Looks):
             )
         if PACE in record.facts:
             stack.pace = Pace(record.facts[PACE])
-        return cls(stack.engine, lab, checks.load(lab.id), stack, record)
+        return cls(stack.engine, lab, checks.load(lab), stack, record)
 
     def collect(self, on: bool = True) -> None:
         """Start or stop recording the counters of the stack."""
@@ -204,8 +204,8 @@ class Run(Looks):
         self.apply("inject", self.lab.inject)
         self.note_processes()
 
-    def apply(self, what: str, steps: Sequence[Step]) -> None:
-        """Carry out steps and record them."""
+    def apply(self, what: str, steps: Sequence[Step], **facts: Any) -> None:
+        """Carry out steps and record them, with facts about them."""
         for waits, some in groupby(steps, inject.waits):
             group = list(some)
             # A daemon that starts again would disturb the load of another lab; a pause does not.
@@ -213,9 +213,10 @@ class Run(Looks):
                 inject.apply(self.stack, group)
                 if not waits and inject.takes_effect_later(group):
                     time.sleep(_TAKES_EFFECT)
-        self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
+        taken = [step.model_dump(exclude_none=True) for step in steps]
+        self.record.event(what, steps=taken, **facts)
 
-    def gate(self, phase: str = FAULTY) -> list[Finding]:
+    def gate(self, phase: Phase = FAULTY) -> list[Finding]:
         """Measure a phase and accept the fault only if its symptom shows. Raises SaidNo."""
         self.measure(phase)
         found = self.expected(phase)

@@ -21,7 +21,7 @@ from faultlab.engine.contract import Engine, Say
 from faultlab.lab.check import Check
 from faultlab.lab.reading import Reading
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import FAULTY, HEALTHY, STILL, showing
+from faultlab.run.phase import FAULTY, HEALTHY, STILL
 from faultlab.run.run import Run
 from faultlab.score import looks, recording, trial
 from faultlab.score.looks import FLOORS, Look, made_in
@@ -144,7 +144,8 @@ def _felt(run: Run, phase: str, felt: Sequence[Any]) -> bool:
     now: Reading[Any, Any] = Reading(felt[-1])
     healthy = run.reading(HEALTHY)
     if phase == FAULTY and not run.lab.control:
-        wanted = showing(run.lab, run.check.bad(now, healthy))
+        shown = {finding.name for finding in run.ill(FAULTY)}
+        wanted = [each for each in run.check.bad(now, healthy) if each.name in shown]
     else:
         wanted = run.check.good(now, healthy)
     return all(finding.holds for finding in wanted)

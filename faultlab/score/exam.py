@@ -20,7 +20,7 @@ from faultlab.engine.contract import Engine, Say
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.run import digest, parcel, placement
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from faultlab.score import crowd as crowds
 from faultlab.score import figures, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
@@ -213,7 +213,7 @@ def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Plan, jobs: int) 
     missing = [(look, wanted) for look in plan.looks if (wanted := plan.missing(look))]
     looks = {task.words(engine, plan.way, look, wanted): look for look, wanted in missing}
     tasks = [
-        Task(words, alone=plan.way == ALONE or checks.load(look.lab.id).relative)
+        Task(words, alone=plan.way == ALONE or checks.load(look.lab).relative)
         for words, look in looks.items()
     ]
     tool_digests = {tool.id: tool.digest for tool in plan.tools}

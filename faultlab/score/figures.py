@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from faultlab.core.statistics import Share, median
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run.readings import FAULTY, PHASES
+from faultlab.run.phase import FAULTY, PHASES
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way

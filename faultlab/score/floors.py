@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from faultlab.core.statistics import Share, median
-from faultlab.run.readings import HEALTHY
+from faultlab.run.phase import HEALTHY
 from faultlab.score import figures
 from faultlab.score.looks import EMPTY, IDLE
 from faultlab.score.results import ALONE, Results, Trial

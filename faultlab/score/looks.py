@@ -18,7 +18,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 from faultlab.score.results import Trial

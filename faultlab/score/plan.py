@@ -14,7 +14,7 @@ from functools import cached_property
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.run import digest
-from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.score.looks import FLOORS, Look
 from faultlab.score.results import ALONE, Key, Results, Way
 from faultlab.score.tool import Tool

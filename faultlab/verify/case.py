@@ -132,7 +132,7 @@ class Runner:
     def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> Ended:
         """Run pytest on the lab's check to its end."""
         seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
-        file = checks.file_of(lab.id)
+        file = paths.checks() / checks.INCIDENT if lab.of else checks.files(lab)[0]
         # The start of pytest takes one or two seconds of CPU time, which would disturb a load.
         with lock.turn(alone=False), said.open("w") as out:
             if self._stopped:
@@ -145,6 +145,7 @@ class Runner:
                     **self._quick,
                     "FAULTLAB_NAMESPACE": naming.verify_namespace(),
                     "FAULTLAB_ENGINE": self.engines[lab.id],
+                    "FAULTLAB_LAB": lab.id,
                     "PYTEST_ADDOPTS": "",  # a user's `-k` must not deselect a test
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins take half of its start
                 },

@@ -14,7 +14,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import progress
-from faultlab.run import placement, readings
+from faultlab.run import phase, placement
 from faultlab.run import record as records
 from faultlab.run.record import Record
 from faultlab.workshop.journal import Event
@@ -144,7 +144,7 @@ class SoloSession(Session):
         """Note what has happened in a run, at the times when it did."""
         self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
         self.note(Event.STARTING, seat.number)
-        found = record.facts["judged"].get(readings.CHECK, {}).get("good", [])
+        found = record.facts["judged"].get(phase.CHECK, {}).get("good", [])
         shown = None
         for event in record.facts["events"]:
             t = record.began + event["t"]
@@ -153,11 +153,12 @@ class SoloSession(Session):
                     self.note(Event.READY, seat.number, t=t)
                 case "hint":
                     self.note(Event.HINTED, seat.number, t=t, number=event["number"])
-                case readings.LATER:
+                case phase.LATER:
                     self.note(Event.LOOKED, seat.number, t=t, fixed=event["fixed"])
-                case readings.CHECK:
-                    fixed = event["fixed"] and not event.get(readings.LATER)
+                case phase.CHECK:
+                    fixed = event["fixed"] and not event.get(phase.LATER)
                     facts = {"findings": found, "popular": event.get("popular", [])}
+                    facts["gone"] = record.facts.get(records.GONE, [])
                     self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, **facts)
                 case "fix" | records.GAVE_UP:
                     shown = shown or t

@@ -106,7 +106,8 @@ class Session(Desk):
             findings = outcome.facts.get("findings", [])
             if findings:
                 fixed = outcome.facts["verdict"] == "pass"
-                facts = {"findings": findings, "popular": outcome.facts.get("popular", [])}
+                facts = {key: outcome.facts.get(key, []) for key in ("popular", "gone")}
+                facts["findings"] = findings
                 facts |= {"later": self.plan.later} if fixed and self.plan.later else {}
                 self.note(Event.CHECKED, seat.number, fixed=fixed, **facts)
             else:

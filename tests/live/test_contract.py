@@ -21,7 +21,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Step
 from faultlab.run import preflight
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY
+from faultlab.run.phase import FAULTY
 from faultlab.run.standing import standing
 from tests.live.host import differences, snapshot
 from tests.live.stacks import container, engine_for, untouched

@@ -15,7 +15,7 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
 from faultlab.score import alone, looks, recording, trial
 from faultlab.score.tool import Tool

@@ -22,7 +22,6 @@ from faultlab.engine import compose
 from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.score import tool
-from faultlab.workshop import roster
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -120,7 +119,7 @@ def forget() -> None:
 
     Not that of compose files: it goes by their paths, and each test has its own folder.
     """
-    for kept in (images.tag, compose.program, labs.loaded, roster._stages, tool.causes):
+    for kept in (images.tag, compose.program, labs.loaded, tool.causes):
         kept.cache_clear()
 
 

@@ -30,7 +30,7 @@ from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import late, outages
 from faultlab.run import run as runs
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, LATER, PHASES
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, LATER, PHASES
 from faultlab.run.record import Record
 from faultlab.score import agents, results
 from faultlab.score.diagnosis import Diagnosis

@@ -92,7 +92,7 @@ EVERY = [
     "test_symptom",
     "test_evidence",
     "test_fix",
-    "test_stages",
+    "test_each_fault",
     "test_alternatives",
     "test_cheats",
     "test_opposite",

@@ -54,7 +54,7 @@ def test_a_hint_imports_no_docker() -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("fix mtu -1", {"lab": "mtu", "stage": -1}),
+        ("fix mtu -1", {"lab": "mtu", "fault": -1}),
         ("mystery --seed -7", {"seed": -7}),
         ("mystery --seed=-7", {"seed": -7}),
         ("use --seconds .5 mtu --json web", {"lab": "mtu", "machine": "web", "seconds": 0.5}),

@@ -338,7 +338,7 @@ def test_a_program_that_burns_is_found() -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_look_that_counts_was_slowed_down_too_little_to_cross_a_gap(lab_id: str) -> None:
-    for measure in checks.load(lab_id).symptom:
+    for measure in checks.load(labs.load(lab_id)).symptom:
         if measure.relative and measure.bad is not None:
             assert measure.gap >= 1 / (1 - contention.MOST_OTHERS), measure.name
 

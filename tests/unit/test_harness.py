@@ -23,7 +23,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import Limit
 from faultlab.run import placement
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from tests.unit.conftest import Run
 from tests.unit.fake import FakeEngine
 

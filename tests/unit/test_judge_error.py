@@ -18,8 +18,8 @@ from faultlab.lab.limits import at_most
 from faultlab.lab.repair import AIMED
 from faultlab.run import digest, judge_error, late
 from faultlab.run import run as runs
-from faultlab.run.contract import alternative, cheat
 from faultlab.run.judge_error import Seen, Tried
+from faultlab.run.phase import alternative, cheat
 from faultlab.verify import beside, judge_kinds, judge_page, trials
 from faultlab.verify.walks import Limit, Walk, Walks
 from tests.unit.conftest import Project

@@ -60,19 +60,19 @@ PLAIN = [
 
 @pytest.mark.parametrize(("measure", "good", "bad", "unit"), PLAIN)
 def test_a_kind_of_measure(measure: Measure[Any], good: Any, bad: Any, unit: str) -> None:
-    assert (measure.good, measure.bad, measure.unit, measure.stage) == (good, bad, unit, None)
+    assert (measure.good, measure.bad, measure.unit, measure.fault) == (good, bad, unit, "")
     assert measure.steady == (good == bad)
 
 
 def test_a_kind_of_measure_tells_one_of_several_faults() -> None:
     kinds: list[Measure[Any] | Evidence[Any]] = [
-        rate("a", "b", good=1, stage=2),
-        delay("a", "b", good=1, stage=2),
-        share("a", "b", good=1, stage=2),
-        grows("a", "b", at_least(1), stage=2),
-        ends("a", "b", at_least(1), stage=2),
+        rate("a", "b", good=1, fault="pool"),
+        delay("a", "b", good=1, fault="pool"),
+        share("a", "b", good=1, fault="pool"),
+        grows("a", "b", at_least(1), fault="pool"),
+        ends("a", "b", at_least(1), fault="pool"),
     ]
-    assert [kind.stage for kind in kinds] == [2] * 5
+    assert [kind.fault for kind in kinds] == ["pool"] * 5
 
 
 def test_a_value_is_at_a_path_or_a_function_of_the_look() -> None:
@@ -179,7 +179,7 @@ def read(one: Check[Any, Any]) -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_every_value_is_where_its_measure_looks_for_it(lab_id: str) -> None:
-    read(checks.load(lab_id))
+    read(checks.load(labs.load(lab_id)))
 
 
 def example() -> str:
@@ -195,7 +195,7 @@ def template() -> str:
 @pytest.mark.parametrize("code", [example(), template()], ids=["example", "template"])
 def test_what_an_author_begins_with_is_a_check(code: str, project: Project) -> None:
     project.write("checks/test_few_connections.py", code)
-    one = checks.load("few-connections")
+    one = checks.load(labs.load("few-connections"))
     read(one)
     assert all(measure.when_good and measure.when_bad for measure in one.symptom)
     assert all(item.machine and item.command for item in one.evidence)

@@ -131,7 +131,7 @@ def test_without_any_run(project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_figure_names_what_its_check_measures(lab_id: str) -> None:
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     names = {m.name for m in check.symptom} | {item.name for item in check.evidence}
     for figure in labs.load(lab_id).figure:
         wanted = [figure.of] if isinstance(figure.of, str) else figure.of

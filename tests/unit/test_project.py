@@ -58,7 +58,7 @@ def test_a_lab_is_whole(lab_id: str) -> None:
     lab = labs.load(lab_id)
     assert set(lab.twins) <= {*LABS} - {lab_id}
     assert lab.control == (lab.tier == "control")
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     assert check.symptom
     assert bool(check.evidence) != lab.control
     assert any(measure.bad and not measure.steady for measure in check.symptom) != lab.control
@@ -101,7 +101,7 @@ def test_a_ticket_spoils_nothing(lab_id: str) -> None:
 
 @each_lab
 def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
-    for measure in checks.load(lab_id).symptom:
+    for measure in checks.load(labs.load(lab_id)).symptom:
         said = (measure.when_good, measure.when_bad)
         assert all(said), f"{measure.name}: a sentence is missing"
         assert len(set(said)) == 2, f"{measure.name}: both outcomes say the same"
@@ -113,7 +113,7 @@ def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
 @each_lab
 def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
     """Neither the fault nor the lab: it may be shown as a mystery, beside its ticket."""
-    lab, measures = labs.load(lab_id), checks.load(lab_id).symptom
+    lab, measures = labs.load(lab_id), checks.load(labs.load(lab_id)).symptom
     said = "\n".join(f"{measure.when_good}\n{measure.when_bad}" for measure in measures)
     words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS.causes}
     if not lab.control:
@@ -127,7 +127,7 @@ def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
 @each_lab
 def test_every_sign_says_where_it_is_seen(lab_id: str) -> None:
     """The machine is checked above."""
-    assert [item.name for item in checks.load(lab_id).evidence if not item.command] == []
+    assert [item.name for item in checks.load(labs.load(lab_id)).evidence if not item.command] == []
 
 
 @each_lab

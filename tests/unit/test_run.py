@@ -20,7 +20,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
+from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
 from faultlab.run.run import Run
 from tests.unit.fake import FakeEngine
@@ -99,8 +99,8 @@ def measured(record: Record, *values: float) -> list[str]:
     """Return the events of a run that reads these values: first healthy, then those of a fix."""
     left = list(values)
     run = reading(record, left)
-    run.measure("healthy")
-    run.measure("fixed")
+    run.measure(HEALTHY)
+    run.measure(FIXED)
     assert not left, "it looked too seldom"
     return events(record)
 
@@ -131,7 +131,7 @@ def test_after_a_cheat_that_harms_the_users_one_look_is_enough(
 ) -> None:
     """After a repair, a service that has not come back yet gets another look."""
     run = reading(record, [100, 0, 100])
-    run.measure("healthy")
+    run.measure(HEALTHY)
     run.measure(phase)
     assert len(events(record)) == 1 + looks
 
@@ -195,7 +195,7 @@ def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
         ("faulty", [0.1]),
         ("alternative 1, before", [0.1]),
         ("cheat 1", [0.1]),
-        ("fixed 2", [0.1]),
+        ("only mtu", [0.1]),
         ("verdict", [0.1, 2.0]),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_busy_machine_gets_more_looks_at_what_should_be_healthy(
     run = reading(record, left)
     good = Measure("pages", lambda now: now, at_least(1), at_most(0.5))
     run.check = replace(run.check, symptom=(good,))
-    run.measure("healthy")
+    run.measure(HEALTHY)
     run.measure(phase)
     assert not left, "it looked too seldom"
     again = [event["text"] for event in record.facts["events"] if event["event"] == "undecided"]
@@ -225,8 +225,8 @@ def test_a_check_on_a_busy_machine_that_shows_only_a_part_of_the_fault(
     pages = Measure("pages", lambda now: now, at_least(1), at_most(0.5))
     start = Measure("start page", lambda now: now, at_least(0.05), at_most(0.01))
     run.check = replace(run.check, symptom=(pages, start))
-    run.measure("healthy")
-    run.measure("check")
+    run.measure(HEALTHY)
+    run.measure(CHECK)
     assert not left and run.good("check")[0].holds
 
 
@@ -249,8 +249,8 @@ def test_a_busy_machine_gets_more_looks_at_a_fault_without_evidence(
         inspect=inspect,
         evidence=(Evidence("errors", lambda before, after: after - before, at_least(3)),),
     )
-    run.measure("healthy")
-    run.measure("faulty")
+    run.measure(HEALTHY)
+    run.measure(FAULTY)
     assert events(record) == ["measured", *["undecided"] * (looks - 1), "measured"]
 
 
@@ -262,10 +262,10 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     seconds = itertools.accumulate(itertools.repeat(8.0))  # that everything takes
     run, noted = reading(record, [100.0] * 100), list[str]()
     run.note = noted.append
-    run.measure("healthy")
+    run.measure(HEALTHY)
     monkeypatch.setattr("faultlab.run.run.time.monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy to judge mtu: other programs used 50%") as error:
-        run.measure("check")
+        run.measure(CHECK)
     assert error.value.hint == "wait until it is calm, then: make check-mtu"
     assert list(record.facts["readings"]) == ["healthy"]
     assert "check" not in record.facts["judged"]
@@ -299,9 +299,9 @@ def test_each_wait_is_twice_as_long_until_the_patience_ends(
     monkeypatch.setattr(Observer, "wait_for_calm", lambda _self, _most: held[0])
     shares += [0.0, *[0.5] * 99]
     run = reading(record, [100.0] * 9)
-    run.measure("healthy")
+    run.measure(HEALTHY)
     with pytest.raises(CannotRun, match="too busy"):
-        run.measure("fixed")
+        run.measure(FIXED)
     assert waits == [1, 2, 4, 8, 16, 32, 64, 53] and now[0] == 180
 
 
@@ -311,11 +311,11 @@ def test_looks_that_are_spoiled_cost_patience(
     """A look can take longer than the wait for the next one."""
     seconds = itertools.count(step=50.0)  # each look takes 50 s, and so does each wait
     run = reading(record, [100.0] * 9)
-    run.measure("healthy")
+    run.measure(HEALTHY)
     shares += [0.5] * 9
     monkeypatch.setattr("faultlab.run.looks.time.monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy"):
-        run.measure("fixed")
+        run.measure(FIXED)
     assert waited == [129, 27]
 
 
@@ -374,7 +374,7 @@ def test_a_baseline_that_has_moved_may_decide_nothing(
     with pytest.raises(CannotRun, match="98, then 130") if decides == "late" else nullcontext():
         run.healthy_still()
     left[:] = [last]
-    run.measure("cheat 1")
+    run.measure(Phase("cheat 1"))
     with pytest.raises(CannotRun, match="when the walk began") if decides else nullcontext():
         Contract().test_healthy(run)
 
@@ -398,7 +398,7 @@ def test_a_daemon_that_has_ended_is_found_by_the_look(record: Record) -> None:
 
     run = reading(record, [100.0])
     run.check = replace(run.check, idle=ended)
-    run.measure("healthy")
+    run.measure(HEALTHY)
     assert events(record) == ["measured"]
 
 
@@ -431,6 +431,6 @@ def test_a_look_has_the_machine_alone_if_speed_is_judged(
     run = reading(record, [100.0, 99.0])
     symptom = run.check.symptom[first:]
     run.check = replace(run.check, idle=lambda _stack: idle, symptom=symptom)
-    run.measure("healthy")
-    run.measure("fixed")
+    run.measure(HEALTHY)
+    run.measure(FIXED)
     assert had == turns and events(record) == ["measured", "measured"]

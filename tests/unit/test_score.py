@@ -19,7 +19,7 @@ from faultlab.core.statistics import Share, wilson
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from faultlab.score import diagnosis, figures, looks, page, recording, results, scorecard
 from faultlab.score import tool as tools
 from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said

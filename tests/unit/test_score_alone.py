@@ -18,7 +18,7 @@ from faultlab.engine.contract import Process, Program
 from faultlab.lab import load as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.score import (
     agents,
     alone,

@@ -159,7 +159,7 @@ def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     record = Record.create("mtu", naming.stack_name("mtu"), {})
     record.event(READY)
     record.event("hint", number=2)
-    record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False, "stage": None}]}
+    record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False}]}
     record.event("check", fixed=False)
     session = page()
     session.last = record

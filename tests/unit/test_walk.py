@@ -27,8 +27,9 @@ from faultlab.lab.outage import Outage
 from faultlab.learn import checking, learner
 from faultlab.run import late, leftovers, outages, placement, preflight
 from faultlab.run import run as runs
-from faultlab.run.contract import Contract, cheat, walk
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.run.contract import Contract, walk
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, cheat
+from faultlab.run.readings import Measured
 from faultlab.run.record import Record
 from faultlab.run.run import Run
 from faultlab.verify import verify
