@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Batch
-from faultlab.engine.contention import Observer
 from faultlab.engine.fact import Fact, Facts
+from faultlab.engine.measure.contention import Observer
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 

@@ -14,7 +14,7 @@ from faultlab.core import lock
 from faultlab.core.command import meanwhile
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Engine, Machine
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure.pace import Pace
 from faultlab.engine.shell import Shell
 from faultlab.engine.sidecar import RIGHTS, Sidecar
 from faultlab.engine.users import Users

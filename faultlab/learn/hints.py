@@ -10,7 +10,7 @@ from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import peek
+from faultlab.engine.docker import peek
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Sign

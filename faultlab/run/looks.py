@@ -10,9 +10,9 @@ from typing import Any
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.engine import pace, speed
-from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine, Say
+from faultlab.engine.measure import pace, speed
+from faultlab.engine.measure.contention import Contention
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab

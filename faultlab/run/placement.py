@@ -11,11 +11,11 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import trial
 from faultlab.engine.contract import Engine
-from faultlab.engine.disposable import DisposableNodes
-from faultlab.engine.kubernetes import KubernetesEngine
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.kubernetes.disposable import DisposableNodes
+from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
-from faultlab.engine.vm import VmEngine
+from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight

@@ -17,7 +17,7 @@ from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure.pace import Pace
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks, images
 from faultlab.lab import load as labs

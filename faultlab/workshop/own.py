@@ -9,7 +9,7 @@ from typing import Any
 from faultlab.core import naming
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import CannotRun
-from faultlab.engine import peek
+from faultlab.engine.docker import peek
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path

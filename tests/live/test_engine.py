@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import libvirt, vm
 from faultlab.engine.contract import Engine, Program
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
+from faultlab.engine.vm import libvirt
+from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
 from tests.live import clusters
@@ -73,7 +74,7 @@ class TestInTheVm(Launched):
     def engine(cls) -> Engine:
         if libvirt.state() != "running":
             pytest.skip(f"the lab VM is {libvirt.state()}")
-        return vm.VmEngine.reach()
+        return VmEngine.reach()
 
 
 @clusters.needs_time

@@ -14,8 +14,8 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine import pace
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.measure import pace
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import hints

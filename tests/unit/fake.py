@@ -22,7 +22,6 @@ import pytest
 from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal as Console
-from faultlab.engine.contention import Observer
 from faultlab.engine.contract import (
     Engine,
     Images,
@@ -35,6 +34,7 @@ from faultlab.engine.contract import (
     State,
 )
 from faultlab.engine.fact import Facts
+from faultlab.engine.measure.contention import Observer
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
 from faultlab.run import placement

@@ -16,7 +16,7 @@ from faultlab.core import command, events, lock
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch
+from faultlab.engine.vm.engine import in_vm_mark
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
 from faultlab.learn import learner, several
@@ -257,7 +257,7 @@ class TestUpInTheVm:
 
             @classmethod
             def may_have(cls, stack: str) -> bool:
-                return launch.in_vm_mark(stack).exists()
+                return in_vm_mark(stack).exists()
 
             @classmethod
             def reach(cls, patient: bool = False) -> FakeEngine:

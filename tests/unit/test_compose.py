@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import compose
+from faultlab.engine.docker import compose
 from faultlab.lab import images, services
 from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Result, Run

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import contention, node, noderead, procfs
-from faultlab.engine.contention import Contention, Moment, Observer, Process
-from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.measure import contention, noderead, procfs
+from faultlab.engine.measure.contention import Contention, Moment, Observer, Process
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 
@@ -266,13 +266,13 @@ def test_a_node_is_read_like_this_machine(proc: Proc) -> None:
     (proc.folder / "pressure" / "cpu").write_text("some avg10=0.00 total=1500000\n")
     here = Observer([UID], proc=proc.folder).read()
     assert here.pressure == 1.5 and here.delay == pytest.approx(0.07) and here.cpus == CPUS
-    printed = script_on(proc.folder, node.counters([UID]))
+    printed = script_on(proc.folder, procfs.counters([UID]))
     there = Observer([UID], node=lambda: procfs.unpack(printed)).read()
     assert there == replace(here, ours=here.ours - {os.getpid()})
 
 
 def test_the_script_of_the_node_reads_a_real_machine() -> None:
-    now = Observer(node=lambda: procfs.unpack(script_on(Path("/proc"), node.counters([])))).read()
+    now = Observer(node=lambda: procfs.unpack(script_on(Path("/proc"), procfs.counters([])))).read()
     assert now.ticks > 0 and now.cpus == CPUS and now.processes[os.getpid()].seconds > 0
 
 
@@ -313,8 +313,8 @@ def test_it_waits_until_the_node_is_calm(
         proc.clock(1000 + 100 * len(slept))
         proc.process(11, "stress", ticks=min(100 * len(slept), 300))
 
-    monkeypatch.setattr("faultlab.engine.contention.time.sleep", sleep)
-    monkeypatch.setattr("faultlab.engine.contention.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr("faultlab.engine.measure.contention.time.sleep", sleep)
+    monkeypatch.setattr("faultlab.engine.measure.contention.time.monotonic", lambda: sum(slept))
     proc.process(10, "nginx", ticks=0, cgroup=POD)
     proc.process(11, "stress", ticks=0)
     cluster.observer("faultlab-mtu").wait_for_calm(9)
@@ -359,13 +359,15 @@ def test_it_waits_until_the_machine_is_calm(
 ) -> None:
     slept: list[float] = []
     seen = calm_after(*shares)
-    monkeypatch.setattr("faultlab.engine.contention.time.sleep", slept.append)
-    monkeypatch.setattr("faultlab.engine.contention.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr("faultlab.engine.measure.contention.time.sleep", slept.append)
+    monkeypatch.setattr("faultlab.engine.measure.contention.time.monotonic", lambda: sum(slept))
     monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
     Observer().wait_for_calm(5)
     assert sum(slept) == seconds
 
 
 def test_without_patience_it_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultlab.engine.contention.time.sleep", lambda _: pytest.fail("it slept"))
+    monkeypatch.setattr(
+        "faultlab.engine.measure.contention.time.sleep", lambda _: pytest.fail("it slept")
+    )
     Observer().wait_for_calm(-1)

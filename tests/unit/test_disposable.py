@@ -9,9 +9,10 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
-from faultlab.engine import cluster, kernel, manifest, podhelpers
-from faultlab.engine.disposable import DisposableNodes, NodeKernel
-from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine import kernel
+from faultlab.engine.kubernetes import cluster, manifest, podhelpers
+from faultlab.engine.kubernetes.disposable import DisposableNodes, NodeKernel
+from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import placement

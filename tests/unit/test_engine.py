@@ -14,10 +14,12 @@ from docker.models.containers import Container
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, helper, local, shell
-from faultlab.engine.container import DockerMachine
+from faultlab.engine import shell
 from faultlab.engine.contract import Machine
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import helper, local
+from faultlab.engine.docker.container import DockerMachine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.vm import boot
 
 UPGRADED = (
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"

@@ -16,8 +16,8 @@ import pytest
 from faultlab.admin import status
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch, untracked
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import launch, untracked
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import services
 from faultlab.run import placement
 from tests.unit.fake import FakeEngine

@@ -20,7 +20,10 @@ import yaml
 from faultlab.core import lock, naming, paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.engine import (
+from faultlab.engine import own_pod
+from faultlab.engine.contract import Program
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.kubernetes import (
     cluster,
     jobspec,
     manifest,
@@ -31,12 +34,11 @@ from faultlab.engine import (
     room,
     wire,
 )
-from faultlab.engine.cluster import MACHINE, ROLE_LABEL
-from faultlab.engine.contract import Program
-from faultlab.engine.kubernetes import KubernetesEngine
-from faultlab.engine.local import LocalEngine
-from faultlab.engine.pods import PodMachine
-from faultlab.engine.quantity import amount
+from faultlab.engine.kubernetes.cluster import MACHINE, ROLE_LABEL
+from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.pods import PodMachine
+from faultlab.engine.kubernetes.quantity import amount
+from faultlab.engine.measure import procfs
 from faultlab.lab import load as labs
 from faultlab.lab import recipe, services
 from faultlab.lab.images import tag
@@ -44,7 +46,7 @@ from faultlab.run import placement
 
 PLAN = manifest.Plan("faultlab-mtu", "mtu", "r1")
 DOCKERS = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
-ENGINE = Path(cluster.__file__).parent
+ROOM = Path(cluster.__file__).parent
 
 
 def pods_of(lab_id: str) -> dict[str, dict[str, Any]]:
@@ -181,7 +183,7 @@ def test_scripts_of_the_node_are_shell() -> None:
         node.closing({"abc": {"net.ipv4.ip_local_port_range": "1024 65535"}}, ["198.18.0.2"]),
         node.sizing("abc", "/faultlab/volumes/x", {"size": "16m", "nr_inodes": "512"}),
         node.bounding([("abc", "pids.max", "120")]),
-        node.counters(["abc", "def"]),
+        procfs.counters(["abc", "def"]),
     ]
     for script in scripts:
         done = subprocess.run(
@@ -422,17 +424,17 @@ def test_a_pod_has_a_cluster_and_no_docker(monkeypatch: pytest.MonkeyPatch, tmp_
     """The server of a class finds its stacks there, and can be the first command there."""
     pytest.importorskip("kubernetes")
     (tmp_path / "token").write_text("secret")
-    monkeypatch.setattr(cluster, "_TOKEN", tmp_path / "token")
-    monkeypatch.setattr(cluster, "_SOCKET", tmp_path / "docker.sock")
+    monkeypatch.setattr(own_pod, "_TOKEN", tmp_path / "token")
+    monkeypatch.setattr(own_pod, "_SOCKET", tmp_path / "docker.sock")
     for name in ("KUBECONFIG", "DOCKER_HOST"):
         monkeypatch.delenv(name, raising=False)
     assert LocalEngine.absent() == "a pod has no Docker" and not KubernetesEngine.absent()
     for name in ("KUBECONFIG", "DOCKER_HOST"):
         with monkeypatch.context() as patch:
             patch.setenv(name, str(tmp_path / "none"))
-            assert not cluster.in_a_pod() and not LocalEngine.absent()
+            assert not own_pod.in_a_pod() and not LocalEngine.absent()
     (tmp_path / "docker.sock").touch()  # a pod of a CI, with a Docker beside it
-    assert not LocalEngine.absent() and not cluster.in_a_pod()
+    assert not LocalEngine.absent() and not own_pod.in_a_pod()
 
 
 def test_a_pod_asks_no_registry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,7 +563,7 @@ def test_the_end_of_a_command() -> None:
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Any]:
     """Keep a daemon here, with its files in a folder of the test."""
-    script = (ENGINE / "keep.pl").read_text().replace("'/run/keep'", f"'{tmp_path}/keep'")
+    script = (ROOM / "keep.pl").read_text().replace("'/run/keep'", f"'{tmp_path}/keep'")
     # The processes of this test are in one cgroup with it, and must not be ended.
     script = script.replace("kill 'KILL', $pid if", "next if")
     file = tmp_path / "keep.pl"
@@ -589,7 +591,7 @@ def test_a_kept_daemon_starts_again(kept: Any) -> None:
     (kept.folder / "memory").mkdir()
     (kept.folder / "memory" / "file").touch()
     first = state(kept.folder, "10")
-    restart = (ENGINE / "restart.sh").read_text().replace("/run/keep", f"{kept.folder}/keep")
+    restart = (ROOM / "restart.sh").read_text().replace("/run/keep", f"{kept.folder}/keep")
     subprocess.run(["sh", "-c", restart], check=True, timeout=20)
     second = state(kept.folder, "11")
     assert (first[:4], second[:4]) == (["1", "0", "0", "0"], ["1", "0", "0", "1"])

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from faultlab.core import lock
-from faultlab.engine import pace
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure import pace
+from faultlab.engine.measure.pace import Pace
 from faultlab.engine.shell import Shell
 from tests.waiting import until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.engine import peek
+from faultlab.engine.docker import peek
 
 ROLE = "com.docker.compose.service"
 

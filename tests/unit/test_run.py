@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import pace, speed
-from faultlab.engine.contention import Contention, Moment, Observer
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure import pace, speed
+from faultlab.engine.measure.contention import Contention, Moment, Observer
+from faultlab.engine.measure.pace import Pace
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Measure

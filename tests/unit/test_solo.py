@@ -14,8 +14,8 @@ import pytest
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.engine import peek
 from faultlab.engine.contract import State
+from faultlab.engine.docker import peek
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record

@@ -14,9 +14,9 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, libvirt, ssh
 from faultlab.engine.shell import Done
-from faultlab.engine.vm import VmEngine
+from faultlab.engine.vm import boot, libvirt, ssh
+from faultlab.engine.vm.engine import VmEngine
 
 Virsh = Callable[[str], None]
 
