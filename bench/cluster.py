@@ -134,7 +134,7 @@ def seats(engine: KubernetesEngine, calls: Calls, count: int) -> None:
         with calls.told("seats launched", count):
             list(pool.map(lambda name: engine.launch(lab, name, "run", Path(folder)), names))
         with calls.told("seats listed", count):
-            assert {*names} <= {*engine.neighbours()}
+            assert {*names} <= {*engine.all_stacks()}
         with calls.told("seats removed", count):
             list(pool.map(engine.down, names))
 

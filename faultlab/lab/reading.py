@@ -19,7 +19,7 @@ W = TypeVar("W")
 class Reading(Generic[L, W]):
     """The readings of one phase: the symptom, and an optional inspection before and after it.
 
-    `reference`: the speed of this machine during the look, as `faultlab.engine.measure.speed`
+    `reference`: the speed of this machine during the look, as `engine/measure/cpu_reference.py`
     measures it. `answers`: the responses to each ask of the check; empty if none was sent.
     `serving`: the program that answers at each port, such as `web:80`, and daemons outside of their
     containers. `outages`: what had ended; then there can be no look. `left`: what a late look has

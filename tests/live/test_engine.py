@@ -90,7 +90,7 @@ class TestOnKubernetes(Launched):
     def test_pods_reach_their_own_stack_only(self, engine: Engine, stack: Stack) -> None:
         web, client = stack["web"], stack["client"]
         assert client.must("curl -fsS -m 3 -o /dev/null -w '%{http_code}' http://web/") == "200"
-        with engine.beside(stack.name, 60) as helper:
+        with engine.sidecar(stack.name, 60) as helper:
             assert helper.run("curl -sS -m 2 http://web/").code != 0
         assert not web.must("ip -4 route show default; ip -6 route show dev eth0")
         node = "198.19.0.1"  # what cluster.sh gives it

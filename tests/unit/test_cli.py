@@ -256,7 +256,7 @@ class TestUpInTheVm:
             owns_kernel = True
 
             @classmethod
-            def may_have(cls, stack: str) -> bool:
+            def might_host(cls, stack: str) -> bool:
                 return in_vm_mark(stack).exists()
 
             @classmethod

@@ -94,7 +94,7 @@ def test_a_helper_is_gone_at_its_end(
 ) -> None:
     """Docker can refuse to remove a container that is just ending."""
     monkeypatch.setattr(Docker, "removals", [*statuses])
-    with engine.beside("stack", 10):
+    with engine.sidecar("stack", 10):
         pass
     assert Docker.removals == []
 
@@ -104,7 +104,7 @@ def test_a_helper_that_stays_is_an_error(
 ) -> None:
     monkeypatch.setattr(Docker, "removals", [500] * 100)
     monkeypatch.setattr(helper, "_PATIENCE", 0.2)
-    with pytest.raises(CannotRun, match="no exit event"), engine.beside("stack", 10):
+    with pytest.raises(CannotRun, match="no exit event"), engine.sidecar("stack", 10):
         pass
 
 

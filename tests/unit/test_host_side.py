@@ -173,7 +173,7 @@ class Docker(LocalEngine):
     def networks(self, stack: str = "") -> list[Any]:
         return [name for name in self.up if stack in ("", name)]
 
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         return dict.fromkeys(self.up, "mtu")
 
     def leftovers(self, stack: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.docker.connection import Docker
-from faultlab.engine.docker.exec import answer, wire
+from faultlab.engine.docker.exec import answer, socket_of
 
 MARK = "TERMINAL_OF"
 # The shell leads a session that has a terminal; a daemon that it started has left the session.
@@ -46,7 +46,7 @@ class DockerTerminal:
             made = api.exec_create(self.container, ["bash"], tty=True, stdin=True, environment=env)
             self._id = made["Id"]
             self._stream = api.exec_start(self._id, tty=True, socket=True)
-        found = wire(self._stream)
+        found = socket_of(self._stream)
         found.setblocking(False)
         self.first = answer(self._stream).read1()
         return found

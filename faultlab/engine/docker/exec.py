@@ -16,7 +16,7 @@ _STDERR = 2  # in the headers of the output
 @contextmanager
 def cut_off_after(line: Any, seconds: float) -> Iterator[None]:
     """Close a connection to Docker that has not ended by then."""
-    plain = wire(line)
+    plain = socket_of(line)
     plain.settimeout(None)  # a command can be silent for longer than Docker itself
 
     def cut() -> None:
@@ -33,7 +33,7 @@ def cut_off_after(line: Any, seconds: float) -> Iterator[None]:
         getattr(line, "_response", line).close()  # the object that holds the connection
 
 
-def wire(line: Any) -> socket.socket:
+def socket_of(line: Any) -> socket.socket:
     """Return the socket of a connection that `exec_start(socket=True)` opened."""
     found: socket.socket = getattr(line, "_sock", line)
     return found

@@ -80,7 +80,7 @@ class WithHelpers(DockerEngine):
         return out
 
     @contextmanager
-    def beside(
+    def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Keep a helper container while the body runs commands in it.

@@ -17,7 +17,7 @@ from faultlab.lab.model import Lab
 # of each process id. So `sysctl -w net.*` works in a machine as on a host, and `kernel.*` and
 # `vm.*` stay closed. Some versions of Docker give machines on an internal network a default route.
 # Without that route their kernel refuses packets to the outside.
-_FURNISH = """
+_ISOLATE = """
 links=$(mktemp)
 for pid in {pids}; do
   # A process id can be used again, and the host's own namespaces must not be entered. The first
@@ -105,14 +105,14 @@ def launch(
     raise CannotRun(f"No free /24 is left in {subnet.POOL}.", "faultlab sweep")
 
 
-def furnishing(machines: Sequence[Machine], bridges: Sequence[str]) -> str:
+def isolating(machines: Sequence[Machine], bridges: Sequence[str]) -> str:
     """Return the script that turns containers into machines, for a place that sees all processes.
 
     `bridges`: those of the stack, whose end on the host is closed.
     """
     pids = " ".join(machine.pid for machine in machines)
     close = _CLOSE.format(bridges=" ".join(bridges))
-    return _FURNISH.format(pids=pids) + knowing(bridges) + close
+    return _ISOLATE.format(pids=pids) + knowing(bridges) + close
 
 
 def knowing(bridges: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from faultlab.engine.docker.connection import docker_url, here
 from faultlab.engine.docker.container import ROLE, DockerMachine
 from faultlab.engine.docker.removal import Removable, joined_id
 from faultlab.engine.fact import Fact, Facts
-from faultlab.engine.measure.contention import Observer
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.own_pod import in_a_pod
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
@@ -43,7 +43,7 @@ class LocalEngine(Bounded, Removable):
         return "a pod has no Docker" if in_a_pod() else ""
 
     @classmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """Return True, because asking Docker on this machine costs little."""
         return True
 
@@ -89,7 +89,7 @@ class LocalEngine(Bounded, Removable):
         """Return the Compose that is installed. Raises CannotRun if none is."""
         return [Fact("compose", True, " ".join(compose.program()))]
 
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         """Return every stack of every namespace, with the id of its lab."""
         labels = [container.labels for container in self.containers()]
         return {its[STACK_LABEL]: its.get(LAB_LABEL, "") for its in labels}
@@ -110,7 +110,7 @@ class LocalEngine(Bounded, Removable):
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         """Start the containers with Compose; the compose files are stored in `folder`.
 
-        They are in the cgroup that `furnish` limits.
+        They are in the cgroup that `isolate_network` limits.
         """
         parent = self.parent(stack) if self.most() else ""
         launch.launch(self, lab, stack, run_id, folder, parent=parent, cpus=self.cpus)
@@ -125,7 +125,7 @@ class LocalEngine(Bounded, Removable):
         """Return the script that removes what the host had for stacks, if the last one is gone."""
         if self.owns_kernel or self.networks():
             return ""
-        return self.unbinding_all(self.neighbours()) + untracked.REMOVE
+        return self.unbinding_all(self.all_stacks()) + untracked.REMOVE
 
     def _on_host(self, stack: str, script: str) -> str:
         return self.once("machine", script, stack, ("NET_ADMIN",), whole=True, cgroups=True)
@@ -134,10 +134,10 @@ class LocalEngine(Bounded, Removable):
         """Remove what a `down` that was killed left on the host, and return it."""
         if self.owns_kernel or self.images.missing(["machine"]):
             return []
-        script = self._restoring() or self.unbinding_all(self.neighbours())
+        script = self._restoring() or self.unbinding_all(self.all_stacks())
         return self._on_host(f"{naming.prefix()}sweep", script).splitlines() if script else []
 
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines, close the ways out and to the host, and limit them.
 
         The host must not pay for the packets, the addresses and the processes of a stack.
@@ -147,7 +147,7 @@ class LocalEngine(Bounded, Removable):
         rights, stack = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN"), machines[0].stack
         bridges, most = self.bridges(stack), self.most()
         script = self.binding(self.parent(stack), most) if most else ""
-        script += launch.furnishing(machines, bridges) + untracked.beginning(bridges)
+        script += launch.isolating(machines, bridges) + untracked.beginning(bridges)
         self.once("machine", script, stack, rights, whole=True, cgroups=True)
 
     def note_kernel(self, stack: str) -> None:

@@ -1,6 +1,6 @@
 """Disposable: stacks on nodes of a cluster that are marked, so that labs may change their kernel.
 
-The agent of such a stack is privileged and is the way to the kernel of its node.
+The node pod of such a stack is privileged and is the way to the kernel of its node.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import partial
 from faultlab.core.errors import CannotRun
 from faultlab.engine import kernel
 from faultlab.engine.kubernetes import podhelpers
-from faultlab.engine.kubernetes.agent import AGENT
 from faultlab.engine.kubernetes.cluster import DISPOSABLE_LABEL, HELPER, MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.namespace import GONE_WITHIN
+from faultlab.engine.kubernetes.node_pod import NODE_POD
 from faultlab.engine.kubernetes.pods import PodMachine
-from faultlab.engine.kubernetes.room import GONE_WITHIN
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
 
@@ -32,13 +32,13 @@ class NodeKernel(Shell):
 
     name = "the node"
 
-    def __init__(self, agent: PodMachine) -> None:
-        self._agent = agent
+    def __init__(self, node_pod: PodMachine) -> None:
+        self._node_pod = node_pod
 
     def run(self, command: str, timeout: float = 30) -> Done:
         """Run a shell command as root on the node, and wait for its end."""
         words = ["nsenter", "-t", "1", "-a", "sh", "-c", command]
-        return replace(self._agent.run(shlex.join(words), timeout), command=command)
+        return replace(self._node_pod.run(shlex.join(words), timeout), command=command)
 
 
 class DisposableNodes(KubernetesEngine):
@@ -47,7 +47,7 @@ class DisposableNodes(KubernetesEngine):
     name = "node"
     owns_kernel = True
     part_of = "kubernetes"
-    ways = (f"kubectl get nodes -l {DISPOSABLE_LABEL}=true", "faultlab images push REGISTRY")
+    setup_hints = (f"kubectl get nodes -l {DISPOSABLE_LABEL}=true", "faultlab images push REGISTRY")
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,31 +60,31 @@ class DisposableNodes(KubernetesEngine):
         return f"the cluster has no node with the label {DISPOSABLE_LABEL}=true"
 
     def kernel(self, stack: str) -> Shell:
-        """Return a root shell on the node of a stack. Raises CannotRun if its agent is gone."""
+        """Return a root shell on the node of a stack. Raises CannotRun if its node pod is gone."""
         if shell := self._kernel(stack):
             return shell
-        raise CannotRun(f"The agent of {stack} does not run.", f"kubectl get pods -n {stack}")
+        raise CannotRun(f"The node pod of {stack} does not run.", f"kubectl get pods -n {stack}")
 
     def _kernel(self, stack: str) -> NodeKernel | None:
         for pod in self.cluster.pods(stack, HELPER):
-            if pod.metadata.name == AGENT and pod.status.phase == "Running":
+            if pod.metadata.name == NODE_POD and pod.status.phase == "Running":
                 return NodeKernel(self.machine_of(pod, "helper"))
         return None
 
     def note_kernel(self, stack: str) -> None:
-        """Let the agent of this stack note the settings, when it has started."""
+        """Let the node pod of this stack note the settings, when it has started."""
         self._changed.add(stack)
 
-    def start_agent(self, stack: str) -> None:
-        """Start the agent, and note the settings of the kernel if the stack will change them.
+    def start_node_pod(self, stack: str) -> None:
+        """Start the node pod, and note the settings of the kernel if the stack will change them.
 
-        What a stack has changed that is gone, because its `down` was killed or its agent was lost,
-        is restored first. An earlier stack of this name is gone, too.
+        What a stack has changed that is gone, because its `down` was killed or its node pod was
+        lost, is restored first. An earlier stack of this name is gone, too.
         """
-        super().start_agent(stack)
+        super().start_node_pod(stack)
         if stack not in self._changed:
             return
-        shell, up = self.kernel(stack), self.neighbours()
+        shell, up = self.kernel(stack), self.all_stacks()
         for other in kernel.noted(shell):
             if other == stack or other not in up:
                 kernel.put_back(shell, other, _REPLACE)
@@ -94,7 +94,7 @@ class DisposableNodes(KubernetesEngine):
     def _remove(self, stack: str) -> None:
         """Remove the machines, restore the kernel of their node, and remove the rest.
 
-        If the agent is gone, the note stays on the node, for the next stack that changes it.
+        If the node pod is gone, the note stays on the node, for the next stack that changes it.
         """
         if self._there(stack) and (shell := self._kernel(stack)):
             self._remove_machines(stack)

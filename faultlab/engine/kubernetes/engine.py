@@ -23,8 +23,15 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.kubernetes import cluster as clusters
-from faultlab.engine.kubernetes import manifest, node, podhelpers, podjobs, podtrial, registry, room
-from faultlab.engine.kubernetes.agent import WithPods
+from faultlab.engine.kubernetes import (
+    manifest,
+    namespace,
+    node,
+    podhelpers,
+    podjobs,
+    podtrial,
+    registry,
+)
 from faultlab.engine.kubernetes.cluster import (
     DISPOSABLE_LABEL,
     MACHINE,
@@ -33,11 +40,12 @@ from faultlab.engine.kubernetes.cluster import (
     owner_of,
     pause,
 )
+from faultlab.engine.kubernetes.node_pod import WithPods
+from faultlab.engine.kubernetes.pod_exec import Place
 from faultlab.engine.kubernetes.pods import container_id, status_of
 from faultlab.engine.kubernetes.quantity import amount
-from faultlab.engine.kubernetes.wire import Place
-from faultlab.engine.measure import noderead
-from faultlab.engine.measure.contention import Observer
+from faultlab.engine.measure import node_observer
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.own_pod import in_a_pod
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
@@ -51,8 +59,8 @@ class KubernetesEngine(WithPods):
 
     name = "kubernetes"
     owns_kernel = False
-    unasked = False
-    ways = ("kubectl config get-contexts", "faultlab images push REGISTRY")
+    auto_eligible = False
+    setup_hints = ("kubectl config get-contexts", "faultlab images push REGISTRY")
     walk_seconds = 5400
 
     def __init__(self) -> None:
@@ -76,7 +84,7 @@ class KubernetesEngine(WithPods):
         return paths.state() / "clusters" / cls.name
 
     @classmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """Return whether this stack was started on a cluster from here and not removed."""
         return (cls._marks() / stack).exists()
 
@@ -124,12 +132,12 @@ class KubernetesEngine(WithPods):
         return ""
 
     def trials(self) -> list[Fact]:
-        """Return the rights, admission, agent, network policies and resizing of the cluster."""
+        """Return the rights, admission, node pod, network policies and resizing of the cluster."""
         return podtrial.tried(self)
 
     def batch(self, name: str) -> podjobs.PodJobs | None:
         """Return Jobs of the cluster for tasks; a task itself has none."""
-        return None if os.environ.get(room.BATCH) else podjobs.PodJobs(self.cluster, name)
+        return None if os.environ.get(namespace.BATCH) else podjobs.PodJobs(self.cluster, name)
 
     def cannot(self, lab: Lab) -> str:
         """Return why the services of a lab cannot be pods, or its fault has no effect on them."""
@@ -141,10 +149,10 @@ class KubernetesEngine(WithPods):
 
     def stacks(self) -> list[str]:
         """Return our stacks of which anything is left; in a namespace of ours, only its own."""
-        names = self.neighbours()
+        names = self.all_stacks()
         return sorted(name for name in names if name.startswith(naming.prefix_of_all()))
 
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         """Return every stack, with the id of its lab."""
         found = [each.metadata.labels for each in self.cluster.namespaces()]
         return {its[STACK_LABEL]: its.get(LAB_LABEL, "") for its in found}
@@ -178,11 +186,11 @@ class KubernetesEngine(WithPods):
         (folder / "compose.yaml").write_text(yaml.safe_dump_all(bodies, sort_keys=False))
         self._marks().mkdir(parents=True, exist_ok=True)
         (self._marks() / stack).touch()
-        room.make_room(self.cluster, stack, plan.labels)
+        namespace.make_namespace(self.cluster, stack, plan.labels)
         with ThreadPoolExecutor(max_workers=8) as pool:
-            agent = pool.submit(self.start_agent, stack)
+            node_pod = pool.submit(self.start_node_pod, stack)
             list(pool.map(partial(podhelpers.create, self.cluster, stack), bodies))
-            agent.result()
+            node_pod.result()
         self._join(stack, made)
 
     def _join(self, stack: str, made: Mapping[str, manifest.Service]) -> None:
@@ -250,7 +258,7 @@ class KubernetesEngine(WithPods):
         if bounds:
             self.on_node(stack, node.bounding(bounds))
 
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Make /proc/sys/net writable in the machines; their networks are closed already."""
         if machines:
             marks = [machine.mark for machine in machines]
@@ -267,7 +275,7 @@ class KubernetesEngine(WithPods):
     def _remove(self, stack: str) -> None:
         began, asked = time.monotonic(), False
         while self._there(stack):
-            if time.monotonic() > began + room.GONE_WITHIN:
+            if time.monotonic() > began + namespace.GONE_WITHIN:
                 left = ", ".join(self.leftovers(stack)) or f"namespace {stack}"
                 raise CannotRun(f"Could not remove {left}.", f"kubectl get all -n {stack}")
             if not asked:
@@ -297,5 +305,5 @@ class KubernetesEngine(WithPods):
         """Note nothing, because no lab changes this kernel."""
 
     def observer(self, stack: str) -> Observer:
-        """Return an observer that does not count the stack's pods, with the agent, as others."""
-        return noderead.observer(self.cluster.pods(stack), partial(self.on_node, stack))
+        """Return an observer that does not count the stack's pods, with the node pod, as others."""
+        return node_observer.observer(self.cluster.pods(stack), partial(self.on_node, stack))

@@ -8,9 +8,9 @@ from faultlab.core import git
 from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine.kubernetes import program
 from faultlab.engine.kubernetes.manifest import NODE
+from faultlab.engine.kubernetes.namespace import BATCH
 from faultlab.engine.kubernetes.registry import VARIABLE, chosen, tagged
-from faultlab.engine.kubernetes.room import BATCH
-from faultlab.engine.measure.noderead import OUR_POD
+from faultlab.engine.measure.node_observer import OUR_POD
 
 HOME = "faultlab"  # the namespace and the service account that deploy/kubernetes makes
 JOB = "batch.kubernetes.io/job-name"

@@ -20,7 +20,7 @@ from faultlab.lab.services import DISK, LIMITS, USER
 from faultlab.lab.services import limits as of_each
 
 NODE = "FAULTLAB_NODE"  # the node of the task that starts a stack
-TOOLS = "tools"  # the ConfigMap with keep and restart
+TOOLS = "tools"  # the ConfigMap with supervisor and restart
 NAMES = "names"  # the volume with the hosts files, and the container that waits for them
 HOSTS = "/faultlab/names"
 VOLUMES = "/faultlab/volumes"
@@ -242,11 +242,12 @@ def _container(service: Service) -> dict[str, Any]:
     daemon = service.name != service.home and not service.name.endswith(USER)
     command = [*_words(keys.get("entrypoint")), *_words(keys.get("command"))] or [*said.command]
     stop = str(keys.get("stop_signal", said.stop)).removeprefix("SIG")
-    keep = ["/usr/local/sbin/keep", "daemon" if daemon else "once", stop, ":".join(service.tmpfs)]
+    mode = "daemon" if daemon else "once"
+    supervisor = ["/usr/local/sbin/supervisor", mode, stop, ":".join(service.tmpfs)]
     return {
         "name": service.name,
         **image_of(str(keys["image"])),
-        "command": [*keep, *command],
+        "command": [*supervisor, *command],
         **({"workingDir": keys["working_dir"]} if "working_dir" in keys else {}),
         "env": [{"name": k, "value": v} for k, v in _environment(keys.get("environment")).items()],
         "securityContext": _rights(keys),
@@ -261,9 +262,10 @@ def _mounts(service: Service, daemon: bool) -> list[dict[str, Any]]:
         found.append({"name": tmpfs_name(service, at), "mountPath": path})
     hosts = "hosts-user" if service.name.endswith(USER) else "hosts"
     found.append({"name": NAMES, "mountPath": "/etc/hosts", "subPath": hosts})
-    for tool in ("keep", "restart", "start") if daemon else ("keep",):
-        file = {"mountPath": f"/usr/local/sbin/{tool}", "readOnly": True}
-        found.append({"name": TOOLS, "subPath": "keep" if tool == "keep" else "restart", **file})
+    for tool in ("supervisor", "restart", "start") if daemon else ("supervisor",):
+        file = tool if tool == "supervisor" else "restart"
+        path = f"/usr/local/sbin/{tool}"
+        found.append({"name": TOOLS, "subPath": file, "mountPath": path, "readOnly": True})
     return found
 
 

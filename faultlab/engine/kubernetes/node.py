@@ -1,7 +1,7 @@
-"""Node: scripts for the agent, which sees all processes of the node of a stack.
+"""Node: scripts for the node pod, which sees all processes of the node of a stack.
 
-The agent is a pod with the process ids of the node, and with the rights to enter namespaces and to
-change cgroups and networks. It has no network, and no process of a stack sees it. Of the node's own
+It is a pod with the process ids of the node, and with the rights to enter namespaces and to change
+cgroups and networks. It has no network, and no process of a stack sees it. Of the node's own
 namespaces, scripts enter only that of its cgroups, which decides how these are named.
 """
 

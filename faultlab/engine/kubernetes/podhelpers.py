@@ -15,12 +15,12 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine.contract import Part
-from faultlab.engine.kubernetes import wire
+from faultlab.engine.kubernetes import pod_exec
 from faultlab.engine.kubernetes.cluster import HELPER, ROLE_LABEL, Cluster, owner_note, pause
 from faultlab.engine.kubernetes.manifest import HOSTS, NAMES, OF_ALL_PODS, near
+from faultlab.engine.kubernetes.pod_exec import Place
 from faultlab.engine.kubernetes.pods import STRATEGIC, container_id, status_of
 from faultlab.engine.kubernetes.quantity import limits
-from faultlab.engine.kubernetes.wire import Place
 
 STARTED_WITHIN = 120.0  # seconds; a node can have to pull an image first
 _LIFE = 7200  # seconds after which a helper ends, even if we were killed
@@ -177,7 +177,7 @@ def within(
         yield at, until(lambda: running(cluster, at), f"A helper in {inside.pod} did not start")
     finally:
         with uninterrupted(), suppress(CannotRun):
-            wire.run(cluster, at, ["sh", "-c", _END], 10)
+            pod_exec.run(cluster, at, ["sh", "-c", _END], 10)
 
 
 @dataclass
@@ -186,11 +186,11 @@ class PodProcess:
 
     began: float
     output: Iterator[Part]
-    line: wire.Wire
+    line: pod_exec.PodExec
 
     def wait(self, seconds: float) -> int:
         """Return the exit code when the program has ended. Raises CannotRun."""
-        with wire.cut_off_after(self.line, seconds):
+        with pod_exec.cut_off_after(self.line, seconds):
             for _ in self.output:
                 pass
         if self.line.code is None or self.line.problem:
@@ -200,12 +200,12 @@ class PodProcess:
         return self.line.code
 
 
-def parts(line: wire.Wire) -> Iterator[Part]:
+def parts(line: pod_exec.PodExec) -> Iterator[Part]:
     """Yield the output of a program, each piece as standard output or standard error."""
     for channel, piece in line.read():
-        yield (piece, None) if channel == wire.STDOUT else (None, piece)
+        yield (piece, None) if channel == pod_exec.STDOUT else (None, piece)
 
 
-def lines(line: wire.Wire) -> Iterator[str]:
+def lines(line: pod_exec.PodExec) -> Iterator[str]:
     """Yield the lines of standard output."""
-    return text.lines(piece for channel, piece in line.read() if channel == wire.STDOUT)
+    return text.lines(piece for channel, piece in line.read() if channel == pod_exec.STDOUT)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
 from faultlab.engine.contract import Engine, Machine, State
-from faultlab.engine.kubernetes import wire
+from faultlab.engine.kubernetes import pod_exec
 from faultlab.engine.kubernetes.cluster import Cluster, owner_of, pause
 from faultlab.engine.kubernetes.podterminal import PodTerminal
 from faultlab.engine.kubernetes.quantity import amount, limits
@@ -33,7 +33,7 @@ class PodMachine(Machine):
         self.name = name
         self.engine = engine
         self.cluster = cluster
-        self.at = wire.Place(pod.metadata.namespace, pod.metadata.name, name)
+        self.at = pod_exec.Place(pod.metadata.namespace, pod.metadata.name, name)
         self.joins = "" if name == pod.metadata.name else str(pod.metadata.name)
         self.stack = str(labels.get(STACK_LABEL, ""))
         self.lab_id = str(labels.get(LAB_LABEL, ""))
@@ -58,7 +58,7 @@ class PodMachine(Machine):
         """Run a shell command as root in the container, and wait for its end."""
         argv = ["timeout", "-k", "1", str(timeout), "sh", "-c", command]
         try:
-            done = wire.run(self.cluster, self.at, argv, timeout + GRACE)
+            done = pod_exec.run(self.cluster, self.at, argv, timeout + GRACE)
         except CannotRun as problem:
             if "is not running" in problem.message:
                 raise CannotRun(
@@ -74,7 +74,7 @@ class PodMachine(Machine):
 
     @property
     def state(self) -> State:
-        """Return its state now. Of a daemon, keep.pl notes it; else the kubelet does."""
+        """Return its state now. Of a daemon, supervisor.pl notes it; else the kubelet does."""
         status = self._status()
         now = status.state if status else None
         if now is None or now.running is None:
@@ -88,7 +88,7 @@ class PodMachine(Machine):
         return State(True, 0, False, _text(now.running.started_at))
 
     def _kept(self) -> State:
-        words = self.run("cat /run/keep/state", timeout=10).out.split()
+        words = self.run("cat /run/supervisor/state", timeout=10).out.split()
         if len(words) != 5:
             return _GONE
         return State(words[0] == "1", int(words[1]), words[2] == "1", words[4])
@@ -152,7 +152,7 @@ class PodMachine(Machine):
 
     def put(self, folder: str, archive: bytes) -> None:
         """Unpack a tar archive into a folder of the container."""
-        wire.unpack(self.cluster, self.at, folder, archive)
+        pod_exec.unpack(self.cluster, self.at, folder, archive)
 
     def terminal(self) -> PodTerminal:
         """Return a terminal in it that is not open yet."""

@@ -9,10 +9,10 @@ from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine.fact import Fact
-from faultlab.engine.kubernetes import podhelpers, registry, room, wire
-from faultlab.engine.kubernetes.agent import WithPods
+from faultlab.engine.kubernetes import namespace, pod_exec, podhelpers, registry
 from faultlab.engine.kubernetes.cluster import HELPER, MACHINE, ROLE_LABEL, client
-from faultlab.engine.kubernetes.wire import Place
+from faultlab.engine.kubernetes.node_pod import WithPods
+from faultlab.engine.kubernetes.pod_exec import Place
 
 # The rights of a person who runs labs: verb, resource, subresource, group, in every namespace.
 RIGHTS = (
@@ -59,8 +59,8 @@ def tried(engine: WithPods) -> list[Fact]:
     with lock.hold(stack, "doctor", wait=True):
         engine.down(stack)
         try:
-            room.make_room(engine.cluster, stack, {STACK_LABEL: stack})
-            for step in (_levels, _agent, _policy, _resize):
+            namespace.make_namespace(engine.cluster, stack, {STACK_LABEL: stack})
+            for step in (_levels, _node_pod, _policy, _resize):
                 facts.append(step(engine, stack))
                 if not facts[-1].ok:
                     break
@@ -70,7 +70,7 @@ def tried(engine: WithPods) -> list[Fact]:
 
 
 def _levels(engine: WithPods, stack: str) -> Fact:
-    """Try whether pods with the rights of a machine and of the agent are admitted."""
+    """Try whether pods with the rights of a machine and of the node pod are admitted."""
     body = _pod(engine, stack, "level", ["NET_ADMIN", "NET_RAW", "SYS_PTRACE"])
     body["spec"]["hostPID"] = True
     hint = f"kubectl label namespace {stack} pod-security.kubernetes.io/enforce=privileged"
@@ -79,22 +79,22 @@ def _levels(engine: WithPods, stack: str) -> Fact:
             engine.cluster.core.create_namespaced_pod(stack, body, dry_run="All")
     except CannotRun as problem:
         return Fact("pod level", False, problem.message, hint)
-    return Fact("pod level", True, "machines and the agent are admitted")
+    return Fact("pod level", True, "machines and the node pod are admitted")
 
 
-def _agent(engine: WithPods, stack: str) -> Fact:
-    """Try whether the agent can enter the network of a pod and see its processes."""
+def _node_pod(engine: WithPods, stack: str) -> Fact:
+    """Try whether the node pod can enter the network of a pod and see its processes."""
     try:
-        engine.start_agent(stack)
+        engine.start_node_pod(stack)
         at = _start(engine, stack, MACHINE, "one")
         own = podhelpers.running(engine.cluster, at)
         pid = engine.find_pid(stack, own)
         if not pid:
-            return Fact("agent", False, "it does not see the processes of its node", _PAGE)
+            return Fact("node pod", False, "it does not see the processes of its node", _PAGE)
         engine.on_node(stack, f"nsenter -t {pid} -n ip link show eth0 >/dev/null")
     except CannotRun as problem:
-        return Fact("agent", False, problem.message, problem.hint or _PAGE)
-    return Fact("agent", True, "enters the network of a pod on its node")
+        return Fact("node pod", False, problem.message, problem.hint or _PAGE)
+    return Fact("node pod", True, "enters the network of a pod on its node")
 
 
 def _policy(engine: WithPods, stack: str) -> Fact:
@@ -105,7 +105,7 @@ def _policy(engine: WithPods, stack: str) -> Fact:
     with engine.cluster.errors():
         address = engine.cluster.core.read_namespaced_pod("one", stack).status.pod_ip
     ask = ["nc", "-z", "-w", "3", address, str(_PORT)]
-    codes = [wire.run(engine.cluster, at, ask, 10).code for at in (two, other)]
+    codes = [pod_exec.run(engine.cluster, at, ask, 10).code for at in (two, other)]
     if not {*codes} <= {0, 1}:
         return Fact("network policy", False, "the trial was cut off", "kubectl cluster-info")
     reached = [code == 0 for code in codes]

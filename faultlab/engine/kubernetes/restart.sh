@@ -3,10 +3,10 @@
 # Usage:   restart [NAME]; NAME is for the reader only
 # Exit:    0 it has started again, 1 it has not within 15 s
 set -eu
-cd /run/keep
+cd /run/supervisor
 before=$(cat state)
 echo $$ >asker
-kill -USR1 "$(cat keeper)"
+kill -USR1 "$(cat pid)"
 i=0
 while [ "$i" -lt 300 ]; do
     now=$(cat state)

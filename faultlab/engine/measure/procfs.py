@@ -72,8 +72,8 @@ class Printed:
 def counters(stack: Sequence[str]) -> str:
     """Return a script that prints the counters of the node, and the delays of a stack.
 
-    `stack`: ids that are in the names of its cgroups. Without the node's namespace the agent would
-    see its own cgroup as `/`.
+    `stack`: ids that are in the names of its cgroups. Without the node's namespace the node pod
+    would see its own cgroup as `/`.
     """
     words = ["perl", "-e", _COUNTERS, "|".join(stack)]
     return f"exec nsenter -t 1 -C {shlex.join(words)}"

@@ -188,7 +188,7 @@ def _revert(note: Say) -> None:
 def down(term: Terminal) -> Removed:
     """Remove the VM, but keep its box."""
     with lock.hold("vm", "vm down"), term.step("vm", "removing it") as step:
-        libvirt.refuse_silence()
+        libvirt.require_reachable()
         libvirt.refuse_what_is_not_ours()
         was = libvirt.state()
         if was != "absent":

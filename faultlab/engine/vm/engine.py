@@ -13,7 +13,7 @@ from faultlab.engine.contract import Machine, Say
 from faultlab.engine.docker import launch
 from faultlab.engine.docker.build import DockerImages
 from faultlab.engine.docker.local import LocalEngine
-from faultlab.engine.measure.contention import Observer
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.shell import Shell
 from faultlab.engine.vm import boot, libvirt, ssh
 from faultlab.lab.model import Lab
@@ -62,7 +62,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         return "" if now == "running" else f"the lab VM is {now}"
 
     @classmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """Return whether this user has started this stack in the VM and not removed it.
 
         Asking the VM itself takes more than a second of two CPUs without KVM.
@@ -70,10 +70,10 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         return in_vm_mark(stack).exists()
 
     @classmethod
-    def refuse_silence(cls) -> None:
+    def require_reachable(cls) -> None:
         """Raise CannotRun if this user has stacks in a VM of which libvirt says nothing."""
         if any(lock.folder().glob(in_vm_mark("*").name)):
-            libvirt.refuse_silence()
+            libvirt.require_reachable()
 
     @classmethod
     def reach(cls, patient: bool = False) -> VmEngine:
@@ -97,10 +97,10 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         if most := self.most():
             self.bind(stack, self.parent(stack), most)
 
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines without a helper, which takes seconds without KVM."""
         bridges = self.bridges(machines[0].stack) if machines else []
-        self._kernel.must(f"set -e\n{launch.furnishing(machines, bridges)}")
+        self._kernel.must(f"set -e\n{launch.isolating(machines, bridges)}")
 
     def _down(self, stack: str) -> None:
         super()._down(stack)

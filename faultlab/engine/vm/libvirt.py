@@ -71,7 +71,7 @@ def refuse_what_is_not_ours() -> None:
         raise CannotRun(f"The VM {name()} belongs to {other}.", f"{paths.program(other)} vm down")
 
 
-def refuse_silence() -> None:
+def require_reachable() -> None:
     """Raise CannotRun if libvirt is installed and does not say whether there is a VM."""
     if shutil.which("virsh") is None:
         return

@@ -1,9 +1,9 @@
-"""Contention: the CPU time that other programs took while a lab was measured.
+"""CPU interference: the CPU time that other programs took while a lab was measured.
 
 A look at a busy machine measures its neighbours. Two kinds of neighbours count: other programs on
 that machine, and other guests of its hypervisor (stolen time, which Linux charges to a container's
 quota as well). Everything is read from /proc of the machine that runs the containers or the VM.
-That is this one, or a node of a cluster (noderead.py).
+That is this one, or a node of a cluster (node_observer.py).
 
 Other programs are all processes except the containers of the stack, Docker's own processes, this
 command and kernel threads. For a lab in the VM, QEMU is the stack. Pressure and the run-queue delay
@@ -63,7 +63,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Contention:
+class CpuInterference:
     """The CPU time that others took between two moments, as shares of the time of all CPUs.
 
     `busiest`: the programs that took most of it. `pressure` and `delay`: seconds of waiting for a
@@ -130,7 +130,7 @@ class Observer:
         cpus = count_cpus(stat)
         return Moment(busy + idle, stolen, everything, ours, _delay(proc, stack), pressure, cpus)
 
-    def since(self, before: Moment) -> Contention:
+    def since(self, before: Moment) -> CpuInterference:
         """Return what others took between an earlier moment and now."""
         return between(before, self.read())
 
@@ -195,17 +195,17 @@ def _delay(proc: Folder, stack: Collection[int]) -> float | None:
     return total if known else None
 
 
-def between(before: Moment, now: Moment) -> Contention:
+def between(before: Moment, now: Moment) -> CpuInterference:
     """Return what others took between two moments."""
     ticks = now.ticks - before.ticks
     if before.ticks == 0 or ticks <= 0:
-        return Contention(0.0, 0.0)
+        return CpuInterference(0.0, 0.0)
     seconds = ticks * _TICK
     elapsed = seconds / now.cpus
     used = _used(before.processes, now)
     most = sorted(used.items(), key=lambda item: -item[1])[:3]
     names = [f"{name} {spent / elapsed:.1f} CPUs" for name, spent in most if spent > 0.05 * elapsed]
-    return Contention(
+    return CpuInterference(
         stolen=(now.stolen - before.stolen) / ticks,
         others=min(1.0, sum(used.values()) / seconds),
         busiest=", ".join(names),

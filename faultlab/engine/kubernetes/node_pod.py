@@ -1,4 +1,4 @@
-"""Agent: the part of the Kubernetes engine that runs helpers, and scripts on the node."""
+"""Node pod: the part of the Kubernetes engine that runs helpers, and scripts on the node."""
 
 import secrets
 import shlex
@@ -12,16 +12,16 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
 from faultlab.engine.contract import Engine, Machine, Program
-from faultlab.engine.kubernetes import node, podhelpers, registry, wire
+from faultlab.engine.kubernetes import node, pod_exec, podhelpers, registry
 from faultlab.engine.kubernetes.cluster import MACHINE, ROLE_LABEL, Cluster
+from faultlab.engine.kubernetes.namespace import make_namespace
+from faultlab.engine.kubernetes.pod_exec import Place
 from faultlab.engine.kubernetes.podhelpers import PodProcess
 from faultlab.engine.kubernetes.pods import PodMachine
 from faultlab.engine.kubernetes.quantity import amount
-from faultlab.engine.kubernetes.room import make_room
-from faultlab.engine.kubernetes.wire import Place
 from faultlab.lab.model import bytes_of
 
-AGENT = "agent"
+NODE_POD = "node-pod"
 _SECONDS = 120.0  # of a script on the node
 
 
@@ -47,12 +47,12 @@ class WithPods(Engine):
                     "kubectl describe nodes",
                 )
 
-    def start_agent(self, stack: str) -> None:
-        """Start the agent on the node of a stack, and wait until it runs. Raises CannotRun."""
+    def start_node_pod(self, stack: str) -> None:
+        """Start the node pod on the node of a stack, and wait until it runs. Raises CannotRun."""
         image = registry.image_of("machine")
         disposable = self.cluster.disposable
         body = podhelpers.pod(
-            AGENT,
+            NODE_POD,
             stack,
             image,
             seconds=86400,
@@ -62,15 +62,15 @@ class WithPods(Engine):
         )
         if disposable:  # it changes the whole kernel, with devices and modules
             body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
-        podhelpers.start(self.cluster, stack, body, "The agent")
+        podhelpers.start(self.cluster, stack, body, "The node pod")
 
     def on_node(self, stack: str, script: str) -> str:
         """Run a script of node.py on the node of a stack. Raises CannotRun."""
-        return self.must(Place(stack, AGENT, "helper"), script)
+        return self.must(Place(stack, NODE_POD, "helper"), script)
 
     def must(self, at: Place, script: str) -> str:
         """Run a script in a container; it must succeed. Raises CannotRun."""
-        done = wire.run(self.cluster, at, ["sh", "-ec", script], _SECONDS)
+        done = pod_exec.run(self.cluster, at, ["sh", "-ec", script], _SECONDS)
         if done.code != 0:
             said = (done.err or done.out).decode(errors="replace").strip().splitlines()
             raise CannotRun(
@@ -119,7 +119,7 @@ class WithPods(Engine):
         body = podhelpers.pod(name, stack, registry.image_of(image), **options)
         try:
             if alone:
-                make_room(self.cluster, stack, {STACK_LABEL: stack})
+                make_namespace(self.cluster, stack, {STACK_LABEL: stack})
             yield podhelpers.start(self.cluster, stack, body, f"The helper {name}")
         finally:
             with uninterrupted():
@@ -135,7 +135,7 @@ class WithPods(Engine):
             return self.must(at, f"exec 2>&1\n{script}")
 
     @contextmanager
-    def beside(
+    def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Keep a helper pod while the body runs commands in it. It ends after `seconds`."""
@@ -155,7 +155,7 @@ class WithPods(Engine):
         assert isinstance(inside, PodMachine)
         its = registry.image_of(image)
         with podhelpers.within(self.cluster, inside.at, its, rights) as (at, _):
-            line = wire.connect(self.cluster, at, command)
+            line = pod_exec.connect(self.cluster, at, command)
             try:
                 yield podhelpers.lines(line)
             finally:
@@ -179,10 +179,10 @@ class WithPods(Engine):
                 at, its = after.enter_context(made)
             self._bound_process(program, its)
             if program.files is not None:
-                wire.unpack(self.cluster, at, "/", program.files)
+                pod_exec.unpack(self.cluster, at, "/", program.files)
             began = time.monotonic()
             start = ["sh", "-c", f'cd {shlex.quote(program.folder)} && exec "$@"', "sh"]
-            line = wire.connect(self.cluster, at, [*start, *program.command])
+            line = pod_exec.connect(self.cluster, at, [*start, *program.command])
             after.callback(line.close)
             yield PodProcess(began, podhelpers.parts(line), line)
 

@@ -1,4 +1,4 @@
-"""Pace: how loads fit an engine."""
+"""Load scale: how loads fit an engine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from faultlab.core import lock
-from faultlab.engine.measure import pace
-from faultlab.engine.measure.pace import Pace
+from faultlab.engine.measure import load_scale
+from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.shell import Shell
 from tests.waiting import until
 
@@ -28,16 +28,16 @@ from tests.waiting import until
     ],
 )
 def test_a_load_fits_the_engine(programs: str, users: int, seconds: int) -> None:
-    got = pace.parse(programs, 1)
+    got = load_scale.parse(programs, 1)
     assert (got.connections(1000), got.seconds(3)) == (users, seconds)
 
 
 def test_half_the_programs_in_half_the_time() -> None:
-    assert pace.parse("300\n", 0.4) == Pace(0.5)
+    assert load_scale.parse("300\n", 0.4) == LoadScale(0.5)
 
 
 def test_a_small_crowd_stays_as_it_is() -> None:
-    assert Pace(0.02).connections(50) == 50
+    assert LoadScale(0.02).connections(50) == 50
 
 
 class Machine:
@@ -52,7 +52,7 @@ class Machine:
 
 
 def found(machine: Machine) -> float:
-    return pace.find(cast("Shell", machine)).share
+    return load_scale.find(cast("Shell", machine)).share
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_an_old_pace_is_measured_again(turns: list[str]) -> None:
     machine = Machine(600, 60)
     found(machine)
     (file,) = lock.folder().glob("pace-*")
-    old = time.time() - pace._VALID - 1
+    old = time.time() - load_scale._VALID - 1
     os.utime(file, (old, old))
     assert found(machine) == 0.1
     assert turns == ["alone", "alone"]

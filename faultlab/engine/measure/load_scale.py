@@ -1,4 +1,4 @@
-"""Pace: the speed of an engine, measured so that a load fits it.
+"""Load scale: the speed of an engine, measured so that a load fits it.
 
 Checks name the loads for a machine of pace 1. A slower engine (a VM without KVM is 20 to 50 times
 slower) gets fewer users at a time, so that waiting times stay the same, and more seconds, so that
@@ -23,7 +23,7 @@ _VALID = 600.0  # seconds: after that, the machine can have become slower
 
 
 @dataclass(frozen=True)
-class Pace:
+class LoadScale:
     """The speed relative to the machine for which the loads were chosen, at most 1."""
 
     share: float = 1.0
@@ -37,7 +37,7 @@ class Pace:
         return seconds if self.share > 0.5 else round(seconds * min(_LONGEST, 1 / self.share))
 
 
-def find(machine: Shell) -> Pace:
+def find(machine: Shell) -> LoadScale:
     """Return the highest pace of a machine's kernel that was measured in the last minutes.
 
     Stacks that start meanwhile can only lower what is measured. So the first measurement waits
@@ -54,13 +54,13 @@ def find(machine: Shell) -> Pace:
         return _keep(file, measure(machine))
 
 
-def _keep(file: Path, found: Pace) -> Pace:
+def _keep(file: Path, found: LoadScale) -> LoadScale:
     """Return the higher of a measured pace and the known one, and keep it if it is new."""
     known = _known(file)
     if known is None or found.share > known:
         file.write_text(str(found.share))
         return found
-    return Pace(known)
+    return LoadScale(known)
 
 
 def _known(file: Path) -> float | None:
@@ -72,11 +72,11 @@ def _known(file: Path) -> float | None:
         return None
 
 
-def measure(machine: Shell) -> Pace:
+def measure(machine: Shell) -> LoadScale:
     """Start programs for a moment: like a load, that costs system calls and new pages."""
     return parse(machine.must(_TRY), _SECONDS)
 
 
-def parse(out: str, seconds: float) -> Pace:
+def parse(out: str, seconds: float) -> LoadScale:
     """Parse the number of programs that were started in this many seconds."""
-    return Pace(min(1.0, max(1, int(out)) / seconds / _PROGRAMS))
+    return LoadScale(min(1.0, max(1, int(out)) / seconds / _PROGRAMS))

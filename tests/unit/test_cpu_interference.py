@@ -1,4 +1,4 @@
-"""Contention: what others took of the CPUs during a look, read from /proc."""
+"""CPU interference: what others took of the CPUs during a look, read from /proc."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.kubernetes.engine import KubernetesEngine
-from faultlab.engine.measure import contention, noderead, procfs
-from faultlab.engine.measure.contention import Contention, Moment, Observer, Process
+from faultlab.engine.measure import cpu_interference, node_observer, procfs
+from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer, Process
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 
@@ -30,17 +30,18 @@ cpu  1579625 37216 769675 2770511 62398 0 229210 101845 0 0
 cpu0 790108 18602 384203 1386032 31117 0 114599 50902 0 0
 ctxt 1002003
 """
+MODULE = "faultlab.engine.measure.cpu_interference"
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 CPUS = os.cpu_count() or 1
 
 
 def test_the_first_line_counts() -> None:
-    assert contention.parse_stat(STAT) == (2_717_571, 2_832_909, 101_845)
+    assert cpu_interference.parse_stat(STAT) == (2_717_571, 2_832_909, 101_845)
 
 
 def test_a_name_can_hold_spaces_and_brackets() -> None:
     stat = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 1 0 99 0 0"
-    process = contention.parse_process(stat, "0::/x\n")
+    process = cpu_interference.parse_process(stat, "0::/x\n")
     assert process is not None
     assert (process.name, process.parent, process.cgroup) == ("a) b (c", 7, "0::/x\n")
     assert process.seconds == pytest.approx(127 * TICK)
@@ -48,7 +49,7 @@ def test_a_name_can_hold_spaces_and_brackets() -> None:
 
 def test_kernel_threads_do_not_count() -> None:
     stat = "12 (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 0 77 0 0 20 0 1 0 1 0 0"
-    assert contention.parse_process(stat, "0::/\n") is None
+    assert cpu_interference.parse_process(stat, "0::/\n") is None
 
 
 def moment(seconds: float, others: dict[int, Process], stolen: float = 0) -> Moment:
@@ -64,7 +65,7 @@ def program(name: str, seconds: float, parent: int = 1) -> Process:
 def test_others_are_a_share_of_all_cpus() -> None:
     before = moment(0, {5: program("stress", 100)})
     now = moment(2, {5: program("stress", 102), 6: program("cc1", 1)}, stolen=0.02 * CPUS)
-    seen = contention.between(before, now)
+    seen = cpu_interference.between(before, now)
     assert seen.others == pytest.approx(1.5 / CPUS)
     assert seen.stolen == pytest.approx(0.01)
     assert seen.busiest == "stress 1.0 CPUs, cc1 0.5 CPUs"
@@ -74,13 +75,13 @@ def test_what_a_child_used_before_is_not_its_parents_now() -> None:
     """The kernel adds the whole life of a child that has ended to its parent."""
     before = moment(0, {5: program("make", 1), 6: program("cc1", 600, parent=5)})
     now = moment(2, {5: program("make", 602)})
-    assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
+    assert cpu_interference.between(before, now).others == pytest.approx(0.5 / CPUS)
 
 
 def test_what_a_grandchild_used_before_is_not_its_grandparents_now() -> None:
     others = {5: program("init", 1), 6: program("sh", 1, parent=5), 7: program("cc", 60, parent=6)}
     now = moment(1, {5: program("init", 62.5)})
-    assert contention.between(moment(0, others), now).others == pytest.approx(0.5 / CPUS)
+    assert cpu_interference.between(moment(0, others), now).others == pytest.approx(0.5 / CPUS)
 
 
 def test_what_a_container_used_is_not_inits_when_it_is_removed() -> None:
@@ -88,13 +89,13 @@ def test_what_a_container_used_is_not_inits_when_it_is_removed() -> None:
     shim = program("containerd-shim", 90)
     before = moment(0, {1: program("init", 5, parent=0), 8: shim})
     now = moment(1, {1: program("init", 95.5, parent=0)})
-    assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
+    assert cpu_interference.between(before, now).others == pytest.approx(0.5 / CPUS)
 
 
 def test_a_number_that_is_used_again_is_another_process() -> None:
     before = moment(0, {5: program("old", 50)})
     now = moment(1, {5: program("new", 0.5)})
-    assert contention.between(before, now).others == pytest.approx(0.5 / CPUS)
+    assert cpu_interference.between(before, now).others == pytest.approx(0.5 / CPUS)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_number_that_is_used_again_is_another_process() -> None:
     ],
 )
 def test_it_says_who_took_too_much(stolen: float, others: float, words: str) -> None:
-    assert Contention(stolen, others, "stress 1.0 CPUs").words == words
+    assert CpuInterference(stolen, others, "stress 1.0 CPUs").words == words
 
 
 class Proc:
@@ -186,16 +187,16 @@ def test_in_the_vm_qemu_is_the_stack(proc: Proc) -> None:
 @pytest.mark.parametrize("observer", [Observer(["c0ffee"]), Observer(guest="nobody")])
 def test_of_a_stack_on_another_machine_nothing_is_known(observer: Observer) -> None:
     before = observer.read()
-    assert observer.since(before) == Contention(0.0, 0.0)
+    assert observer.since(before) == CpuInterference(0.0, 0.0)
 
 
 def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
     observer = Observer(proc=tmp_path / "none")
-    assert observer.since(observer.read()) == Contention(0.0, 0.0)
+    assert observer.since(observer.read()) == CpuInterference(0.0, 0.0)
 
 
 UID = "0badcafe-9f4c-4d3e-8a44-0123456789ab"
-AGENT = "a9e27000-5d1b-4c2a-9f00-ba9876543210"
+NODE_POD = "a9e27000-5d1b-4c2a-9f00-ba9876543210"
 POD = f"kubepods/besteffort/pod{UID}"
 SLICE = f"kubepods.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice"
 
@@ -209,9 +210,9 @@ def script_on(folder: Path, script: str) -> str:
 
 @pytest.fixture
 def cluster(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> KubernetesEngine:
-    """A cluster with a machine and the agent, on a node with this /proc."""
+    """A cluster with a machine and the node pod, on a node with this /proc."""
     engine = KubernetesEngine.__new__(KubernetesEngine)
-    pods = [SimpleNamespace(metadata=SimpleNamespace(uid=uid)) for uid in (UID, AGENT)]
+    pods = [SimpleNamespace(metadata=SimpleNamespace(uid=uid)) for uid in (UID, NODE_POD)]
     engine.cluster = SimpleNamespace(pods=lambda _stack: pods)  # type: ignore[assignment]
     monkeypatch.setattr(engine, "on_node", lambda _stack, script: script_on(proc.folder, script))
     return engine
@@ -243,7 +244,7 @@ def test_on_a_node_our_own_are_known_by_their_cgroups(
     monkeypatch.setenv("FAULTLAB_POD_UID", "7777aaaa-1111-4222-8333-444455556666")
     proc.process(os.getpid(), "etcd", ticks=0)
     proc.process(10, "nginx", ticks=0, cgroup=f"{POD}/c0ffee", pids="10\t7")
-    proc.process(11, "perl", ticks=0, cgroup=f"kubepods/besteffort/pod{AGENT}/beef")
+    proc.process(11, "perl", ticks=0, cgroup=f"kubepods/besteffort/pod{NODE_POD}/beef")
     for pid, name in enumerate(("kubelet", "containerd-shim", "crio", "conmon"), 20):
         proc.process(pid, name, ticks=0, cgroup="system.slice/kubelet.service")
     proc.process(30, "faultlab", ticks=0, cgroup="kubepods/pod7777aaaa-1111-4222-8333-444455556666")
@@ -279,8 +280,8 @@ def test_the_script_of_the_node_reads_a_real_machine() -> None:
 def test_a_node_that_is_this_machine_is_read_here(
     proc: Proc, cluster: KubernetesEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noderead, "Observer", partial(Observer, proc=proc.folder))
-    monkeypatch.setattr(cluster, "on_node", lambda *_: pytest.fail("the agent was asked"))
+    monkeypatch.setattr(node_observer, "Observer", partial(Observer, proc=proc.folder))
+    monkeypatch.setattr(cluster, "on_node", lambda *_: pytest.fail("the node pod was asked"))
     proc.process(10, "nginx", ticks=0, cgroup=POD)
     proc.process(11, "kubelet", ticks=0)
     proc.process(12, "stress", ticks=0)
@@ -296,10 +297,10 @@ def test_of_a_node_that_cannot_be_read_nothing_is_known(
     before = observer.read()
 
     def gone(*_: Any) -> str:
-        raise CannotRun("agent is not running any more.", "faultlab status")
+        raise CannotRun("node-pod is not running any more.", "faultlab status")
 
     monkeypatch.setattr(cluster, "on_node", gone)
-    assert before.ticks and observer.since(before) == Contention(0.0, 0.0)
+    assert before.ticks and observer.since(before) == CpuInterference(0.0, 0.0)
     assert cluster.observer("faultlab-mtu").read() == Moment(0, 0, {})
 
 
@@ -313,8 +314,8 @@ def test_it_waits_until_the_node_is_calm(
         proc.clock(1000 + 100 * len(slept))
         proc.process(11, "stress", ticks=min(100 * len(slept), 300))
 
-    monkeypatch.setattr("faultlab.engine.measure.contention.time.sleep", sleep)
-    monkeypatch.setattr("faultlab.engine.measure.contention.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr(f"{MODULE}.time.sleep", sleep)
+    monkeypatch.setattr(f"{MODULE}.time.monotonic", lambda: sum(slept))
     proc.process(10, "nginx", ticks=0, cgroup=POD)
     proc.process(11, "stress", ticks=0)
     cluster.observer("faultlab-mtu").wait_for_calm(9)
@@ -340,13 +341,13 @@ def test_a_program_that_burns_is_found() -> None:
 def test_a_look_that_counts_was_slowed_down_too_little_to_cross_a_gap(lab_id: str) -> None:
     for measure in checks.load(lab_id).symptom:
         if measure.relative and measure.bad is not None:
-            assert measure.gap >= 1 / (1 - contention.MOST_OTHERS), measure.name
+            assert measure.gap >= 1 / (1 - cpu_interference.MOST_OTHERS), measure.name
 
 
-def calm_after(*shares: float) -> Iterator[Contention]:
+def calm_after(*shares: float) -> Iterator[CpuInterference]:
     """Return what is seen second by second; the last share stays for good."""
     return (
-        Contention(0.0, share, "stress")
+        CpuInterference(0.0, share, "stress")
         for share in itertools.chain(shares, itertools.repeat(shares[-1]))
     )
 
@@ -359,15 +360,13 @@ def test_it_waits_until_the_machine_is_calm(
 ) -> None:
     slept: list[float] = []
     seen = calm_after(*shares)
-    monkeypatch.setattr("faultlab.engine.measure.contention.time.sleep", slept.append)
-    monkeypatch.setattr("faultlab.engine.measure.contention.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr(f"{MODULE}.time.sleep", slept.append)
+    monkeypatch.setattr(f"{MODULE}.time.monotonic", lambda: sum(slept))
     monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
     Observer().wait_for_calm(5)
     assert sum(slept) == seconds
 
 
 def test_without_patience_it_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "faultlab.engine.measure.contention.time.sleep", lambda _: pytest.fail("it slept")
-    )
+    monkeypatch.setattr(f"{MODULE}.time.sleep", lambda _: pytest.fail("it slept"))
     Observer().wait_for_calm(-1)

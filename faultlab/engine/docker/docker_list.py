@@ -1,4 +1,4 @@
-"""Peek: the containers of local stacks, read from Docker's socket without Docker's SDK.
+"""Docker list: the containers of local stacks, read from Docker's socket without Docker's SDK.
 
 Importing the SDK takes 0.1 s. If only the SDK knows how to reach Docker (another context, TLS,
 ssh), or if Docker does not respond, this returns no answer and the caller uses the SDK.

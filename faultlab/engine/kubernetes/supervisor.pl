@@ -1,9 +1,9 @@
-# Keeps a daemon: it starts the daemon, and starts it again when it is asked to, with its files.
+# Supervises a daemon: it starts the daemon, and starts it again when it is asked to, with its files.
 #
 # The kubelet would make a new container with new files, and let it wait from the second time on.
 # Docker's `restart` keeps the files of a container and empties its tmpfs, and so does this.
 #
-# perl keep.pl once|daemon STOP_SIGNAL TMPFS_FOLDERS COMMAND...
+# perl supervisor.pl once|daemon STOP_SIGNAL TMPFS_FOLDERS COMMAND...
 #   once: end with the command, as a machine does
 #   daemon: stay when the command has ended; SIGUSR1 starts it again
 use strict;
@@ -12,10 +12,10 @@ use POSIX qw(:sys_wait_h strftime);
 use Time::HiRes qw(time);
 
 my ($mode, $stop, $folders, @command) = @ARGV;
-my $folder = '/run/keep';    # in the files of this container only
+my $folder = '/run/supervisor';    # in the files of this container only
 my $grace = 5;               # seconds until a command that does not end is killed, as in Docker
 my ($main, $restarts, $asked, $ending, $started, $ooms) = (0, -1, 0, 0, '', 0);
-$0 = 'keep';
+$0 = 'supervisor';
 
 sub slurp {
     open(my $file, '<', $_[0]) or return '';
@@ -86,7 +86,7 @@ $SIG{TERM} = sub {
 
 if ($mode ne 'once') {
     mkdir $folder;
-    if (open(my $file, '>', "$folder/keeper")) { print $file "$$\n"; close $file }
+    if (open(my $file, '>', "$folder/pid")) { print $file "$$\n"; close $file }
 }
 start();
 while (1) {

@@ -1,4 +1,4 @@
-"""Wire: a command in a container of a pod, over one WebSocket.
+"""Pod exec: a command in a container of a pod, over one WebSocket.
 
 A message is a byte with the number of its channel, and data. The last one says how the command
 ended. Source: the Kubernetes API, "WebSocket subprotocols for exec and attach".
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass
-class Wire:
+class PodExec:
     """The connection to a running command."""
 
     socket: Any
@@ -88,7 +88,7 @@ class Wire:
 
 def connect(
     cluster: Cluster, at: Place, command: Sequence[str], *, stdin: bool = False, tty: bool = False
-) -> Wire:
+) -> PodExec:
     """Start a command in a container. Raises CannotRun if that does not run."""
     flags = {"stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
     words = [("container", at.container), *((name, str(on).lower()) for name, on in flags.items())]
@@ -111,7 +111,7 @@ def connect(
         ) from error
     opened.settimeout(None)  # a command may print nothing for long
     opened.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return Wire(opened)
+    return PodExec(opened)
 
 
 def _with_limit(**options: Any) -> Any:
@@ -141,16 +141,16 @@ def failed(at: Place, problem: str) -> CannotRun:
 
 
 @contextmanager
-def cut_off_after(wire: Wire, seconds: float) -> Iterator[None]:
+def cut_off_after(line: PodExec, seconds: float) -> Iterator[None]:
     """Close a connection that has not ended by then."""
-    timer = threading.Timer(seconds, wire.close)
+    timer = threading.Timer(seconds, line.close)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        wire.close()
+        line.close()
 
 
 @dataclass(frozen=True)
@@ -171,19 +171,19 @@ def run(
     Raises CannotRun if its container does not run, or if it prints too much.
     """
     began = time.monotonic()
-    wire = connect(cluster, at, command, stdin=bool(data))
+    line = connect(cluster, at, command, stdin=bool(data))
     printed = {STDOUT: bytearray(), STDERR: bytearray()}
-    with cut_off_after(wire, seconds):
+    with cut_off_after(line, seconds):
         if data:
             with suppress(OSError, websocket.WebSocketException):  # it has ended; see below
-                wire.send(STDIN, data)
-        for channel, piece in wire.read():
+                line.send(STDIN, data)
+        for channel, piece in line.read():
             printed[channel] += piece
             refuse_flood(sum(map(len, printed.values())))
-    if wire.problem:
-        raise failed(at, wire.problem)
+    if line.problem:
+        raise failed(at, line.problem)
     seconds = time.monotonic() - began
-    return Ended(wire.code, bytes(printed[STDOUT]), bytes(printed[STDERR]), seconds)
+    return Ended(line.code, bytes(printed[STDOUT]), bytes(printed[STDERR]), seconds)
 
 
 def unpack(cluster: Cluster, at: Place, folder: str, archive: bytes) -> None:

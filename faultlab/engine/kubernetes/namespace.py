@@ -1,4 +1,4 @@
-"""Room: the namespace of a stack, in which only its own pods reach each other."""
+"""Namespace: the namespace of a stack, in which only its own pods reach each other."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from faultlab.lab.services import LIMITS_IN_ALL, limits
 GONE_WITHIN = 90  # seconds in which Kubernetes removes a namespace; it waits for 5 by itself
 BATCH = "FAULTLAB_BATCH"
 _LONGEST = 63  # characters of the name of a namespace
-_MOST_PODS = "16"  # of a stack, with its agent and some helpers
+_MOST_PODS = "16"  # of a stack, with its node pod and some helpers
 _TAKEN = 409
 # What a machine may do in its namespaces is more than the levels `baseline` and `restricted` allow.
 _LEVEL = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -55,14 +55,14 @@ def quota() -> dict[str, str]:
 
 
 def tools() -> dict[str, Any]:
-    """Return the ConfigMap with the programs that keep daemons."""
+    """Return the ConfigMap with the programs that supervise daemons."""
     here = files("faultlab.engine.kubernetes")
-    keep = "#!/usr/bin/perl\n" + (here / "keep.pl").read_text()
-    data = {"keep": keep, "restart": (here / "restart.sh").read_text()}
+    supervisor = "#!/usr/bin/perl\n" + (here / "supervisor.pl").read_text()
+    data = {"supervisor": supervisor, "restart": (here / "restart.sh").read_text()}
     return {"metadata": {"name": TOOLS}, "data": data}
 
 
-def make_room(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
+def make_namespace(cluster: Cluster, stack: str, labels: Mapping[str, str]) -> None:
     """Create the namespace of a stack, with all but its pods. Raises CannotRun."""
     if len(stack) > _LONGEST or not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", stack):
         raise CannotRun(

@@ -1,11 +1,11 @@
-"""Noderead: the observer of a node, whose counters the agent of a stack prints."""
+"""Node observer: reads the counters of a node, which the node pod of a stack prints."""
 
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from faultlab.engine.measure.contention import DOCKER, Observer
+from faultlab.engine.measure.cpu_interference import DOCKER, Observer
 from faultlab.engine.measure.procfs import counters, unpack
 
 OUR_POD = "FAULTLAB_POD_UID"  # the pod that this command runs in, if it runs in one
@@ -15,7 +15,7 @@ _RUNTIME = (*DOCKER, "kubelet", "crio", "conmon")
 def observer(pods: Iterable[Any], on_node: Callable[[str], str]) -> Observer:
     """Return an observer of the machine that these pods run on.
 
-    If that is this machine, no agent is asked. Here this command is known by its number, and
+    If that is this machine, no node pod is asked. Here this command is known by its number, and
     programs are seen that run beside a node that is a container.
     """
     stack = [part for pod in pods for part in _in_cgroups(pod.metadata.uid)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.engine.docker import peek
+from faultlab.engine.docker import docker_list
 
 ROLE = "com.docker.compose.service"
 
@@ -52,7 +52,7 @@ def test_labels_by_role(monkeypatch: pytest.MonkeyPatch) -> None:
     web = {ROLE: "web", "faultlab.run": "r"}
     containers = [{"Labels": web}, {"Labels": {"faultlab.stack": "a helper"}}]
     monkeypatch.setattr(Docker, "said", (200, json.dumps(containers)))
-    assert peek.labels("faultlab-mtu") == {"web": web}
+    assert docker_list.labels("faultlab-mtu") == {"web": web}
     assert "faultlab.stack%3Dfaultlab-mtu" in Docker.asked
 
 
@@ -63,22 +63,22 @@ def test_the_state_of_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
         {"Labels": {**its, ROLE: "tomcat"}, "State": "exited", "Status": "Exited (137) 1 hour ago"},
     ]
     monkeypatch.setattr(Docker, "said", (200, json.dumps(containers)))
-    web, tomcat = peek.Part("r", "running"), peek.Part("r", "exited 137")
-    assert peek.stacks() == {"faultlab-mtu": {"web": web, "tomcat": tomcat}}
+    web, tomcat = docker_list.Part("r", "running"), docker_list.Part("r", "exited 137")
+    assert docker_list.stacks() == {"faultlab-mtu": {"web": web, "tomcat": tomcat}}
     monkeypatch.setattr(Docker, "said", (500, ""))
-    assert peek.stacks() is None
+    assert docker_list.stacks() is None
 
 
 @pytest.mark.parametrize("said", [(500, "[]"), (200, "no json"), (200, "{}"), (200, '[{"a": 1}]')])
 def test_what_is_no_answer(said: tuple[int, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Docker, "said", said)
-    assert not peek.labels("faultlab-mtu")
+    assert not docker_list.labels("faultlab-mtu")
 
 
 @pytest.mark.parametrize("host", ["tcp://10.0.0.1:2376", "ssh://host", "unix:///nonexistent.sock"])
 def test_no_way_or_nobody_there(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", host)
-    assert peek.labels("faultlab-mtu") is None
+    assert docker_list.labels("faultlab-mtu") is None
 
 
 def test_another_context_is_left_to_the_sdk(
@@ -87,6 +87,6 @@ def test_another_context_is_left_to_the_sdk(
     monkeypatch.delenv("DOCKER_HOST")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
-    assert peek._socket() == "/var/run/docker.sock"
+    assert docker_list._socket() == "/var/run/docker.sock"
     (tmp_path / "config.json").write_text('{"currentContext": "far"}')
-    assert peek._socket() is None
+    assert docker_list._socket() is None

@@ -1,4 +1,4 @@
-"""Speed: the speed of this machine's CPUs now, for ratios between two moments.
+"""CPU reference: the speed of this machine's CPUs now, for ratios between two moments.
 
 The same host can be a third slower for a while although no other program runs and no time is
 stolen, because its neighbours share caches, clock and hyper-threads. This command does the work,
