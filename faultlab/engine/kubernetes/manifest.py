@@ -6,7 +6,7 @@ Files that they share are volumes of the pod, filled from the images as Docker f
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from faultlab.core.errors import CannotRun
@@ -54,13 +54,13 @@ done
 _WAIT = "until [ -e /faultlab/names/hosts-user ]; do sleep 0.03; done; sleep 0.1\n"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Service:
     """A service of all compose files together, and the machine that it is on."""
 
     name: str
     home: str
-    keys: dict[str, Any] = field(default_factory=dict)
+    keys: Mapping[str, Any]
 
     @property
     def volumes(self) -> list[tuple[str, str]]:
@@ -79,31 +79,18 @@ class Service:
 
 
 def services(lab: Lab) -> dict[str, Service]:
-    """Return the services that a lab needs, merged as Compose merges its files."""
-    needed = lab.services.needed(lab.daemons)
+    """Return the services that a lab needs."""
+    plan = lab.services
+    needed = plan.needed(lab.daemons)
     most = of_each(os.environ.get(LIMITS, ""))
     made: dict[str, Service] = {}
     for name in [*needed, *(name + USER for name in needed)]:
-        service = Service(name, lab.services.daemons.get(name, name))
-        for part in lab.services.parts:
-            _merge(service.keys, (part.get("services") or {}).get(name) or {})
-        if name.endswith(USER) and "network_mode" in service.keys:
-            service.home = name.removesuffix(USER)
-        if service.keys:
-            service.keys = most | service.keys
-            made[name] = service
+        if keys := plan.services.get(name):
+            home = plan.daemons.get(name, name)
+            if name.endswith(USER) and "network_mode" in keys:
+                home = name.removesuffix(USER)
+            made[name] = Service(name, home, most | keys)
     return made
-
-
-def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
-    for key, value in more.items():
-        old = into.get(key)
-        if isinstance(old, list) and isinstance(value, list) and key not in ("command", "dns"):
-            into[key] = [*old, *(each for each in value if each not in old)]
-        elif isinstance(old, dict) and isinstance(value, dict):
-            into[key] = {**old, **value}
-        else:
-            into[key] = value
 
 
 def sysctls(service: Service) -> dict[str, str]:
@@ -300,5 +287,4 @@ def _words(value: Any) -> list[str]:
 
 
 def _environment(value: Any) -> dict[str, str]:
-    pairs = value.items() if isinstance(value, dict) else (e.split("=", 1) for e in value or [])
-    return {str(key): str(text).replace("$$", "$") for key, text in pairs}
+    return {str(key): str(text).replace("$$", "$") for key, text in (value or {}).items()}
