@@ -27,7 +27,7 @@ from typing import Any, cast
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.engine.contract import State
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.shell import Done, Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs

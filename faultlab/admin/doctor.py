@@ -7,8 +7,9 @@ from faultlab.core import paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import libvirt, program, registry
 from faultlab.engine.fact import Fact
+from faultlab.engine.kubernetes import program, registry
+from faultlab.engine.vm import libvirt
 from faultlab.lab import checks
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs

@@ -80,6 +80,6 @@ def images(term: Terminal, action: str, to: str, tools: tuple[str, ...]) -> obje
 @argument("action", type=Choice(("up", "down", "ssh", "status", "reset")))
 def vm(term: Terminal, action: str) -> object:
     """Manage the lab VM, which runs faults that need a kernel of their own."""
-    from faultlab.engine import boot
+    from faultlab.engine.vm import boot
 
     return getattr(boot, action)(term)

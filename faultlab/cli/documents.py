@@ -17,7 +17,7 @@ from faultlab.admin import bundle, doctor, setup, status
 from faultlab.agents import harbor_tasks
 from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
-from faultlab.engine import boot
+from faultlab.engine.vm import boot
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repairs
 from faultlab.learn import checking, hints, learner, mystery, progress, several

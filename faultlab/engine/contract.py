@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NoReturn, Protocol
 
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Batch
-from faultlab.engine.contention import Observer
 from faultlab.engine.fact import Fact, Facts
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
@@ -176,9 +176,10 @@ class Engine(ABC):
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # labs can change the kernel below: its machine is disposable
     part_of: ClassVar[str] = ""  # another engine: for that name, both are taken in their order
-    unasked: ClassVar[bool] = True  # `auto` can choose it
+    auto_eligible: ClassVar[bool] = True  # `auto` can choose it
     prompt: ClassVar[str] = "$"  # where a person types the commands for its containers
-    ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images
+    # What a person types where the engine is missing, and where an image of it is.
+    setup_hints: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
     cpus: str = ""  # that the stacks which it launches can use, as in "0" or "0-2"; empty: all
@@ -190,11 +191,11 @@ class Engine(ABC):
 
     @classmethod
     @abstractmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """Return, without asking it, whether it can have this stack of this user."""
 
     @classmethod
-    def refuse_silence(cls) -> None:
+    def require_reachable(cls) -> None:
         """Raise CannotRun if an absent engine can have stacks of this user all the same."""
         return
 
@@ -237,7 +238,7 @@ class Engine(ABC):
         """Return our stacks of which anything is left; in a namespace, only its own."""
 
     @abstractmethod
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         """Return every stack of every namespace, with the id of its lab."""
 
     @abstractmethod
@@ -256,7 +257,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Turn containers into machines: with sysctls of their own and without a way out."""
 
     @abstractmethod
@@ -294,7 +295,7 @@ class Engine(ABC):
         """Run a script in a container without a network, and return its output."""
 
     @abstractmethod
-    def beside(
+    def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> AbstractContextManager[Machine]:
         """Keep a helper for at most `seconds` while the body runs commands in it.

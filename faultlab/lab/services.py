@@ -7,7 +7,7 @@
 import copy
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,6 +28,8 @@ DISK = "FAULTLAB_DISK"
 _JOIN = "service:"
 _LOG = {"max-size": "5m", "max-file": "2"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in C, if it is installed
+_PAIRS = ("environment", "sysctls")  # can be a table, or a list of `key=value`
+_REPLACED = ("command", "entrypoint")
 # The keys of a service for each limit, and the format of the value. Swap is not more than memory.
 _LIMITS = {
     "cpus": (("cpus",), r"[0-9]+(\.[0-9]+)?"),
@@ -44,11 +46,11 @@ class Plan:
 
     @cached_property
     def services(self) -> dict[str, dict[str, Any]]:
-        """Return every service; if an overlay extends one, it has the keys of both."""
+        """Return every service; if an overlay extends one, it has what Compose makes of both."""
         merged: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             for name, service in (part.get("services") or {}).items():
-                merged[name] = {**merged.get(name, {}), **(service or {})}
+                merged[name] = merge(merged.get(name, {}), service or {})
         return merged
 
     @cached_property
@@ -137,6 +139,33 @@ class Plan:
                 network["labels"] = labels
         documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
+
+
+def merge(service: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a service with the keys of another file, merged as Compose merges its files.
+
+    Tables are merged and lists added up. A command, and what is neither, is replaced. Sources:
+    docs.docker.com/reference/compose-file/merge, compose-go's override/merge.go.
+    """
+    merged = dict(service)
+    for key, given in more.items():
+        old, value = merged.get(key), given
+        if key in _PAIRS:
+            old, value = _table(old), _table(value)
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[key] = merge(old, value)
+        elif key not in _REPLACED and isinstance(old, list) and isinstance(value, list):
+            merged[key] = [*old, *(each for each in value if each not in old)]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _table(value: Any) -> Any:
+    """Return a list of `key=value` as the table that it stands for."""
+    if not isinstance(value, list):
+        return value
+    return {key: text for key, _, text in (str(each).partition("=") for each in value)}
 
 
 def limits(text: str) -> dict[str, Any]:

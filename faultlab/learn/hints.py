@@ -10,7 +10,7 @@ from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import peek
+from faultlab.engine.docker import docker_list
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Sign
@@ -129,7 +129,7 @@ def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
 
 def _seen(lab: Lab) -> Record | None:
     """Return the record of a lab that is up here as a whole; None if a quick look cannot tell."""
-    found = peek.labels(naming.prefix() + lab.alias)
+    found = docker_list.labels(naming.prefix() + lab.alias)
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
     return Record.ready(next(iter(found.values())).get(naming.RUN_LABEL, ""))

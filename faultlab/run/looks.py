@@ -10,9 +10,9 @@ from typing import Any
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.engine import pace, speed
-from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine, Say
+from faultlab.engine.measure import cpu_reference, load_scale
+from faultlab.engine.measure.cpu_interference import CpuInterference
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
@@ -89,7 +89,7 @@ class Looks(Measured):
         """Find the pace of a stack once, before its first load."""
         if not self.lab.load or PACE in self.record.facts:
             return
-        self.stack.pace = pace.find(self.stack.user())
+        self.stack.pace = load_scale.find(self.stack.user())
         with self.record.changing:
             self.record.facts[PACE] = self.stack.pace.share
 
@@ -150,16 +150,16 @@ class Looks(Measured):
             return looks == 0
         return not all(finding.holds for finding in self.good(phase))
 
-    def _look(self, phase: Phase) -> tuple[float, Contention]:
+    def _look(self, phase: Phase) -> tuple[float, CpuInterference]:
         """Take one reading; return its seconds and what other programs took meanwhile."""
         self.stack.helper()  # it is one of the stack's containers, whose work is no other load
         observer = self.engine.observer(self.stack.name)
-        fast = speed.measure() if self.check.relative else None
+        fast = cpu_reference.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
         reading = self._taken(phase, fast)
         took, seen = time.monotonic() - began, observer.since(before)
         if fast is not None:  # unfinished work of the look can slow the second one down
-            reading = replace(reading, reference=max(fast, speed.measure()))
+            reading = replace(reading, reference=max(fast, cpu_reference.measure()))
         dumped = asdict(reading)
         with self.record.changing:
             self.record.facts["readings"][phase] = dumped

@@ -17,7 +17,7 @@ from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks, images
 from faultlab.lab import load as labs
@@ -45,7 +45,7 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
                 f"faultlab start {lab.alias} --engine vm",
             )
         return
-    for other, lab_id in engine.neighbours().items():
+    for other, lab_id in engine.all_stacks().items():
         if other == name or not lab_id:  # a helper is of no lab
             continue
         # Of a lab that must stay secret we know only that it can be one of these.
@@ -130,7 +130,7 @@ class Run(Looks):
                 f"make reset-{lab.alias}",
             )
         if PACE in record.facts:
-            stack.pace = Pace(record.facts[PACE])
+            stack.pace = LoadScale(record.facts[PACE])
         return cls(stack.engine, lab, checks.load(lab), stack, record)
 
     def collect(self, on: bool = True) -> None:

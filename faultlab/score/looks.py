@@ -108,7 +108,7 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
 def _end_daemons(run: Run) -> None:
     """End the first process of each daemon's container, and so the container, and forget it."""
     pids = " ".join(run.stack[name].pid for name in run.lab.daemons)
-    with run.engine.beside(run.stack.name, 60, whole=True) as helper:
+    with run.engine.sidecar(run.stack.name, 60, whole=True) as helper:
         helper.must(f"kill -9 {pids}")
     run.stack = _Bare(run.engine, run.stack.name)
 

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from faultlab.core.errors import Problem
-from faultlab.engine import jobspec
 from faultlab.engine.contract import Engine
+from faultlab.engine.kubernetes import jobspec
 from faultlab.run import parcel, placement
 from faultlab.score import crowd, looks
 from faultlab.score import tool as tools

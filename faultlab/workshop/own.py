@@ -9,7 +9,7 @@ from typing import Any
 from faultlab.core import naming
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import CannotRun
-from faultlab.engine import peek
+from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path
@@ -27,7 +27,7 @@ from faultlab.workshop.stacks import Stacks
 class Here:
     """The containers of each lab on this machine, and the runs that were handed over."""
 
-    labs: dict[str, dict[str, peek.Part]] = field(default_factory=dict)
+    labs: dict[str, dict[str, docker_list.Part]] = field(default_factory=dict)
     ready: frozenset[str] = frozenset()
 
     def run(self, lab: str) -> str:
@@ -40,7 +40,7 @@ class Here:
 
     def again(self) -> Here:
         """Return how it is now, with one question to Docker; unchanged without an answer."""
-        every, prefix = peek.stacks(), naming.prefix()
+        every, prefix = docker_list.stacks(), naming.prefix()
         if every is None:
             return self
         labs = {

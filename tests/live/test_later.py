@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.learn import learner
 from faultlab.run import leftovers

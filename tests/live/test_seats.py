@@ -20,8 +20,8 @@ from websockets.exceptions import WebSocketException
 from websockets.sync import client
 from websockets.typing import Origin
 
-from faultlab.engine import bounds
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import bounds
+from faultlab.engine.docker.local import LocalEngine
 from tests.live import classes
 from tests.live.classes import Class, opened, settle, type_into
 from tests.live.stacks import container

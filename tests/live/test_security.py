@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import images
 from faultlab.observe import profiler

@@ -13,8 +13,8 @@ from statistics import median
 import pytest
 
 from faultlab.core import git, paths
-from faultlab.engine import libvirt
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.vm import libvirt
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab

@@ -18,7 +18,7 @@ import pytest
 
 from faultlab.cli.main import main
 from faultlab.core import lock
-from faultlab.engine import compose
+from faultlab.engine.docker import compose
 from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.score import tool

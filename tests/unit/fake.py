@@ -22,7 +22,6 @@ import pytest
 from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal as Console
-from faultlab.engine.contention import Observer
 from faultlab.engine.contract import (
     Engine,
     Images,
@@ -35,6 +34,7 @@ from faultlab.engine.contract import (
     State,
 )
 from faultlab.engine.fact import Facts
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
 from faultlab.run import placement
@@ -123,7 +123,7 @@ class FakeMachine(Machine):
         self.restarts = 0
         self.limits: tuple[float | None, str | None, int | None] = (None, None, None)
         self.files: dict[str, bytes] = {}
-        self.furnished = False
+        self.isolated = False
         self.stack = stack
         self.cpus = ""
 
@@ -227,7 +227,7 @@ class FakeEngine(Engine):
         return ""
 
     @classmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """It may have any stack."""
         return True
 
@@ -262,7 +262,7 @@ class FakeEngine(Engine):
         """Return the stacks that are up."""
         return sorted(name for name in self.stacks_up if name.startswith(naming.prefix_of_all()))
 
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         """Return every stack with its lab."""
         return {
             name: machine.lab_id
@@ -292,11 +292,11 @@ class FakeEngine(Engine):
         (folder / "compose.yaml").write_text("services: {}\n")
         self.stacks_up[stack] = made
 
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Note that it was done."""
         for machine in machines:
             assert isinstance(machine, FakeMachine)
-            machine.furnished = True
+            machine.isolated = True
 
     def down(self, stack: str) -> None:
         """Forget a stack."""
@@ -319,7 +319,7 @@ class FakeEngine(Engine):
         return Network().answer(script, "") or ""
 
     @contextmanager
-    def beside(
+    def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Give a machine that is in no stack."""

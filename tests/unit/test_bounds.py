@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.bounds import Bounded
+from faultlab.engine.docker.bounds import Bounded
 
 ONE = ["cpu/cpu.cfs_quota_us", "memory/memory.limit_in_bytes", "pids/pids.max", "blkio/tasks"]
 TWO = ["cpu.max", "memory.max", "pids.max"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.contract import Contract

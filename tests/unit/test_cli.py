@@ -16,7 +16,7 @@ from faultlab.core import command, events, lock
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch
+from faultlab.engine.vm.engine import in_vm_mark
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
 from faultlab.learn import learner, several
@@ -256,8 +256,8 @@ class TestUpInTheVm:
             owns_kernel = True
 
             @classmethod
-            def may_have(cls, stack: str) -> bool:
-                return launch.in_vm_mark(stack).exists()
+            def might_host(cls, stack: str) -> bool:
+                return in_vm_mark(stack).exists()
 
             @classmethod
             def reach(cls, patient: bool = False) -> FakeEngine:

@@ -9,9 +9,10 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
-from faultlab.engine import cluster, kernel, manifest, podhelpers
-from faultlab.engine.disposable import DisposableNodes, NodeKernel
-from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine import kernel
+from faultlab.engine.kubernetes import cluster, manifest, podhelpers
+from faultlab.engine.kubernetes.disposable import DisposableNodes, NodeKernel
+from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import placement
@@ -25,7 +26,7 @@ class Api:
 
     def __init__(self) -> None:
         self.nodes: list[str] = ["disposable"]
-        self.pods: list[str] = ["web", "agent"]
+        self.pods: list[str] = ["web", "node-pod"]
         self.asked: list[str] = []
 
     def list_node(self, label_selector: str) -> Any:
@@ -38,7 +39,7 @@ class Api:
 
     def list_namespaced_pod(self, _space: str, label_selector: str) -> Any:
         role = label_selector.rpartition("=")[2]
-        named = [name for name in self.pods if (name == "agent") == (role == "helper")]
+        named = [name for name in self.pods if (name == "node-pod") == (role == "helper")]
         state = namespace(phase="Running")
         pods = [namespace(metadata=namespace(name=name), status=state) for name in named]
         return namespace(items=pods)
@@ -80,7 +81,7 @@ def test_its_pods_are_on_a_marked_node(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "nodeAffinity" not in pod["spec"]["affinity"]
     usual = manifest.pods(manifest.Plan(STACK, "conntrack", "r1"), lab)[0]["spec"]
     assert "nodeSelector" not in usual and "tolerations" not in usual
-    helper = podhelpers.pod("agent", STACK, {}, disposable=True, whole=True)["spec"]
+    helper = podhelpers.pod("node-pod", STACK, {}, disposable=True, whole=True)["spec"]
     assert helper["nodeSelector"] == {"faultlab.disposable": "true"}
 
 
@@ -106,19 +107,19 @@ def test_a_lab_needs_a_marked_node(api: Api, engine: DisposableNodes) -> None:
 
 
 def test_a_command_on_the_node_is_one_of_its_first_process() -> None:
-    class Agent:
+    class NodePod:
         def run(self, command: str, timeout: float) -> Done:
             assert command == "nsenter -t 1 -a sh -c 'sysctl -w a=\"1 2\"'" and timeout == 30
             return Done(command, 0, "", "", 0.1)
 
-    shell = NodeKernel(Agent())  # type: ignore[arg-type]
+    shell = NodeKernel(NodePod())  # type: ignore[arg-type]
     assert shell.run('sysctl -w a="1 2"').command == 'sysctl -w a="1 2"'
 
 
 def test_the_kernel_is_restored_after_the_machines_and_before_the_agent(
     api: Api, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While they run, swap cannot be given back; without the agent, nothing can."""
+    """While they run, swap cannot be given back; without the node pod, nothing can."""
 
     def put_back(_shell: object, stack: str, _hint: str) -> None:
         api.asked.append(f"restore after {stack}")
@@ -132,10 +133,10 @@ def test_without_its_agent_the_note_stays_for_the_next_stack(
     api: Api, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "put_back", lambda *_: api.asked.append("restore"))
-    api.pods.remove("agent")
+    api.pods.remove("node-pod")
     engine._remove(STACK)
     assert api.asked == [f"remove {STACK}"]
-    with pytest.raises(CannotRun, match="agent of faultlab-conntrack does not run"):
+    with pytest.raises(CannotRun, match="node pod of faultlab-conntrack does not run"):
         engine.kernel(STACK)
 
 
@@ -144,15 +145,15 @@ def test_what_lost_stacks_have_changed_is_restored_first(
 ) -> None:
     """Also what one of the same name has changed, whose namespace was deleted under it."""
     done: list[str] = []
-    monkeypatch.setattr(KubernetesEngine, "start_agent", lambda *_: done.append("start"))
-    monkeypatch.setattr(engine, "neighbours", lambda: {STACK: "conntrack", "up": "mtu"})
+    monkeypatch.setattr(KubernetesEngine, "start_node_pod", lambda *_: done.append("start"))
+    monkeypatch.setattr(engine, "all_stacks", lambda: {STACK: "conntrack", "up": "mtu"})
     monkeypatch.setattr(engine, "kernel", lambda _stack: namespace(must=done.append))
     monkeypatch.setattr(kernel, "noted", lambda _shell: ["lost", "up", STACK])
     monkeypatch.setattr(kernel, "put_back", lambda _shell, stack, _hint: done.append(stack))
     monkeypatch.setattr(kernel, "note", lambda _shell, stack: done.append(f"note {stack}"))
-    engine.start_agent("another")  # it changes nothing
+    engine.start_node_pod("another")  # it changes nothing
     engine.note_kernel(STACK)
-    engine.start_agent(STACK)
+    engine.start_node_pod(STACK)
     assert done[:5] == ["start", "start", "lost", STACK, f"note {STACK}"]
 
 

@@ -14,10 +14,12 @@ from docker.models.containers import Container
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, helper, local, shell
-from faultlab.engine.container import DockerMachine
+from faultlab.engine import shell
 from faultlab.engine.contract import Machine
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import helper, local
+from faultlab.engine.docker.container import DockerMachine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.vm import boot
 
 UPGRADED = (
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"
@@ -92,7 +94,7 @@ def test_a_helper_is_gone_at_its_end(
 ) -> None:
     """Docker can refuse to remove a container that is just ending."""
     monkeypatch.setattr(Docker, "removals", [*statuses])
-    with engine.beside("stack", 10):
+    with engine.sidecar("stack", 10):
         pass
     assert Docker.removals == []
 
@@ -102,7 +104,7 @@ def test_a_helper_that_stays_is_an_error(
 ) -> None:
     monkeypatch.setattr(Docker, "removals", [500] * 100)
     monkeypatch.setattr(helper, "_PATIENCE", 0.2)
-    with pytest.raises(CannotRun, match="no exit event"), engine.beside("stack", 10):
+    with pytest.raises(CannotRun, match="no exit event"), engine.sidecar("stack", 10):
         pass
 
 

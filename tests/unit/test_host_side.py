@@ -16,8 +16,8 @@ import pytest
 from faultlab.admin import status
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch, untracked
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import launch, untracked
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import services
 from faultlab.run import placement
 from tests.unit.fake import FakeEngine
@@ -173,7 +173,7 @@ class Docker(LocalEngine):
     def networks(self, stack: str = "") -> list[Any]:
         return [name for name in self.up if stack in ("", name)]
 
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         return dict.fromkeys(self.up, "mtu")
 
     def leftovers(self, stack: str) -> list[str]:

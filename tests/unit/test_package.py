@@ -17,7 +17,7 @@ import pytest
 from faultlab.core import extra, git, make, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal, typable
-from faultlab.engine import libvirt
+from faultlab.engine.vm import libvirt
 from faultlab.lab import images
 from tests.unit.conftest import REPO, Project, Run
 

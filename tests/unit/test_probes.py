@@ -13,8 +13,8 @@ from typing import Any, cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Machine, State
+from faultlab.engine.docker.container import DockerMachine
 from faultlab.engine.shell import Done
 from faultlab.engine.sidecar import Sidecar
 from faultlab.probes import (

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import pace, speed
-from faultlab.engine.contention import Contention, Moment, Observer
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure import cpu_reference, load_scale
+from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer
+from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Measure
@@ -54,12 +54,12 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Set the shares that others use during each look; when none is left, they use nothing."""
     used: list[float] = []
 
-    def since(_self: Observer, _before: Moment) -> Contention:
-        return Contention(0.0, used.pop(0) if used else 0.0, "stress 1.0 CPUs")
+    def since(_self: Observer, _before: Moment) -> CpuInterference:
+        return CpuInterference(0.0, used.pop(0) if used else 0.0, "stress 1.0 CPUs")
 
     monkeypatch.setattr(Observer, "read", lambda _self: Moment(0, 0, {}))
     monkeypatch.setattr(Observer, "since", since)
-    monkeypatch.setattr(speed, "measure", lambda: 3000.0)
+    monkeypatch.setattr(cpu_reference, "measure", lambda: 3000.0)
     return used
 
 
@@ -149,18 +149,18 @@ def test_the_pace_is_found_once_before_the_first_load(
     """It can need the machine alone, so a stack that is not measured must not wait for that."""
     found: list[str] = []
 
-    def find(user: str) -> Pace:
+    def find(user: str) -> LoadScale:
         found.append(user)
-        return Pace(0.4)
+        return LoadScale(0.4)
 
-    monkeypatch.setattr(pace, "find", find)
+    monkeypatch.setattr(load_scale, "find", find)
     run = reading(record, [100, 100])
     run.lab = SYN_FLOOD
     run.stack = cast("Stack", Idle())
     for phase in ("healthy", "fixed"):
         run.measure(phase)
     assert found == ["user"]
-    assert run.stack.pace == Pace(0.4) and record.facts["pace"] == 0.4
+    assert run.stack.pace == LoadScale(0.4) and record.facts["pace"] == 0.4
 
 
 BUSY = "other programs used 50% of the CPU time (stress 1.0 CPUs)"

@@ -14,8 +14,8 @@ import pytest
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.engine import peek
 from faultlab.engine.contract import State
+from faultlab.engine.docker import docker_list
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
@@ -218,15 +218,15 @@ class Docker:
     def __init__(self) -> None:
         self.runs: dict[str, str] = {}
 
-    def __call__(self) -> dict[str, dict[str, peek.Part]]:
+    def __call__(self) -> dict[str, dict[str, docker_list.Part]]:
         named = {naming.stack_name(lab): run for lab, run in self.runs.items()}
-        return {name: {"web": peek.Part(run, "running")} for name, run in named.items()}
+        return {name: {"web": docker_list.Part(run, "running")} for name, run in named.items()}
 
 
 @pytest.fixture
 def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
     its = Docker()
-    monkeypatch.setattr(peek, "stacks", its)
+    monkeypatch.setattr(docker_list, "stacks", its)
     return its
 
 
@@ -240,8 +240,8 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
 ) -> None:
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "heap-oom"))
-    parts = {"app": peek.Part("r", "running"), "tomcat": peek.Part("r", "exited 137")}
-    monkeypatch.setattr(peek, "stacks", lambda: {naming.stack_name("heap-oom"): parts})
+    parts = {"app": docker_list.Part("r", "running"), "tomcat": docker_list.Part("r", "exited 137")}
+    monkeypatch.setattr(docker_list, "stacks", lambda: {naming.stack_name("heap-oom"): parts})
     asyncio.run(session.weigh())
     assert view.seat(session, seat)["states"] == {"tomcat": "exited 137"}
 

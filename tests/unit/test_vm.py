@@ -14,9 +14,9 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, libvirt, ssh
 from faultlab.engine.shell import Done
-from faultlab.engine.vm import VmEngine
+from faultlab.engine.vm import boot, libvirt, ssh
+from faultlab.engine.vm.engine import VmEngine
 
 Virsh = Callable[[str], None]
 
@@ -94,10 +94,10 @@ def test_a_silent_libvirt_hides_no_stack(
     """`status` and `sweep` do not say that nothing is there."""
     monkeypatch.setattr(lock, "folder", lambda: tmp_path)
     virsh("echo 'error: failed to connect to the hypervisor' >&2; exit 1")
-    VmEngine.refuse_silence()  # this user has no stack in the VM
+    VmEngine.require_reachable()  # this user has no stack in the VM
     (tmp_path / "faultlab-conntrack.in-vm").touch()
     with pytest.raises(CannotRun, match="libvirt does not say"):
-        VmEngine.refuse_silence()
+        VmEngine.require_reachable()
 
 
 def test_a_vm_of_somebody_else_is_left_alone(virsh: Virsh) -> None:
