@@ -20,7 +20,7 @@ from faultlab.core import events, paths
 from faultlab.engine import boot
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repairs
-from faultlab.learn import checking, hints, learner, mystery, progress, several
+from faultlab.learn import checking, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -42,7 +42,7 @@ class Written:
 
 # The functions whose results a verb prints with --json.
 VERBS: dict[str, tuple[Callable[..., object], ...]] = {
-    "start": (learner.start, several.start),
+    "start": (learner.start, start_many.start),
     "hint": (hints.hint,),
     "check": (checking.check,),
     "fix": (learner.fix,),

@@ -23,10 +23,10 @@ from faultlab.lab.reading import Reading
 from faultlab.run.background_load import traffic
 from faultlab.run.readings import FAULTY, HEALTHY, STILL, showing
 from faultlab.run.run import Run
-from faultlab.score import looks, recording, trial
-from faultlab.score.looks import FLOORS, Look, made_in
+from faultlab.score import recording, setups, trial
 from faultlab.score.plan import STACK_SECONDS, TRIAL_SECONDS
 from faultlab.score.results import ALONE, Effect, Trial
+from faultlab.score.setups import FLOORS, Look, made_in
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
 
@@ -48,7 +48,7 @@ class Alone:
         waiting = list(wanted)
         while waiting and self.allows(STACK_SECONDS + waiting[0].window + TRIAL_SECONDS):
             self.note(f"{look.text}: a stack")
-            with looks.on_show(self.engine, look.lab, look.phase) as run:
+            with setups.on_show(self.engine, look.lab, look.phase) as run:
                 yield from self._on(run, look, waiting)
 
     def _on(self, run: Run, look: Look, waiting: list[Tool]) -> Iterator[Trial]:

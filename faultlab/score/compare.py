@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from faultlab.core.statistics import Share, mcnemar
-from faultlab.score import figures
+from faultlab.score import metrics
 from faultlab.score.results import Results, Trial
 
 _ERROR = 0.05
@@ -40,7 +40,7 @@ class Better:
 
 def better(results: Results, order: Sequence[str]) -> list[Better]:
     """Return who is better than whom. `order`: the tools, the best informed first."""
-    by_tool = figures.grouped(results.trials.values(), lambda trial: trial.tool)
+    by_tool = metrics.grouped(results.trials.values(), lambda trial: trial.tool)
     right = {tool: _right(trials) for tool, trials in by_tool.items()}
     pairs = combinations([tool for tool in order if tool in right], 2)
     return [each for one, other in pairs for each in _pair(one, other, right)]
@@ -60,7 +60,7 @@ def _right(trials: Iterable[Trial]) -> dict[On, dict[Look, bool]]:
     found: dict[On, dict[Look, bool]] = {"faults": {}, "healthy": {}}
     for trial in trials:
         if trial.kind == "diagnosis":
-            ill = figures.ill(trial)
+            ill = metrics.ill(trial)
             side = found["faults" if ill else "healthy"]
             side[trial.lab, trial.phase, trial.number] = trial.alarm == ill
     return found
@@ -74,7 +74,7 @@ def _pair(
     for side in right[one]:
         mine, its = right[one][side], right[other][side]
         both = mine.keys() & its.keys()
-        by_lab = figures.grouped(both, lambda look: look[0]).values()
+        by_lab = metrics.grouped(both, lambda look: look[0]).values()
         pairs = [(_share(mine, looks), _share(its, looks)) for looks in by_lab]
         won, lost = sum(a > b for a, b in pairs), sum(b > a for a, b in pairs)
         p = mcnemar(won, lost)

@@ -5,8 +5,8 @@ from collections.abc import Generator, Sequence
 from faultlab.engine.contract import Engine
 from faultlab.run.background_load import traffic
 from faultlab.score import trial
-from faultlab.score.looks import Look, made_in, on_show
 from faultlab.score.results import Trial
+from faultlab.score.setups import Look, made_in, on_show
 from faultlab.score.tool import Tool
 
 

@@ -22,12 +22,12 @@ from faultlab.lab import load as labs
 from faultlab.run import digest, parcel, placement
 from faultlab.run.readings import PHASES
 from faultlab.score import crowd as crowds
-from faultlab.score import figures, recording, results, scorecard, task, trial
+from faultlab.score import metrics, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
 from faultlab.score.alone import Alone, share_out
-from faultlab.score.looks import STACK, Look, made_in, order
 from faultlab.score.plan import Plan, deadline
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
+from faultlab.score.setups import STACK, Look, made_in, order
 from faultlab.score.tool import Tool
 
 _FILE, _REPLAYED = "score.json", "replay.json"
@@ -100,7 +100,7 @@ def replay(
 def _examined(names: Sequence[str]) -> list[Tool]:
     if not names:
         raise BadInput("Name some tools, or say --all.", "faultlab score --help")
-    return [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
+    return [tools.load(name) for name in dict.fromkeys([*names, *metrics.BASELINES])]
 
 
 def _refuse(
@@ -124,7 +124,7 @@ def _refuse(
 def _conclude(term: Terminal, kept: Results, way: Way, examined: Sequence[Tool]) -> None:
     scorecard.show(term, kept)
     of_today = kept.only(lambda trial: trial.lab_digest == digest.fault(labs.loaded(trial.lab)))
-    wrong = figures.disagreements(figures.of_way(of_today, way), examined)
+    wrong = metrics.disagreements(metrics.of_way(of_today, way), examined)
     if wrong:
         raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")
 

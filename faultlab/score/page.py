@@ -12,8 +12,8 @@ from faultlab.core import paths
 from faultlab.core.terminal import Terminal
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import render
-from faultlab.score import figures, tables
-from faultlab.score.figures import Cell
+from faultlab.score import metrics, tables
+from faultlab.score.metrics import Cell
 from faultlab.score.results import Results, Trial
 
 _GROUPS = (
@@ -53,15 +53,15 @@ def write(term: Terminal, kept: Results, name: str) -> Written:
 
 def html(kept: Results, folder: Path) -> str:
     """Return the page, with links relative to a folder."""
-    shown = figures.of_way(kept, figures.headline(kept))
-    rows = figures.rows(shown)
+    shown = metrics.of_way(kept, metrics.headline(kept))
+    rows = metrics.rows(shown)
     return render(
         "score.html",
         rows=rows,
-        cells=figures.cells(shown),
-        wrong={(each.tool, each.lab) for each in figures.disagreements(shown)},
-        legend=figures.LEGEND,
-        cry=figures.LETTERS["cried"],
+        cells=metrics.cells(shown),
+        wrong={(each.tool, each.lab) for each in metrics.disagreements(shown)},
+        legend=metrics.LEGEND,
+        cry=metrics.LETTERS["cried"],
         tables=tables.tables(kept),
         tools=kept.tools,
         groups=_GROUPS,
@@ -73,7 +73,7 @@ def html(kept: Results, folder: Path) -> str:
 
 def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
     found: dict[str, list[Told]] = {kind: [] for _, kind in _GROUPS}
-    for cell in (each[tool] for each in figures.cells(kept).values() if tool in each):
+    for cell in (each[tool] for each in metrics.cells(kept).values() if tool in each):
         its = [t for t in kept.trials.values() if (t.tool, t.lab) == (tool, cell.lab)]
         for kind, text, trials in _kinds(cell, its):
             found[kind].append(
@@ -83,9 +83,9 @@ def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
 
 
 def _kinds(cell: Cell, its: Sequence[Trial]) -> list[tuple[str, str, list[Trial]]]:
-    ill = [t for t in its if figures.ill(t) and t.kind == "diagnosis"]
+    ill = [t for t in its if metrics.ill(t) and t.kind == "diagnosis"]
     loud = [t for t in ill if t.alarm]
-    false = [t for t in its if t.alarm and not figures.ill(t)]
+    false = [t for t in its if t.alarm and not metrics.ill(t)]
     unknown = [t for t in its if t.kind == "unknown"]
     found = []
     if loud:

@@ -15,8 +15,8 @@ from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.run import digest
 from faultlab.run.readings import FAULTY, HEALTHY
-from faultlab.score.looks import FLOORS, Look
 from faultlab.score.results import ALONE, Key, Results, Way
+from faultlab.score.setups import FLOORS, Look
 from faultlab.score.tool import Tool
 
 STACK_SECONDS = 60.0  # for a stack and the proof of its phase

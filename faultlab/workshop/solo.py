@@ -22,10 +22,10 @@ from faultlab.workshop.access import Keys, Visitor
 from faultlab.workshop.actions import Actions, words
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Journal
-from faultlab.workshop.own import OwnStacks, SoloSession, last_up
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.site import Site
+from faultlab.workshop.solo_session import OwnStacks, SoloSession, last_up
 
 _ME = Visitor(1)  # at the only seat
 _SOCKETS = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}

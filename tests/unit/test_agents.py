@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.agents import adapter, command, exam, remote, session, wire
+from faultlab.agents import adapter, agent_protocol, command, exam, remote, session
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import Output
@@ -382,15 +382,18 @@ class TestWire:
     @pytest.mark.parametrize("line", MALFORMED, ids=lambda line: repr(line[:30]))
     def test_a_malformed_line_is_answered(self, opened: Opened, line: bytes) -> None:
         """With an error and no traceback; and the next line is answered as ever."""
-        its = wire.Wire(opened(), time.monotonic() + 60)
+        its = agent_protocol.Wire(opened(), time.monotonic() + 60)
         assert its.answer(line).keys() == {"error"}
         assert its.trouble is None
         asked = b'{"run": {"machine": "web", "command": "echo well"}}\n'
         assert its.answer(asked) == {"code": 0, "out": "well\n", "err": ""}
 
     def test_a_line_without_an_end(self, opened: Opened, tmp_path: Path) -> None:
-        its = wire.Wire(opened(), time.monotonic() + 60)
-        with wire.listening(tmp_path / "s", its.answer), socket.socket(socket.AF_UNIX) as agent:
+        its = agent_protocol.Wire(opened(), time.monotonic() + 60)
+        with (
+            agent_protocol.listening(tmp_path / "s", its.answer),
+            socket.socket(socket.AF_UNIX) as agent,
+        ):
             agent.connect(str(tmp_path / "s"))
             agent.sendall(b"x" * (1 << 20))
             assert b"at most" in agent.makefile("rb").readline()
@@ -405,14 +408,14 @@ class TestWire:
             raise ZeroDivisionError
 
         monkeypatch.setattr(its, "run", broken)
-        line = wire.Wire(its, time.monotonic() + 60)
+        line = agent_protocol.Wire(its, time.monotonic() + 60)
         asked = b'{"run": {"machine": "web", "command": "x"}}\n'
         for _ in range(2):
             assert line.answer(asked) == {"error": "the session is over"}
         assert line.over.is_set() and "ZeroDivisionError" in str(line.trouble)
 
     def test_usage_is_kept(self, opened: Opened) -> None:
-        its = wire.Wire(opened(), time.monotonic() + 60)
+        its = agent_protocol.Wire(opened(), time.monotonic() + 60)
         for tokens in (100, 250):
             assert its.answer(b'{"usage": {"tokens": %d, "cost": 0.5}}\n' % tokens) == {}
         assert (its.usage.tokens, its.usage.cost) == (250, 0.5)

@@ -19,7 +19,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine import launch
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
-from faultlab.learn import learner, several
+from faultlab.learn import learner, start_many
 from faultlab.run import inject, placement
 from tests.unit.conftest import REPO, Run
 from tests.unit.fake import FakeEngine
@@ -85,7 +85,7 @@ def test_several_are_refused_before_any_starts(
     line: str, problem: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Any] = []
-    monkeypatch.setattr(several, "_launch", lambda *words: started.append(words))
+    monkeypatch.setattr(start_many, "_launch", lambda *words: started.append(words))
     got = faultlab(*line.split())
     assert (got.code, got.out, started) == (2, "", [])
     assert got.err.startswith(f"faultlab: {problem}\n  next: ")
@@ -161,16 +161,16 @@ class TestSeveral:
 
     def test_an_interruption_ends_all(self, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SLOW", "60")
-        launched: list[several.Command] = []
-        launch = several._launch
+        launched: list[start_many.Command] = []
+        launch = start_many._launch
 
-        def then_interrupt(one: several.Command, *more: Any) -> None:
+        def then_interrupt(one: start_many.Command, *more: Any) -> None:
             launch(one, *more)
             launched.append(one)
             if len(launched) == 2:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(several, "_launch", then_interrupt)
+        monkeypatch.setattr(start_many, "_launch", then_interrupt)
         assert faultlab("start", "mtu", "somaxconn").code == 3
         assert all(one.process and one.process.returncode is not None for one in launched)
 
@@ -188,7 +188,7 @@ class TestSeveral:
     ],
 )
 def test_what_a_lab_is_at(line: str, doing: str) -> None:
-    command = several.Command("mtu")
+    command = start_many.Command("mtu")
     if event := events.read(line):
         command.hear(event)
     assert command.doing == doing
@@ -200,9 +200,9 @@ def test_what_a_lab_is_at(line: str, doing: str) -> None:
 def test_the_order_of_badness(
     codes: tuple[int, ...], kind: type[Problem], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commands = [several.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
+    commands = [start_many.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
     with pytest.raises(kind):
-        several._tell(Terminal(), commands, AUTO, 1.0)
+        start_many._tell(Terminal(), commands, AUTO, 1.0)
     assert capsys.readouterr().out.count("up") == len(codes)
 
 

@@ -19,7 +19,7 @@ from faultlab.engine.contract import State
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
-from faultlab.workshop import own, solo, view
+from faultlab.workshop import solo, solo_session, view
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import Plan
 from faultlab.workshop.processes import Outcome
@@ -78,7 +78,7 @@ def test_a_socket_that_was_closed_is_of_no_user(monkeypatch: pytest.MonkeyPatch)
         assert [solo.owner(here, there) for here in queued] == [None] * 90  # TIME_WAIT
 
 
-class FakeStacks(own.OwnStacks):
+class FakeStacks(solo_session.OwnStacks):
     """Stacks that are there at once."""
 
     def __init__(self, plan: Plan) -> None:
@@ -91,22 +91,24 @@ class FakeStacks(own.OwnStacks):
         return self.outcome
 
 
-Page = Callable[[], own.SoloSession]
+Page = Callable[[], solo_session.SoloSession]
 
 
 @pytest.fixture
 def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
-    monkeypatch.setattr(own, "_record_of", lambda _lab: None)  # none is up before
+    monkeypatch.setattr(solo_session, "_record_of", lambda _lab: None)  # none is up before
 
-    def make() -> own.SoloSession:
+    def make() -> solo_session.SoloSession:
         plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
-        return own.SoloSession(plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan))
+        return solo_session.SoloSession(
+            plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan)
+        )
 
     return make
 
 
-def finished(session: own.SoloSession, *acts: Callable[[], None]) -> Seat:
+def finished(session: solo_session.SoloSession, *acts: Callable[[], None]) -> Seat:
     """Do one after the other, each to its end."""
 
     async def all_of_them() -> None:
@@ -192,10 +194,10 @@ def test_the_newest_of_those_that_are_up(project: Project, monkeypatch: pytest.M
             return up
 
     monkeypatch.setattr("faultlab.run.placement.local", Here)
-    monkeypatch.setattr(own, "_record_of", found.get)
-    assert own.last_up() is found["gzip"]
+    monkeypatch.setattr(solo_session, "_record_of", found.get)
+    assert solo_session.last_up() is found["gzip"]
     up.clear()
-    assert own.last_up() is None
+    assert solo_session.last_up() is None
 
 
 def test_a_lab_that_the_command_line_has_started_is_not_started_again(
@@ -204,7 +206,7 @@ def test_a_lab_that_the_command_line_has_started_is_not_started_again(
     record = Record.create("gzip", naming.stack_name("gzip"), {})
     record.event(READY)
     record.event("hint", number=1)
-    monkeypatch.setattr(own, "_record_of", lambda _lab: record)
+    monkeypatch.setattr(solo_session, "_record_of", lambda _lab: record)
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
     stacks = session.stacks
@@ -230,7 +232,7 @@ def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
     return its
 
 
-def up(session: own.SoloSession) -> list[str]:
+def up(session: solo_session.SoloSession) -> list[str]:
     """Return the labs that the catalogue shows as up."""
     return [row["lab"] for track in session.catalogue() for row in track["labs"] if row["up"]]
 
@@ -248,7 +250,7 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
     class Dead:
         state = State(running=False, exit_code=137, oom_killed=False, started="")
 
-    monkeypatch.setattr(own.OwnStacks, "_machine", lambda *_: Dead())
+    monkeypatch.setattr(solo_session.OwnStacks, "_machine", lambda *_: Dead())
     with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press Restart"):
         session.stacks.terminal(seat, "tomcat")
     with pytest.raises(CannotRun, match=r"Start the lab over"):

@@ -1,4 +1,4 @@
-"""Several: labs that one command starts side by side.
+"""Start many: labs that one command starts side by side.
 
 Each lab starts in its own process, `faultlab start LAB`. Loads take turns (lock.turn).
 """

@@ -1,4 +1,4 @@
-"""Figures: what each tool caught, named and missed in its trials, and its false alarms."""
+"""Metrics: what each tool caught, named and missed in its trials, and its false alarms."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

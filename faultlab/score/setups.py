@@ -1,4 +1,4 @@
-"""Looks: the stacks that tools look at, each in one phase, and the floors beneath them.
+"""Setups: the stacks that tools look at, each in one phase, and the floors beneath them.
 
 A floor is a look at a stack on which nothing can be wrong. On the empty host there are machines and
 no daemons. The idle stack has daemons and no users.

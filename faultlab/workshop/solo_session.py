@@ -1,4 +1,4 @@
-"""Own: the session of one learner, who chooses labs, and whose stacks are their own."""
+"""Solo session: the session of one learner, who chooses labs, and whose stacks are their own."""
 
 from __future__ import annotations
 
