@@ -24,7 +24,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import NO_FAULT, Lab
 from faultlab.run import digest, late, placement
 from faultlab.run.readings import PHASES
-from faultlab.score import agents, metrics, results
+from faultlab.score import agent_metrics, metrics, results
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import ALONE, Results, Trial
 
@@ -153,8 +153,8 @@ def _trial(
         )
 
 
-def _facts(verdict: Verdict, usage: Usage) -> results.Agent:
-    found: results.Agent = {  # type: ignore[typeddict-item]  # its configuration is no key
+def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
+    found: results.AgentTrial = {  # type: ignore[typeddict-item]  # its configuration is no key
         "repaired": verdict.repaired,
         "commands": verdict.commands,
         "seconds": verdict.seconds,
@@ -175,7 +175,7 @@ def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:
         "unknown",
         reason=why,
         way=ALONE,
-        agent=results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
+        agent=results.AgentTrial(  # type: ignore[typeddict-item]  # its configuration is no key
             repaired=None, commands=0, seconds=0.0, tokens=None, cost=None
         ),
     )
@@ -212,7 +212,7 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
                 *(row.aborted.text, row.lost.text),
                 *("-" if each is None else number(each) for each in (row.commands, row.seconds)),
             ]
-            for row in agents.rows(kept)
+            for row in agent_metrics.rows(kept)
             if row.tool in names
         ],
     )

@@ -34,7 +34,7 @@ def docs(term: Terminal) -> object:
                 file.write_text(text)
                 written.append(paths.show(file))
     term.say(f"Written: {', '.join(written)}." if written else "Nothing has changed.")
-    return documents.Written(written)
+    return documents.ChangedFiles(written)
 
 
 def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:

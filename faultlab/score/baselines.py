@@ -45,7 +45,7 @@ def guesses(results: Results) -> Results:
     return Results(results.file, results.facts, {}, {trial.key: trial for trial in found})
 
 
-def rows(guessed: Results) -> list[metrics.Row]:
+def rows(guessed: Results) -> list[metrics.ToolRow]:
     """Return the rows of the guesses, by name."""
     return sorted(metrics.rows(guessed), key=lambda row: row.tool)
 

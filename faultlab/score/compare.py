@@ -19,7 +19,7 @@ _ERROR = 0.05
 _MOST = 0.5  # a tool is right on a lab if it is right in more than half of its looks
 
 On = Literal["faults", "healthy"]
-Look = tuple[str, str, int]
+Where = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def groups(order: Iterable[str], found: Sequence[Better]) -> dict[str, int]:
     return ranks
 
 
-def _right(trials: Iterable[Trial]) -> dict[On, dict[Look, bool]]:
+def _right(trials: Iterable[Trial]) -> dict[On, dict[Where, bool]]:
     """Return in which looks a tool was right, on faults and without."""
-    found: dict[On, dict[Look, bool]] = {"faults": {}, "healthy": {}}
+    found: dict[On, dict[Where, bool]] = {"faults": {}, "healthy": {}}
     for trial in trials:
         if trial.kind == "diagnosis":
             ill = metrics.ill(trial)
@@ -67,7 +67,7 @@ def _right(trials: Iterable[Trial]) -> dict[On, dict[Look, bool]]:
 
 
 def _pair(
-    one: str, other: str, right: Mapping[str, Mapping[On, Mapping[Look, bool]]]
+    one: str, other: str, right: Mapping[str, Mapping[On, Mapping[Where, bool]]]
 ) -> Iterator[Better]:
     """Yield on which sides the one is better than the other; nothing if it is worse on a side."""
     found = []
@@ -90,5 +90,5 @@ def _pair(
     yield from found
 
 
-def _share(right: Mapping[Look, bool], looks: Sequence[Look]) -> float:
+def _share(right: Mapping[Where, bool], looks: Sequence[Where]) -> float:
     return sum(right[look] for look in looks) / len(looks)

@@ -37,7 +37,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Row:
+class ToolRow:
     """One tool over all trials: shares of those in which it gave a diagnosis.
 
     `false`: alarms on controls, before the fault and after the fix. `seconds`: the median time from
@@ -109,19 +109,19 @@ def headline(results: Results) -> Way:
     return ALONE if alone and crowd <= alone else CROWD
 
 
-def rows(results: Results) -> list[Row]:
+def rows(results: Results) -> list[ToolRow]:
     """Return a row for each tool, the best informed first and the baselines last."""
     by_tool = grouped(results.trials.values(), lambda trial: trial.tool)
     found = [_row(tool_id, trials) for tool_id, trials in by_tool.items()]
     return sorted(found, key=lambda row: (row.tool in BASELINES, -(row.informed or 0), row.tool))
 
 
-def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
+def _row(tool_id: str, trials: Sequence[Trial]) -> ToolRow:
     _, faulty, detected, false = _told(trials)
     caught = [
         (trial, trial.diagnosis) for trial in faulty if trial.diagnosis and trial.diagnosis.alarm
     ]
-    return Row(
+    return ToolRow(
         tool=tool_id,
         detects=detected,
         cause=Share(len(caught), sum(names_cause(labs.loaded(t.lab), v) for t, v in caught)),

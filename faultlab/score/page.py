@@ -36,19 +36,19 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Written:
+class PageOfScore:
     """The page of a score."""
 
     file: str
     bytes: int
 
 
-def write(term: Terminal, kept: Results, name: str) -> Written:
+def write(term: Terminal, kept: Results, name: str) -> PageOfScore:
     """Write the page to a file. Raises BadInput if its folder does not exist."""
     file = paths.in_a_folder(name)
     file.write_text(html(kept, file.parent))
     term.say(f"{file}: open it in a browser; it needs no network.")
-    return Written(str(file), file.stat().st_size)
+    return PageOfScore(str(file), file.stat().st_size)
 
 
 def html(kept: Results, folder: Path) -> str:

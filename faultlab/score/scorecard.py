@@ -10,10 +10,10 @@ from faultlab.core import text
 from faultlab.core.events import MAY_LACK
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
-from faultlab.score import agents, baselines, metrics, noise_baseline, results, tables
-from faultlab.score.agents import AgentRow
+from faultlab.score import agent_metrics, baselines, metrics, noise_baseline, results, tables
+from faultlab.score.agent_metrics import AgentRow
 from faultlab.score.compare import Better
-from faultlab.score.metrics import Cell, Disagreement, Row
+from faultlab.score.metrics import Cell, Disagreement, ToolRow
 from faultlab.score.noise_baseline import Cost, Floor
 from faultlab.score.results import ALONE, CROWD, Results, Way
 
@@ -197,13 +197,13 @@ def facts(kept: Results) -> Scorecard:
         better=better,
         floors=noise_baseline.floors(kept),
         costs=noise_baseline.costs(kept),
-        agents=agents.rows(kept),
+        agents=agent_metrics.rows(kept),
         cells=[cell for each in metrics.cells(shown).values() for cell in each.values()],
         disagreements=metrics.disagreements(shown),
     )
 
 
-def _row_facts(row: Row) -> RowFacts:
+def _row_facts(row: ToolRow) -> RowFacts:
     named = {name: getattr(row, name) for name in ("detects", "cause", "component", "false")}
     shares = {n: ShareFacts(s.of, s.happened, s.interval) for n, s in named.items()}
     return RowFacts(**{**vars(row), **shares}, informed=row.informed)

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from faultlab.core.statistics import Share
-from faultlab.score import agents, baselines, compare, metrics, noise_baseline
+from faultlab.score import agent_metrics, baselines, compare, metrics, noise_baseline
 from faultlab.score.compare import Better
-from faultlab.score.metrics import Row
+from faultlab.score.metrics import ToolRow
 from faultlab.score.noise_baseline import ABOUT
 from faultlab.score.results import ALONE, CROWD, Results
 
@@ -39,7 +39,7 @@ def tables(kept: Results) -> list[Table]:
     return [table for table in every if table.rows]
 
 
-def ranked(kept: Results) -> tuple[list[Row], list[Better], dict[str, int]]:
+def ranked(kept: Results) -> tuple[list[ToolRow], list[Better], dict[str, int]]:
     """Return the rows of the headline and of the guesses, who is better, and the groups."""
     shown = metrics.of_way(kept, metrics.headline(kept))
     guesses = baselines.guesses(shown)
@@ -56,7 +56,7 @@ def number(value: float | None, form: str = ".1f") -> str:
     return "-" if value is None else format(value, form)
 
 
-def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str, int]) -> Table:
+def _headline(kept: Results, rows: list[ToolRow], _: list[Better], groups: dict[str, int]) -> Table:
     way = metrics.headline(kept)
     other_way, so = (CROWD, "in a crowd") if way == ALONE else (ALONE, "alone")
     others = {row.tool: row for row in metrics.rows(metrics.of_way(kept, other_way))}
@@ -64,7 +64,7 @@ def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str,
     headings += [f"catches {so}", f"false alarms {so}"] if others else []
     headings += ["cause named", "component named", "seconds", "no diagnosis"]
 
-    def cells(row: Row) -> Iterator[Cell]:
+    def cells(row: ToolRow) -> Iterator[Cell]:
         yield from (row.tool, str(groups.get(row.tool, "-")), row.detects, row.false)
         yield number(row.informed, "+.0f")
         if others:
@@ -167,7 +167,7 @@ def _agents(kept: Results) -> Table:
             *(number(each.commands, ".0f"), number(each.seconds), number(each.tokens, ".0f")),
             *(number(each.cost, ".2f"), each.aborted, each.lost),
         ]
-        for each in agents.rows(kept)
+        for each in agent_metrics.rows(kept)
     ]
     text = (
         "Shares of the looks at a fault; false alarms are of the other looks. Commands, seconds,"
@@ -180,7 +180,7 @@ def _agents(kept: Results) -> Table:
 
 
 def _agents_by_lab(kept: Results) -> Table:
-    names, by_lab = agents.grid(kept)
+    names, by_lab = agent_metrics.grid(kept)
     rows = [(lab, *marks) for lab, marks in by_lab.items()]
-    text = "   ".join((agents.LEGEND, *metrics.LEGEND)).replace("   ", ". ") + "."
+    text = "   ".join((agent_metrics.LEGEND, *metrics.LEGEND)).replace("   ", ". ") + "."
     return Table("See what each agent did in each lab", text, ("lab", *names), rows)

@@ -17,7 +17,7 @@ from faultlab.score import crowd, setups
 from faultlab.score import tool as tools
 from faultlab.score.alone import Alone, share_out
 from faultlab.score.results import ALONE, CROWD, Trial, Way
-from faultlab.score.setups import Look
+from faultlab.score.setups import Setup
 from faultlab.score.tool import Tool
 
 
@@ -30,13 +30,13 @@ class Made:
     processors: dict[str, str] = field(default_factory=dict)  # of the stack and of the tools
 
 
-def words(engine: str, way: Way, look: Look, wanted: Sequence[Tool]) -> str:
+def words(engine: str, way: Way, look: Setup, wanted: Sequence[Tool]) -> str:
     """Return a look as the words of a task."""
     its = look.lab.id, look.phase, str(look.number), *(tool.id for tool in wanted)
     return " ".join(("score.task", engine, way, *its))
 
 
-def make(engine: Engine, way: Way, look: Look, wanted: Sequence[Tool]) -> Made:
+def make(engine: Engine, way: Way, look: Setup, wanted: Sequence[Tool]) -> Made:
     """Make the trials of a look. One that fails ends it."""
     made = Made()
     try:

@@ -46,7 +46,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Row:
+class LabWalks:
     """The walks of one lab on one engine, for the state that the lab has today."""
 
     lab: str
@@ -166,14 +166,14 @@ class Reliability:
     burdens: dict[str, Burden]
 
 
-def rows(kept: Walks) -> tuple[list[Row], int]:
+def rows(kept: Walks) -> tuple[list[LabWalks], int]:
     """Return a row for each lab and engine, and the number of walks of an older state of a lab."""
     found = []
     for lab_id in labs.ids():
         today = kept.of(lab_id)
         for engine in sorted({walk.engine for walk in today}):
             its = tuple(walk for walk in today if walk.engine == engine)
-            found.append(Row(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
+            found.append(LabWalks(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
     return found, len(kept.walks) - sum(len(row.walks) for row in found)
 
 
@@ -230,7 +230,7 @@ def facts(kept: Walks) -> Reliability:
     )
 
 
-def _row_facts(row: Row) -> RowFacts:
+def _row_facts(row: LabWalks) -> RowFacts:
     least = row.smallest
     return RowFacts(
         lab=row.lab,

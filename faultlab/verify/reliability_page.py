@@ -10,7 +10,7 @@ from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.verify import proof as proofs
 from faultlab.verify import reliability, walks
-from faultlab.verify.reliability import ENOUGH, Distance, Row, smallest
+from faultlab.verify.reliability import ENOUGH, Distance, LabWalks, smallest
 from faultlab.verify.walks import Walk, Walks
 
 _ABOUT = """\
@@ -93,13 +93,13 @@ def as_markdown(kept: Walks) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _weak(row: Row) -> list[str]:
+def _weak(row: LabWalks) -> list[str]:
     least = row.smallest
     assert least is not None
     return [row.name, least.text, least.measure, least.phase]
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: LabWalks) -> list[str]:
     median, shortest, longest = row.seconds
     seconds = f"{median:.0f}"
     if len(row.walks) > 1:
@@ -117,7 +117,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _told(found: Sequence[Row], left: int) -> Iterator[str]:
+def _told(found: Sequence[LabWalks], left: int) -> Iterator[str]:
     """Yield the facts about all walks together, a line each."""
     each = [walk for row in found for walk in row.walks]
     unknown = Share(len(each), sum(walk.verdict == "unknown" for walk in each))
@@ -139,7 +139,7 @@ def _told(found: Sequence[Row], left: int) -> Iterator[str]:
         yield f"left out: {left} walks of labs that have changed since"
 
 
-def _measures(row: Row) -> Iterator[list[str]]:
+def _measures(row: LabWalks) -> Iterator[list[str]]:
     """Yield for each measure its smallest distance in each kind of phase."""
     for measure in dict.fromkeys(limit.measure for limit in row.limits):
         own = [each for each in row.distances if each.measure == measure]
@@ -154,7 +154,7 @@ def _least(found: Sequence[Distance]) -> str:
     return least.text if least.text == "exact" else f"{least.text} ({least.phase})"
 
 
-def _places(found: Sequence[Row]) -> Iterator[str]:
+def _places(found: Sequence[LabWalks]) -> Iterator[str]:
     def place(walk: Walk) -> str:
         where = f"engine {walk.engine or '?'}, kernel {walk.kernel or '?'}, {walk.cpus} CPUs"
         return f"{walk.began[:10]}, commit {walk.commit or '?'}: {where}"

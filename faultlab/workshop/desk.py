@@ -8,7 +8,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import DISK_FULL, Roster, Seat
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
@@ -25,7 +25,7 @@ def told(error: Exception) -> str:
 class Desk:
     """The journal records everything; there is no other state. All runs in one event loop."""
 
-    def __init__(self, plan: Plan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
+    def __init__(self, plan: ClassPlan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
         self.plan = plan
         self.roster = roster
         self.journal = journal

@@ -22,7 +22,7 @@ from faultlab.workshop.access import Keys, Visitor
 from faultlab.workshop.actions import Actions, words
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.site import Site
 from faultlab.workshop.solo_session import OwnStacks, SoloSession, last_up
@@ -121,7 +121,7 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
     every = path.ordered()
     first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
     me = [getpass.getuser()]
-    plan = Plan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
+    plan = ClassPlan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
     hosts = address.hosts(LOOPBACK, [])
     with (
         scratch.folder("faultlab-page-") as here,

@@ -13,7 +13,7 @@ from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 from faultlab.learn import hints
 from faultlab.run import placement
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.processes import Outcome, Processes
 from faultlab.workshop.roster import Seat, Turn
 
@@ -34,7 +34,7 @@ class Stacks:
     as elsewhere, and a command that is stuck delays no other seat.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClassPlan) -> None:
         self.plan = plan
         self.processes = Processes()
 

@@ -32,7 +32,7 @@ from faultlab.run import late, outages
 from faultlab.run import run as runs
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, LATER, PHASES
 from faultlab.run.record import Record
-from faultlab.score import agents, results
+from faultlab.score import agent_metrics, results
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial
 from tests.unit.conftest import REPO, Project
@@ -588,7 +588,7 @@ class TestExam:
         kept = Results(Path("x"), tools={"oracle": {"title": "x", "digest": "new"}})
         kept.trials = {each.key: each for each in (one, whole, old)}
         assert exam._left_healthy(kept, "oracle").text.startswith("1 of 1")
-        assert agents.rows(kept)[0].false.of == 1
+        assert agent_metrics.rows(kept)[0].false.of == 1
 
     def test_a_lost_trial_is_made_again(self, opened: Opened, tmp_path: Path) -> None:
         """It is reported and counted as an error until a trial in its place has a result.
@@ -609,7 +609,7 @@ class TestExam:
             "oracle": "diagnosis",
             "broken": "unknown",
         }
-        lost, made = agents.rows(kept)[:2]
+        lost, made = agent_metrics.rows(kept)[:2]
         assert (lost.errors, made.errors, lost.lost.text, made.lost.happened) == (
             1,
             0,
@@ -633,7 +633,7 @@ class TestExam:
         [trial] = results.read(tmp_path / "r.json").trials.values()
         assert trial.kind == "diagnosis" and trial.agent is not None
         assert (trial.agent["repaired"], trial.agent["aborted"]) == (False, "by the agent")
-        row = agents.rows(kept)[0]
+        row = agent_metrics.rows(kept)[0]
         assert (row.repaired.text, row.aborted.text) == ("0 of 1, 0% (0 to 79)", ABORTED)
         exam.show(Terminal(), kept, ["broken"])
 

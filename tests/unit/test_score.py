@@ -22,9 +22,9 @@ from faultlab.run import digest
 from faultlab.run.readings import PHASES
 from faultlab.score import diagnosis, metrics, page, recording, results, scorecard, setups
 from faultlab.score import tool as tools
-from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
-from faultlab.score.plan import Plan
+from faultlab.score.diagnosis import Broken, Diagnosis, InstanceEnd, Said
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
+from faultlab.score.schedule import Schedule
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 
@@ -121,9 +121,9 @@ def speaking(output: str, **more: Any) -> Tool:
     return tool().model_copy(update={"output": output, **more})
 
 
-def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) -> Ended:
+def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) -> InstanceEnd:
     said = [Said(at + i, machine, line) for i, line in enumerate(lines)]
-    return Ended(machine, 9.0, code, said, "it hurts")
+    return InstanceEnd(machine, 9.0, code, said, "it hurts")
 
 
 def test_a_pattern_that_takes_for_ever_is_no_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,9 +344,9 @@ def test_a_trial_without_a_diagnosis_is_made_again() -> None:
     silent = [trial("mine", "mtu", "faulty", n) for n in (1, 2)]
     kept = scored(*silent, trial("mine", "mtu", "fixed", alarm=True))
     wanted = setups.order([labs.load("mtu")], 1, 7)
-    Plan(wanted, [tool()], kept, ALONE).forget_the_silent()
+    Schedule(wanted, [tool()], kept, ALONE).forget_the_silent()
     assert len(kept.trials) == 3
-    Plan(wanted, [tool()], kept, CROWD).forget_the_silent()
+    Schedule(wanted, [tool()], kept, CROWD).forget_the_silent()
     assert {(t.phase, t.number) for t in kept.trials.values()} == {("faulty", 2), ("fixed", 1)}
 
 

@@ -20,7 +20,7 @@ from faultlab.probes import cgroup
 from faultlab.run import digest
 from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.score import (
-    agents,
+    agent_metrics,
     alone,
     baselines,
     compare,
@@ -34,10 +34,10 @@ from faultlab.score import (
 )
 from faultlab.score import plan as plans
 from faultlab.score.alone import Alone
-from faultlab.score.diagnosis import Diagnosis, Ended, Said
-from faultlab.score.plan import Plan
+from faultlab.score.diagnosis import Diagnosis, InstanceEnd, Said
 from faultlab.score.results import ALONE, CROWD, Effect, Results, Trial
-from faultlab.score.setups import EMPTY, IDLE, Look
+from faultlab.score.schedule import Schedule
+from faultlab.score.setups import EMPTY, IDLE, Setup
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 from tests.unit.fake import FakeEngine, FakeProcess
@@ -75,9 +75,9 @@ def every(
 class TestPlan:
     """What is missing, and what comes next."""
 
-    def plan(self, kept: Results, **facts: Any) -> Plan:
+    def plan(self, kept: Results, **facts: Any) -> Schedule:
         wanted = setups.order([labs.load(lab_id) for lab_id in LABS], 1, 7, floors=True)
-        return Plan(wanted, [tool("a"), tool("b")], kept, **facts)
+        return Schedule(wanted, [tool("a"), tool("b")], kept, **facts)
 
     def test_each_repeat_has_its_floors(self) -> None:
         found = setups.order([labs.load("mtu")], 2, 7, floors=True)
@@ -159,7 +159,7 @@ class TestStack:
 
     def examined(self, wanted: Sequence[Tool], phase: str, **how: Any) -> list[Trial]:
         engine = Repairing()
-        look = Look(labs.load("mtu"), phase, 1)
+        look = Setup(labs.load("mtu"), phase, 1)
         usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
@@ -255,12 +255,14 @@ def test_what_a_container_used(said: str, cpu: float | None, memory: int | None)
 
 def test_an_alarm_is_known_by_its_lines_without_numbers() -> None:
     said = [Said(1.0, "web", line) for line in ("7 drops on 10.0.0.2:80", "9 drops on 10.0.0.3:80")]
-    told = diagnosis.of(tool("a"), [Ended("web", 9.0, 0, said)])
+    told = diagnosis.of(tool("a"), [InstanceEnd("web", 9.0, 0, said)])
     assert told.signals == ["web: # drops on #"]
-    mute = diagnosis.of(tool("a", output="exit"), [Ended("web", 9.0, 2, [])])
+    mute = diagnosis.of(tool("a", output="exit"), [InstanceEnd("web", 9.0, 2, [])])
     assert mute.alarm and mute.signals == ["web: alarm"]
     text = '{"alarm": true, "causes": ["gzip"], "evidence": ["12 kB"]}'
-    json_ = diagnosis.of(tool("a", output="json"), [Ended("web", 9.0, 0, [Said(1, "web", text)])])
+    json_ = diagnosis.of(
+        tool("a", output="json"), [InstanceEnd("web", 9.0, 0, [Said(1, "web", text)])]
+    )
     assert json_.signals == ["web: gzip", "web: # kB"]
 
 
@@ -405,7 +407,7 @@ class TestAgents:
         ]
 
     def test_a_row(self) -> None:
-        row, *guesses = agents.rows(scored(*self.trials()))
+        row, *guesses = agent_metrics.rows(scored(*self.trials()))
         assert (row.tool, row.repaired, row.cause) == ("nop", Share(2, 1), Share(2, 1))
         assert (row.false, row.commands, row.seconds) == (Share(1, 1), 4, 9.5)
         assert (row.tokens, row.cost, row.errors) == (None, 0.25, 0)
@@ -417,16 +419,16 @@ class TestAgents:
         twice = [replace(t, number=2) for t in self.trials() if t.lab == "mtu"]
         never = [replace(t, agent={**t.agent, "repaired": False}) for t in twice if t.agent]
         other = [trial("oracle", "gzip", HEALTHY, alarm=False, agent=self.trials()[0].agent)]
-        once = agents.grid(scored(*self.trials(), *other))
+        once = agent_metrics.grid(scored(*self.trials(), *other))
         assert once == (["nop", "oracle"], {"gzip": ["c", ""], "mtu": ["RN!", ""]})
-        both = agents.grid(scored(*self.trials(), *never))
+        both = agent_metrics.grid(scored(*self.trials(), *never))
         assert both == (["nop"], {"gzip": ["c"], "mtu": ["rN!"]})
 
     def test_the_looks_of_a_cheater_are_not_guessed(self) -> None:
         """It makes one for each cheat, so something would be wrong more often."""
         cheats = [replace(self.trials()[0], tool="cheater", number=n) for n in range(1, 50)]
-        _, *guesses = agents.rows(scored(*self.trials()))
-        cheater, _, *others = agents.rows(scored(*self.trials(), *cheats))
+        _, *guesses = agent_metrics.rows(scored(*self.trials()))
+        cheater, _, *others = agent_metrics.rows(scored(*self.trials(), *cheats))
         assert cheater.tool == "cheater" and others == guesses
 
     def test_they_are_no_tools(self) -> None:

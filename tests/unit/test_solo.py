@@ -21,7 +21,7 @@ from faultlab.learn import progress
 from faultlab.run.record import READY, Record
 from faultlab.workshop import solo, solo_session, view
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.site import Site
@@ -81,7 +81,7 @@ def test_a_socket_that_was_closed_is_of_no_user(monkeypatch: pytest.MonkeyPatch)
 class FakeStacks(solo_session.OwnStacks):
     """Stacks that are there at once."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClassPlan) -> None:
         super().__init__(plan)
         self.ran: list[tuple[str, ...]] = []
         self.outcome = Outcome(0)
@@ -99,7 +99,7 @@ def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setattr(solo_session, "_record_of", lambda _lab: None)  # none is up before
 
     def make() -> solo_session.SoloSession:
-        plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
+        plan = ClassPlan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
         return solo_session.SoloSession(
             plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan)

@@ -56,7 +56,7 @@ from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.processes import Outcome, Processes
 from faultlab.workshop.roster import DISK_FULL, Roster, Seat, Turn
 from faultlab.workshop.session import Session
@@ -253,7 +253,7 @@ def test_a_class_goes_on_with_another_number_of_cpus(
     nothing = cast("Terminal", SimpleNamespace(alive=lambda *_: nullcontext()))
     monkeypatch.setattr(verbs, "engines_of", lambda *_: ({"mtu": 1, "somaxconn": 1}, {}))
 
-    def goes_on(text: str, cpus: int) -> Plan:
+    def goes_on(text: str, cpus: int) -> ClassPlan:
         file.write_text(text)
         monkeypatch.setattr(os, "cpu_count", lambda: cpus)
         found = plan.read(str(file))

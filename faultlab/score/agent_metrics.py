@@ -1,4 +1,4 @@
-"""Agents: what they repaired, what they named, and what that took, from their trials."""
+"""Agent metrics: what they repaired, what they named, and what that took, from their trials."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from faultlab.core.statistics import Share, median
 from faultlab.lab import load as labs
 from faultlab.score import baselines, metrics, results
 from faultlab.score.metrics import Cell
-from faultlab.score.results import Agent, Results, Trial
+from faultlab.score.results import AgentTrial, Results, Trial
 
 LEGEND = "R repaired every time   r repaired now and then"
 
@@ -101,5 +101,5 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     )
 
 
-def _median(facts: Sequence[Agent], key: Counted) -> float | None:
+def _median(facts: Sequence[AgentTrial], key: Counted) -> float | None:
     return median([value for each in facts if (value := each.get(key)) is not None])
