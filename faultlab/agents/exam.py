@@ -221,6 +221,6 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
 def _left_healthy(kept: Results, name: str) -> Share:
     """Return how often an agent left a system as healthy as it was."""
     its = [t for t in kept.trials.values() if t.tool == name and kept.current(t)]
-    others = [t.agent for t in its if not metrics.ill(t)]
+    others = [t.agent for t in its if not metrics.has_fault(t)]
     known = [each["repaired"] for each in others if each and each["repaired"] is not None]
     return Share(len(known), sum(known))

@@ -59,7 +59,7 @@ def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
     repaired = Counter(
         (trial.tool, trial.lab, trial.agent["repaired"])
         for trial in looks.trials.values()
-        if trial.agent and metrics.ill(trial)
+        if trial.agent and metrics.has_fault(trial)
     )
 
     def letters(cell: Cell) -> str:
@@ -80,10 +80,10 @@ def _looks(kept: Results) -> Results:
 
 def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     told = [t for t in trials if t.kind == "diagnosis"]
-    ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and metrics.ill(t)]
-    well = [t.alarm for t in told if not metrics.ill(t)]
+    ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and metrics.has_fault(t)]
+    well = [t.alarm for t in told if not metrics.has_fault(t)]
     facts = [t.agent for t in told if t.agent]
-    tried = [t.agent["repaired"] for t in told if t.agent and metrics.ill(t)]
+    tried = [t.agent["repaired"] for t in told if t.agent and metrics.has_fault(t)]
     known = [bool(each) for each in tried if each is not None]
     return AgentRow(
         tool,

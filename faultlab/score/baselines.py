@@ -29,7 +29,7 @@ def guesses(results: Results) -> Results:
     causes = [truth.cause for _, truth in truths]
     machines = [lab.services.daemons.get(t.component, t.component) for lab, t in truths]
     constant = Diagnosis(True, _most(causes, metrics.GUESSES), _most(machines, 1)[0])
-    share = sum(map(metrics.ill, looks.values())) / len(looks)
+    share = sum(map(metrics.has_fault, looks.values())) / len(looks)
     found = []
     for (lab_id, phase, number), like in sorted(looks.items()):
         dice = random.Random(f"{results.facts.get('seed')} {lab_id} {phase} {number}")

@@ -60,7 +60,7 @@ def _right(trials: Iterable[Trial]) -> dict[On, dict[Where, bool]]:
     found: dict[On, dict[Where, bool]] = {"faults": {}, "healthy": {}}
     for trial in trials:
         if trial.kind == "diagnosis":
-            ill = metrics.ill(trial)
+            ill = metrics.has_fault(trial)
             side = found["faults" if ill else "healthy"]
             side[trial.lab, trial.phase, trial.number] = trial.alarm == ill
     return found

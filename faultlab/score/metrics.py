@@ -117,7 +117,7 @@ def rows(results: Results) -> list[ToolRow]:
 
 
 def _row(tool_id: str, trials: Sequence[Trial]) -> ToolRow:
-    _, faulty, detected, false = _told(trials)
+    _, faulty, detected, false = _split(trials)
     caught = [
         (trial, trial.diagnosis) for trial in faulty if trial.diagnosis and trial.diagnosis.alarm
     ]
@@ -161,14 +161,14 @@ def cells(results: Results) -> dict[str, dict[str, Cell]]:
 
 
 def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
-    told, faulty, detected, false = _told(trials)
+    told, faulty, detected, false = _split(trials)
     caught: Caught
     if not told:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
     elif labs.loaded(lab_id).control:
         caught = "cried" if false.happened else "quiet"
     elif not faulty:  # no faulty trial yet, or none with a diagnosis
-        caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
+        caught = "unknown" if any(has_fault(trial) for trial in trials) else "absent"
     elif not detected.happened:
         caught = "missed"
     elif detected.happened < detected.of:
@@ -177,7 +177,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
         named = sum(names_cause(labs.loaded(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
         caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
-    silent = sum(ill(trial) for trial in trials if trial.kind == "unknown")
+    silent = sum(has_fault(trial) for trial in trials if trial.kind == "unknown")
     return Cell(tool_id, lab_id, caught, detected, false, runs, silent)
 
 
@@ -210,11 +210,11 @@ def unknowns(results: Results) -> dict[tuple[str, str], int]:
     return Counter((trial.tool, trial.reason) for trial in silent)
 
 
-def _told(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Share]:
+def _split(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Share]:
     """Return the diagnoses, those of faults, and the shares of alarms in these and the others."""
     told = [trial for trial in trials if trial.kind == "diagnosis"]
-    faulty = [trial for trial in told if ill(trial)]
-    return told, faulty, alarms(faulty), alarms(trial for trial in told if not ill(trial))
+    faulty = [trial for trial in told if has_fault(trial)]
+    return told, faulty, alarms(faulty), alarms(trial for trial in told if not has_fault(trial))
 
 
 def alarms(trials: Iterable[Trial]) -> Share:
@@ -223,7 +223,7 @@ def alarms(trials: Iterable[Trial]) -> Share:
     return Share(len(counted), sum(counted))
 
 
-def ill(trial: Trial) -> bool:
+def has_fault(trial: Trial) -> bool:
     """Return whether something was wrong while the tool looked."""
     return trial.phase == FAULTY and not labs.loaded(trial.lab).control
 

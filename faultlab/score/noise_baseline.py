@@ -76,11 +76,11 @@ def _floor(tool: str, trials: Sequence[Trial]) -> Floor:
     new = {key for key, kind in kinds.items() if kind == "lab"}
 
     def count(ill: bool) -> dict[About, int]:
-        its = [kinds.get(t.key) for t in rest if metrics.ill(t) == ill]
+        its = [kinds.get(t.key) for t in rest if metrics.has_fault(t) == ill]
         return {kind: its.count(kind) for kind in ABOUT}
 
     def fresh(ill: bool) -> Share:
-        its = [t.key in new for t in paired if metrics.ill(t) == ill]
+        its = [t.key in new for t in paired if metrics.has_fault(t) == ill]
         return Share(len(its), sum(its))
 
     return Floor(
@@ -112,7 +112,7 @@ def costs(results: Results) -> list[Cost]:
 
 
 def _cost(tool: str, trials: Sequence[Trial]) -> Cost:
-    well = [t.effect.slowdown for t in trials if t.effect and not metrics.ill(t)]
+    well = [t.effect.slowdown for t in trials if t.effect and not metrics.has_fault(t)]
     slow = [each for each in well if each is not None]
     return Cost(
         tool,

@@ -26,7 +26,7 @@ _KEPT = 3  # runs, and lines of evidence
 
 
 @dataclass(frozen=True)
-class Told:
+class Detail:
     """The result of a tool on a lab, with the runs to look at and the report of each, if any."""
 
     lab: str
@@ -65,27 +65,29 @@ def html(kept: Results, folder: Path) -> str:
         tables=tables.tables(kept),
         tools=kept.tools,
         groups=_GROUPS,
-        told={row.tool: _told(shown, row.tool, folder) for row in rows},
+        told={row.tool: _details(shown, row.tool, folder) for row in rows},
         machine=kept.facts.get("machine", {}),
         seed=kept.facts.get("seed"),
     )
 
 
-def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
-    found: dict[str, list[Told]] = {kind: [] for _, kind in _GROUPS}
+def _details(kept: Results, tool: str, folder: Path) -> dict[str, list[Detail]]:
+    found: dict[str, list[Detail]] = {kind: [] for _, kind in _GROUPS}
     for cell in (each[tool] for each in metrics.cells(kept).values() if tool in each):
         its = [t for t in kept.trials.values() if (t.tool, t.lab) == (tool, cell.lab)]
         for kind, text, trials in _kinds(cell, its):
             found[kind].append(
-                Told(cell.lab, text, [_link(t.run, folder) for t in trials][:_KEPT], _lines(trials))
+                Detail(
+                    cell.lab, text, [_link(t.run, folder) for t in trials][:_KEPT], _lines(trials)
+                )
             )
     return found
 
 
 def _kinds(cell: Cell, its: Sequence[Trial]) -> list[tuple[str, str, list[Trial]]]:
-    ill = [t for t in its if metrics.ill(t) and t.kind == "diagnosis"]
+    ill = [t for t in its if metrics.has_fault(t) and t.kind == "diagnosis"]
     loud = [t for t in ill if t.alarm]
-    false = [t for t in its if t.alarm and not metrics.ill(t)]
+    false = [t for t in its if t.alarm and not metrics.has_fault(t)]
     unknown = [t for t in its if t.kind == "unknown"]
     found = []
     if loud:

@@ -108,7 +108,7 @@ def show(term: Terminal, kept: Results) -> None:
     term.say()
     for line in metrics.LEGEND:
         term.say(line)
-    _amiss(term, shown)
+    _disagreements(term, shown)
 
 
 def _more(term: Terminal, kept: Results) -> None:
@@ -124,7 +124,7 @@ def _more(term: Terminal, kept: Results) -> None:
             term.table(table.headings, cells)
 
 
-def _amiss(term: Terminal, kept: Results) -> None:
+def _disagreements(term: Terminal, kept: Results) -> None:
     unknown = metrics.unknowns(kept)
     if unknown:
         term.say()

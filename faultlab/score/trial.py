@@ -88,14 +88,14 @@ def _examine(stack: Stack, lab: Lab, tool: Tool, cpus: str) -> Outcome:
             return Outcome("diagnosis", _use(stack, lab, tool, machines))
         with ThreadPoolExecutor(max_workers=len(machines)) as pool:
             ended = list(pool.map(lambda name: _instance(tool, stack, stack[name], cpus), machines))
-        return _told(tool, ended)
+        return _outcome(tool, ended)
     except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
     except Exception as error:  # if one tool breaks, the others still have their diagnoses
         return Outcome("unknown", reason=repr(error))
 
 
-def _told(tool: Tool, ended: Sequence[InstanceEnd]) -> Outcome:
+def _outcome(tool: Tool, ended: Sequence[InstanceEnd]) -> Outcome:
     """Return the diagnosis of all instances, and what they used. Raises Broken."""
     cpu = [one.spent.cpu for one in ended if one.spent.cpu is not None]
     memory = [one.spent.memory for one in ended if one.spent.memory is not None]
@@ -145,7 +145,7 @@ def replay(engine: Engine, tool: Tool, archive: bytes, stack: str, cpus: str = "
         return Outcome("absent", reason="it reads no bundles")
     try:
         with _running(engine, tool, tool.replay, stack=stack, files=archive, cpus=cpus) as instance:
-            return _told(tool, [instance.end()])
+            return _outcome(tool, [instance.end()])
     except (Broken, CannotRun) as problem:
         return Outcome("unknown", reason=str(problem))
 

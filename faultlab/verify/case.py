@@ -100,7 +100,7 @@ class Runner:
         with scratch.folder() as folder:
             file = Path(folder, "verdicts.json")
             ended = self._pytest(lab, file, Path(folder, "said.txt"))
-            told = _told(file)
+            told = _report(file)
         tests: list[dict[str, str]] = told["tests"]
         verdict, reason = _judged(ended, told["collected"], tests)
         record = Record.open(told["run"])
@@ -195,7 +195,7 @@ def digests(lab_id: str) -> dict[str, Any]:
     return {}
 
 
-def _told(file: Path) -> dict[str, Any]:
+def _report(file: Path) -> dict[str, Any]:
     """Return what conftest.py wrote; nothing if pytest died before it, or while it wrote."""
     try:
         told: dict[str, Any] = json.loads(file.read_text())

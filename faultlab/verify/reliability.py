@@ -97,7 +97,7 @@ class LabWalks:
         for each in self.distances:
             if each.kind == "cheat":
                 cheats.setdefault(each.phase, []).append(each)
-        telling = [max(told, key=_far) for found in cheats.values() if (told := _told(found))]
+        telling = [max(told, key=_far) for found in cheats.values() if (told := _known(found))]
         return smallest([*telling, *(d for d in self.distances if d.kind != "cheat")])
 
     @property
@@ -189,10 +189,10 @@ def _distance(limit: Limit, walks: Iterable[Walk]) -> Distance:
 
 def smallest(found: Iterable[Distance]) -> Distance | None:
     """Return the smallest known distance; None if all are unknown."""
-    return min(_told(found), key=_far, default=None)
+    return min(_known(found), key=_far, default=None)
 
 
-def _told(found: Iterable[Distance]) -> list[Distance]:
+def _known(found: Iterable[Distance]) -> list[Distance]:
     return [each for each in found if each.sigmas is not None]
 
 

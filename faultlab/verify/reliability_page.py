@@ -72,7 +72,7 @@ def _print(term: Terminal, kept: Walks) -> None:
     term.table(_WALKS, [_cells(row) for row in found])
     term.say("?: unknown. 95%: of the share of passes, where decided (Wilson).")
     term.say()
-    for line in _told(found, left):
+    for line in _summary(found, left):
         term.say(line)
 
 
@@ -85,7 +85,7 @@ def as_markdown(kept: Walks) -> str:
     none = f"In none of the {told} labs with more than one walk."
     lines += [_NEEDS, "", *text.markdown(_WEAK, map(_weak, weak))] if weak else [none]
     lines += ["", "## Walks", "", *text.markdown(_WALKS, map(_cells, found))]
-    lines += ["", *(f"- {line}" for line in _told(found, left))]
+    lines += ["", *(f"- {line}" for line in _summary(found, left))]
     lines += ["", "## The distance of each measure", ""]
     lines += ["The smallest distance while healthy, while faulty, and after a cheat.", ""]
     lines += text.markdown(_DISTANCES, (cells for row in found for cells in _measures(row)))
@@ -117,7 +117,7 @@ def _cells(row: LabWalks) -> list[str]:
     ]
 
 
-def _told(found: Sequence[LabWalks], left: int) -> Iterator[str]:
+def _summary(found: Sequence[LabWalks], left: int) -> Iterator[str]:
     """Yield the facts about all walks together, a line each."""
     each = [walk for row in found for walk in row.walks]
     unknown = Share(len(each), sum(walk.verdict == "unknown" for walk in each))

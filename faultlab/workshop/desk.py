@@ -16,7 +16,7 @@ from faultlab.workshop.stacks import Stacks
 _AT_ONCE = 2  # starts and checks; more of them only delay each other
 
 
-def told(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """Return an error in one line, for the person who runs the server."""
     expected = isinstance(error, Problem | OSError)
     return str(error) if expected else f"{type(error).__name__}: {error}"
@@ -85,9 +85,9 @@ class Desk:
             try:
                 await work
             except Exception as error:  # also one of ours, which no page would show
-                print(f"faultlab: {seat.name}: {told(error)}", file=sys.stderr)
+                print(f"faultlab: {seat.name}: {in_one_line(error)}", file=sys.stderr)
                 with suppress(Problem):
-                    self.note(Event.FAILED, seat.number, why=told(error))
+                    self.note(Event.FAILED, seat.number, why=in_one_line(error))
             finally:  # it can have found nothing to do
                 self.doing.pop(seat.number, None)
                 self.show()

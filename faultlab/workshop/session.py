@@ -45,7 +45,7 @@ class Session(Desk):
         """Do as `next`, for a participant. Raises BadInput before the debrief."""
         if seat.turn.state == "amber":
             raise BadInput("The next lab comes after this one was looked at again.")
-        if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
+        if not (seat.turn.debrief_open(self.plan.blind) or seat.turn.state == "failed"):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
@@ -157,7 +157,7 @@ class Session(Desk):
     def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
         """Record a diagnosis. Raises BadInput for an unknown word, CannotRun if it is too late."""
         self._must_be(seat, "red", "amber", "green")
-        if seat.turn.told(self.plan.blind):  # after the debrief has opened
+        if seat.turn.debrief_open(self.plan.blind):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 
@@ -181,11 +181,11 @@ class Session(Desk):
             if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(Event.TIME_OVER, seat.number)
 
-    async def weigh(self) -> None:
+    async def poll(self) -> None:
         """Remove the stacks of seats that have used up their disk space."""
         there = {seat.number: seat.turn for seat in self.roster.seats if seat.turn.up}
         for seat in await self.stacks.too_large(self.roster.seat(number) for number in there):
-            if self._replacing[seat.number].locked():  # what was weighed is removed already
+            if self._replacing[seat.number].locked():  # what was measured is removed already
                 continue
             async with self._replacing[seat.number]:
                 if seat.turn is there[seat.number] and seat.turn.up:

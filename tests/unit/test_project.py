@@ -174,7 +174,7 @@ def test_no_other_console_in_a_lesson(lab_id: str) -> None:
 def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     """Otherwise: make docs."""
     text = (REPO / name).read_text()
-    assert "<!-- made by `faultlab " in text and author.made(text) == text
+    assert "<!-- made by `faultlab " in text and author.rendered(text) == text
 
 
 def test_a_lesson_says_what_lab_toml_says() -> None:

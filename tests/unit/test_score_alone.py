@@ -67,7 +67,7 @@ def every(
     """Trials in each phase of some labs; `alarms`: by whether something is wrong."""
     blank = [trial(name, lab, phase, number, alarm=False) for lab in lab_ids for phase in PHASES]
     return [
-        replace(each, diagnosis=Diagnosis(alarms[metrics.ill(each)], signals=["web: x"]))
+        replace(each, diagnosis=Diagnosis(alarms[metrics.has_fault(each)], signals=["web: x"]))
         for each in blank
     ]
 
@@ -111,7 +111,7 @@ class TestPlan:
         """Much is known of healthy looks and nothing of floors; then the fault is next."""
         known = [t for n in range(2, 9) for t in every("a", {True: True, False: False}, n)]
         known += [replace(t, tool="b") for t in known]
-        well = [t for t in known if not metrics.ill(t)]
+        well = [t for t in known if not metrics.has_fault(t)]
         floor = [trial(n, "healthy", p, 9, alarm=False) for n in "ab" for p in setups.FLOORS]
         plan = self.plan(scored(*well, *floor), until=math.inf)
         limited = replace(plan, until=1e12)

@@ -244,7 +244,7 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "heap-oom"))
     parts = {"app": peek.Part("r", "running"), "tomcat": peek.Part("r", "exited 137")}
     monkeypatch.setattr(peek, "stacks", lambda: {naming.stack_name("heap-oom"): parts})
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert view.seat(session, seat)["states"] == {"tomcat": "exited 137"}
 
     class Dead:
@@ -260,17 +260,17 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
 def test_a_lab_that_is_removed_elsewhere_leaves_the_page(page: Page, docker: Docker) -> None:
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
-    asyncio.run(session.weigh())  # a lab that this Docker does not have, as one in the lab VM
+    asyncio.run(session.poll())  # a lab that this Docker does not have, as one in the lab VM
     assert seat.turn.state == "red"
     docker.runs["gzip"] = "first"
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert seat.turn.state == "red"
     docker.runs.clear()
     session.doing[1] = "removing gzip"  # our own doing
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert seat.turn.state == "red"
     session.doing.clear()
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert (seat.turn.state, "outside this page" in seat.turn.why) == ("waiting", True)
 
 
@@ -280,7 +280,7 @@ def test_a_lab_that_is_removed_right_after_it_was_gone_on_with(page: Page, docke
     session = page()
     session.last = record
     seat = finished(session)
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert seat.turn.state == "waiting"
 
 
@@ -291,7 +291,7 @@ def test_a_fresh_stack_of_the_command_line_is_not_that_of_the_page(
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
     for run, state in (("first", "red"), ("second", "waiting")):
         docker.runs["gzip"] = run
-        asyncio.run(session.weigh())
+        asyncio.run(session.poll())
         assert seat.turn.state == state
 
 
@@ -300,10 +300,10 @@ def test_labs_of_the_command_line_are_marked(page: Page, docker: Docker) -> None
     session = page()
     record = Record.create("gzip", naming.stack_name("gzip"), {})
     docker.runs["gzip"] = record.id
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert up(session) == []
     record.event(READY)
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert up(session) == ["gzip"]
 
 
@@ -319,12 +319,12 @@ def test_a_measurement_that_is_repeated_is_explained(page: Page, docker: Docker)
     async def checked() -> list[str]:
         said = []
         async with session._busy(seat, "measuring"):
-            await session.weigh()
+            await session.poll()
             said.append(session.own(seat)["delay"])
             record.event("undecided", text="other programs used 27% of the CPU time")
-            await session.weigh()
+            await session.poll()
             said.append(session.own(seat)["delay"])
-        await session.weigh()
+        await session.poll()
         return [*said, session.own(seat)["delay"]]
 
     once = "Looked again: other programs used 27% of the CPU time."

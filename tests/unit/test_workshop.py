@@ -1039,9 +1039,9 @@ def test_a_disk_that_was_full_costs_no_new_stack(
         if when == "before":
             getattr(session, act)(seat)
             await asyncio.sleep(0.02)
-            await session.weigh()
+            await session.poll()
         else:
-            weighing = asyncio.create_task(session.weigh())
+            weighing = asyncio.create_task(session.poll())
             await asyncio.sleep(0.01)
             getattr(session, act)(seat)
             await asyncio.sleep(0.02 if when == "while it is cut off" else 0.3)
@@ -1091,7 +1091,7 @@ def test_an_error_of_ours_is_shown(here: Served, capfd: pytest.CaptureFixture[st
 def test_a_clock_outlives_an_error_of_ours(
     what: str, here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(site, "_WEIGH", 0.05)
+    monkeypatch.setattr(site, "_POLL", 0.05)
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of ours")
@@ -1106,7 +1106,7 @@ def test_a_clock_outlives_an_error_of_ours(
     assert "faultlab: ZeroDivisionError: of ours" in said
     again = threading.Event()
 
-    async def weigh() -> None:
+    async def poll() -> None:
         again.set()
 
     monkeypatch.setattr(here.session, what, weigh if what == "weigh" else lambda _: again.set())
