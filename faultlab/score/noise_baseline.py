@@ -1,4 +1,4 @@
-"""Noise baseline: what the alarms of a tool are about: the machine, the stack, its load, or the lab.
+"""Noise baseline: what a tool alarms about: the machine, the stack, its load, or the lab.
 
 An alarm is known by its signals: its lines without numbers. It is about the *machine* if all of
 them also came on the empty host, about the *stack* if they came on the idle one, and about the

@@ -101,9 +101,9 @@ class Turn:
 
     def may_read(self, blind: bool) -> bool:
         """Return whether the lesson is open: where labs are named, also before the later look."""
-        return self.debrief_open(blind) or (self.state == "amber" and not blind)
+        return self.told(blind) or (self.state == "amber" and not blind)
 
-    def debrief_open(self, blind: bool) -> bool:
+    def told(self, blind: bool) -> bool:
         """Return whether nothing is hidden from the learner any more."""
         if self.gave_up:
             return True

@@ -45,7 +45,7 @@ class Session(Desk):
         """Do as `next`, for a participant. Raises BadInput before the debrief."""
         if seat.turn.state == "amber":
             raise BadInput("The next lab comes after this one was looked at again.")
-        if not (seat.turn.debrief_open(self.plan.blind) or seat.turn.state == "failed"):
+        if not (seat.turn.told(self.plan.blind) or seat.turn.state == "failed"):
             raise BadInput("Finish this lab first: its debrief is not open yet.")
         self.next(seat)
 
@@ -157,7 +157,7 @@ class Session(Desk):
     def answer(self, seat: Seat, component: str, resource: str, cause: str) -> None:
         """Record a diagnosis. Raises BadInput for an unknown word, CannotRun if it is too late."""
         self._must_be(seat, "red", "amber", "green")
-        if seat.turn.debrief_open(self.plan.blind):  # after the debrief has opened
+        if seat.turn.told(self.plan.blind):  # after the debrief has opened
             raise CannotRun("The solution has already been shown.")
         self.note(Event.ANSWERED, seat.number, answer=mystery.answered(component, resource, cause))
 

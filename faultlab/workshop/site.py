@@ -43,7 +43,7 @@ class Site:
         self.guard = guard
         self.pages = Pages(session, keys, self.guard)
         self.streams = Streams(session, self.guard)
-        self.terminals = Terminals(session, keys, self.guard)
+        self.terminals = Terminals(session, self.guard)
         self.actions = Actions(session, keys, self.guard, self.terminals)
 
     def app(self) -> ASGIApp:

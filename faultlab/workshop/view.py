@@ -136,7 +136,7 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
         "hints": len(turn.hints),
         "checks": turn.checks,
         "answers": len(turn.answers),
-        "told": turn.debrief_open(session.plan.blind),
+        "told": turn.told(session.plan.blind),
         "seconds": turn.seconds(session.journal.now()),
         "points": sum(
             session.roster.score(each, session.journal.now()).points for each in it.turns

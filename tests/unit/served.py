@@ -23,6 +23,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync import client
 from websockets.typing import Origin
 
+from faultlab.core.processes import Outcome
 from faultlab.lab import load as labs
 from faultlab.learn import hints
 from faultlab.workshop import connections
@@ -30,7 +31,6 @@ from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Journal
 from faultlab.workshop.plan import ClassPlan
-from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site

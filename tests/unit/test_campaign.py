@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faultlab.core import terminal
-from faultlab.engine.batch import CaseEnd as TaskEnd
+from faultlab.engine.batch import Ended as TaskEnd
 from faultlab.engine.batch import Task
 from faultlab.lab.model import Lab
 from faultlab.verify import task, verify

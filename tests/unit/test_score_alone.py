@@ -28,11 +28,11 @@ from faultlab.score import (
     metrics,
     noise_baseline,
     results,
+    schedule,
     scorecard,
     setups,
     tables,
 )
-from faultlab.score import plan as plans
 from faultlab.score.alone import Alone
 from faultlab.score.diagnosis import Diagnosis, InstanceEnd, Said
 from faultlab.score.results import ALONE, CROWD, Effect, Results, Trial
@@ -130,14 +130,14 @@ class TestPlan:
                 assert [each.id for each in plan.missing(look)] == ["b", "a"]
 
     def test_it_stops_in_time(self) -> None:
-        plan = self.plan(scored(), until=plans.deadline(0.001))
+        plan = self.plan(scored(), until=schedule.deadline(0.001))
         assert plan.next(set()) is None and plan.left() == 2 * len(plan.looks)
-        assert plans.deadline(None) == math.inf
+        assert schedule.deadline(None) == math.inf
 
     @pytest.mark.parametrize("hours", [0.0, -1.0, math.nan, math.inf])
     def test_hours_that_are_none(self, hours: float) -> None:
         with pytest.raises(BadInput, match="--hours takes a number above 0"):
-            plans.deadline(hours)
+            schedule.deadline(hours)
 
 
 class Repairing(FakeEngine):

@@ -14,15 +14,17 @@ import pytest
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
+from faultlab.core.processes import Outcome
 from faultlab.engine import peek
 from faultlab.engine.contract import State
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
 from faultlab.workshop import solo, solo_session, view
+from faultlab.workshop.access import Keys
+from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import ClassPlan
-from faultlab.workshop.processes import Outcome
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.site import Site
 from tests.unit.conftest import Project
@@ -365,8 +367,8 @@ def test_only_its_owner_comes_in(
 ) -> None:
     """Another user of this machine can connect to loopback, and is shown nothing."""
     session = page()
-    keys = solo.NoKeys(tmp_path / "keys.json")
-    guard = solo.OwnGuard(session, keys, ["testserver"], secure=False)
+    keys = Keys(tmp_path / "keys.json")
+    guard = Guard(session, keys, ["testserver"], secure=False, who=solo.learner)
     site = Site(session, keys, guard, tmp_path / "alive")
     whose = {"uid": os.getuid() + 1}
     monkeypatch.setattr(solo, "owner", lambda *_: whose["uid"])
