@@ -37,7 +37,7 @@ from faultlab.observe.use.table import tables
 from faultlab.run.phase import FAULTY, PHASES
 from faultlab.run.run import Run
 from faultlab.score import diagnosis, tool
-from faultlab.score.diagnosis import Diagnosis, Ended, Said
+from faultlab.score.diagnosis import Diagnosis, InstanceEnd, Said
 
 SEED = 1
 LOOKS = 3  # in each phase, one after the other
@@ -155,7 +155,7 @@ def judged(look: dict[str, Any]) -> Diagnosis:
         for row in table.rows
         for _, why in crossed(row)
     ]
-    return diagnosis.of(tool.load("use"), [Ended("host", SECONDS, 0, said)])
+    return diagnosis.of(tool.load("use"), [InstanceEnd("host", SECONDS, 0, said)])
 
 
 def read(file: Path, seconds: float) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from faultlab.core import events, paths
 from faultlab.engine.vm import boot
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repairs
-from faultlab.learn import checking, hints, learner, mystery, progress, several
+from faultlab.learn import checking, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -30,11 +30,11 @@ from faultlab.score import recording, results, scorecard
 from faultlab.score.tool import Tool
 from faultlab.verify import judge_error, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 
 
 @dataclass(frozen=True)
-class Written:
+class ChangedFiles:
     """The files that `docs` changed."""
 
     written: list[str]
@@ -42,7 +42,7 @@ class Written:
 
 # The functions whose results a verb prints with --json.
 VERBS: dict[str, tuple[Callable[..., object], ...]] = {
-    "start": (learner.start, several.start),
+    "start": (learner.start, start_many.start),
     "hint": (hints.hint,),
     "check": (checking.check,),
     "fix": (learner.fix,),
@@ -83,7 +83,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
 }
 # The JSON of `docs` itself, of errors and events, and of files.
 OTHERS: dict[str, Any] = {
-    "docs": Written,
+    "docs": ChangedFiles,
     "error": events.Failure,
     "events": events.Event,
     "file-run": record.Facts,
@@ -95,7 +95,7 @@ TOML: dict[str, Any] = {
     "lab.toml": Lab,
     "repairs.toml": Repairs,
     "tool.toml": Tool | Agent,
-    "class.toml": Plan,
+    "class.toml": ClassPlan,
 }
 _NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
 

@@ -15,9 +15,9 @@ from faultlab.core.terminal import Terminal
 def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> object:
     """Start a lab, prove its symptom and print the ticket; several labs start side by side."""
     if len(set(labs)) > 1:
-        from faultlab.learn import several
+        from faultlab.learn import start_many
 
-        return several.start(term, labs, wanted, blind)
+        return start_many.start(term, labs, wanted, blind)
     from faultlab.learn import learner
 
     return learner.start(term, labs[0], wanted, blind)

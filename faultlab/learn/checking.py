@@ -83,7 +83,7 @@ def _measured(term: Terminal, lab_id: str, phase: Phase, after: float, run_id: s
         found = run.good(phase)
         fixed = all(finding.holds for finding in found)
         waits = {LATER: after} if fixed and after and phase == CHECK else {}
-        known = [] if fixed else popular.said(run.lab, run.stack)
+        known = [] if fixed else popular.sentences(run.lab, run.stack)
         run.record.event(phase, fixed=fixed, **waits, **({"popular": known} if known else {}))
         ended = run.reading(phase).outages
         hint = run.to_mend(ended[0]) if ended else f"make hint-{lab_id}"

@@ -40,7 +40,7 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
         if number is not None:
             record.event("hint", number=number)
     given = [lab.hint[number - 1] for number in record.hints]
-    hints = [told(lab, rung.text) for rung in given]
+    hints = [as_typed(lab, rung.text) for rung in given]
     for i, (rung, text) in enumerate(zip(given, hints, strict=True), 1):
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
         term.say(f"Hint {i} ({points}): {text}")
@@ -92,7 +92,7 @@ def holds(machine: Shell, sign: Sign) -> bool:
     return False
 
 
-def told(lab: Lab, text: str) -> str:
+def as_typed(lab: Lab, text: str) -> str:
     """Return a text of the lab with the name of its stack in the commands."""
     return re.sub(rf"(make [a-z]+-){lab.id}\b", rf"\g<1>{lab.alias}", text)
 

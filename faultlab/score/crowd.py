@@ -5,12 +5,12 @@ from collections.abc import Generator, Sequence
 from faultlab.engine.contract import Engine
 from faultlab.run.background_load import traffic
 from faultlab.score import trial
-from faultlab.score.looks import Look, made_in, on_show
 from faultlab.score.results import Trial
+from faultlab.score.setups import Setup, made_in, on_show
 from faultlab.score.tool import Tool
 
 
-def trials(engine: Engine, look: Look, wanted: Sequence[Tool]) -> Generator[Trial]:
+def trials(engine: Engine, look: Setup, wanted: Sequence[Tool]) -> Generator[Trial]:
     """Yield the trials of these tools. Raises SaidNo, CannotRun."""
     with on_show(engine, look.lab, look.phase) as run:
         with traffic(lambda: run.check.look(run.stack)):

@@ -19,7 +19,7 @@ _PARTS = ("lab", "kind", "state", "because")
 
 
 @dataclass(frozen=True)
-class Told:
+class KindState:
     """The state of a kind in a lab, and its reason."""
 
     lab: str
@@ -28,7 +28,7 @@ class Told:
     because: str
 
 
-def read(file: Path) -> list[Told]:
+def read(file: Path) -> list[KindState]:
     """Return the lines of the file; none without it. Raises BadInput with line and mistake."""
     if not file.is_file():
         return []
@@ -37,28 +37,28 @@ def read(file: Path) -> list[Told]:
         parts = [part.strip() for part in line.split("\t")]
         if not line.strip() or tuple(parts) == _PARTS:
             continue
-        found.append(_told(parts, f"{paths.show(file)}: line {number}"))
+        found.append(_parsed(parts, f"{paths.show(file)}: line {number}"))
     twice = [told for i, told in enumerate(found) if any(_same(told, old) for old in found[:i])]
     if twice:
         raise BadInput(f"{paths.show(file)}: {twice[0].lab}, {twice[0].kind}: there are two lines")
     return found
 
 
-def _same(one: Told, other: Told) -> bool:
+def _same(one: KindState, other: KindState) -> bool:
     return (one.lab, one.kind) == (other.lab, other.kind)
 
 
-def _told(parts: Sequence[str], where: str) -> Told:
+def _parsed(parts: Sequence[str], where: str) -> KindState:
     if len(parts) != len(_PARTS) or not all(parts):
         raise BadInput(f"{where}: expected {', '.join(_PARTS)}, parted by tabs")
-    told = Told(*parts)
+    told = KindState(*parts)
     for word, allowed in ((told.lab, labs.ids()), (told.kind, AIMED), (told.state, STATES)):
         if word not in allowed:
             raise BadInput(f"{where}: expected one of {', '.join(sorted(allowed))}, got {word!r}")
     return told
 
 
-def as_markdown(every: Sequence[Told]) -> Iterator[str]:
+def as_markdown(every: Sequence[KindState]) -> Iterator[str]:
     """Yield a table of labs and kinds, and then the reasons, kind by kind."""
     known = {(told.lab, told.kind): told for told in every}
     signs = [f"`{sign}` {state}" for state, sign in STATES.items()]
@@ -75,7 +75,7 @@ def as_markdown(every: Sequence[Told]) -> Iterator[str]:
             yield from text.markdown(("state", "because", "labs"), _reasons(its))
 
 
-def _reasons(its: Sequence[Told]) -> Iterator[list[str]]:
+def _reasons(its: Sequence[KindState]) -> Iterator[list[str]]:
     """Yield each reason once, with the labs that it is true of."""
     for state in STATES:
         for because in dict.fromkeys(told.because for told in its if told.state == state):

@@ -14,7 +14,7 @@ _END = "<!-- end -->"
 _PART = r"<!-- {0} -->\n(?:(?:(?!<!-- )[\s\S])*<!-- end -->\n)?"
 
 
-def made(lab: Lab, kept: Walks) -> str:
+def rendered(lab: Lab, kept: Walks) -> str:
     """Return the lesson of a lab with the commands of its fix and its wrong turns made again."""
     text = lab.lesson
     for name, lines in (("fix", _fix(lab)), ("wrong turns", _wrong_turns(lab, kept))):

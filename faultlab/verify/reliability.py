@@ -46,7 +46,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Row:
+class LabWalks:
     """The walks of one lab on one engine, for the state that the lab has today."""
 
     lab: str
@@ -97,7 +97,7 @@ class Row:
         for each in self.distances:
             if each.kind == "cheat":
                 cheats.setdefault(each.phase, []).append(each)
-        telling = [max(told, key=_far) for found in cheats.values() if (told := _told(found))]
+        telling = [max(told, key=_far) for found in cheats.values() if (told := _known(found))]
         return smallest([*telling, *(d for d in self.distances if d.kind != "cheat")])
 
     @property
@@ -166,14 +166,14 @@ class Reliability:
     burdens: dict[str, Burden]
 
 
-def rows(kept: Walks) -> tuple[list[Row], int]:
+def rows(kept: Walks) -> tuple[list[LabWalks], int]:
     """Return a row for each lab and engine, and the number of walks of an older state of a lab."""
     found = []
     for lab_id in labs.ids():
         today = kept.of(lab_id)
         for engine in sorted({walk.engine for walk in today}):
             its = tuple(walk for walk in today if walk.engine == engine)
-            found.append(Row(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
+            found.append(LabWalks(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
     return found, len(kept.walks) - sum(len(row.walks) for row in found)
 
 
@@ -189,10 +189,10 @@ def _distance(limit: Limit, walks: Iterable[Walk]) -> Distance:
 
 def smallest(found: Iterable[Distance]) -> Distance | None:
     """Return the smallest known distance; None if all are unknown."""
-    return min(_told(found), key=_far, default=None)
+    return min(_known(found), key=_far, default=None)
 
 
-def _told(found: Iterable[Distance]) -> list[Distance]:
+def _known(found: Iterable[Distance]) -> list[Distance]:
     return [each for each in found if each.sigmas is not None]
 
 
@@ -230,7 +230,7 @@ def facts(kept: Walks) -> Reliability:
     )
 
 
-def _row_facts(row: Row) -> RowFacts:
+def _row_facts(row: LabWalks) -> RowFacts:
     least = row.smallest
     return RowFacts(
         lab=row.lab,

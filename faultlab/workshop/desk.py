@@ -8,7 +8,7 @@ from typing import Any
 
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import DISK_FULL, Roster, Seat
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
@@ -16,7 +16,7 @@ from faultlab.workshop.stacks import Stacks
 _AT_ONCE = 2  # starts and checks; more of them only delay each other
 
 
-def told(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """Return an error in one line, for the person who runs the server."""
     expected = isinstance(error, Problem | OSError)
     return str(error) if expected else f"{type(error).__name__}: {error}"
@@ -25,7 +25,7 @@ def told(error: Exception) -> str:
 class Desk:
     """The journal records everything; there is no other state. All runs in one event loop."""
 
-    def __init__(self, plan: Plan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
+    def __init__(self, plan: ClassPlan, roster: Roster, journal: Journal, stacks: Stacks) -> None:
         self.plan = plan
         self.roster = roster
         self.journal = journal
@@ -85,9 +85,9 @@ class Desk:
             try:
                 await work
             except Exception as error:  # also one of ours, which no page would show
-                print(f"faultlab: {seat.name}: {told(error)}", file=sys.stderr)
+                print(f"faultlab: {seat.name}: {in_one_line(error)}", file=sys.stderr)
                 with suppress(Problem):
-                    self.note(Event.FAILED, seat.number, why=told(error))
+                    self.note(Event.FAILED, seat.number, why=in_one_line(error))
             finally:  # it can have found nothing to do
                 self.doing.pop(seat.number, None)
                 self.show()

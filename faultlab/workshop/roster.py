@@ -16,7 +16,7 @@ from faultlab.learn import hints
 from faultlab.learn.mystery import Score, right
 from faultlab.run.late import announced
 from faultlab.workshop.journal import Entry, Event
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 
 State = Literal["waiting", "starting", "red", "amber", "green", "over", "failed"]
 
@@ -126,7 +126,7 @@ class Seat:
 class Roster:
     """All seats, and whether the class continues."""
 
-    def __init__(self, plan: Plan, labs_of: Sequence[Sequence[str]]) -> None:
+    def __init__(self, plan: ClassPlan, labs_of: Sequence[Sequence[str]]) -> None:
         self.plan = plan
         self.paused = False
         self.ended = False

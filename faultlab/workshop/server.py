@@ -13,7 +13,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
-from faultlab.workshop.desk import told
+from faultlab.workshop.desk import in_one_line
 from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
@@ -66,7 +66,7 @@ async def _end_when_told(session: Session, sign: Path, done: Callable[[], None])
     try:
         await session.end()
     except Exception as error:
-        print(f"faultlab: {told(error)}", file=sys.stderr)
+        print(f"faultlab: {in_one_line(error)}", file=sys.stderr)
     finally:
         done()
 

@@ -182,11 +182,11 @@ class Session(Desk):
             if late and not busy and seat.turn.state == "red" and not seat.turn.gave_up:
                 self.note(Event.TIME_OVER, seat.number)
 
-    async def weigh(self) -> None:
+    async def poll(self) -> None:
         """Remove the stacks of seats that have used up their disk space."""
         there = {seat.number: seat.turn for seat in self.roster.seats if seat.turn.up}
         for seat in await self.stacks.too_large(self.roster.seat(number) for number in there):
-            if self._replacing[seat.number].locked():  # what was weighed is removed already
+            if self._replacing[seat.number].locked():  # what was measured is removed already
                 continue
             async with self._replacing[seat.number]:
                 if seat.turn is there[seat.number] and seat.turn.up:

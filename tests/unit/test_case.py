@@ -16,7 +16,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.contract import Contract
 from faultlab.run.record import Record
-from faultlab.verify.case import Case, Ended, Runner, _judged
+from faultlab.verify.case import Case, CaseEnd, Runner, _judged
 from tests.unit.conftest import REPO, Project
 from tests.waiting import until
 
@@ -126,10 +126,10 @@ def test_the_worst_verdict_is_that_of_the_case(
         for i, v in enumerate(verdicts)
     ]
 
-    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> Ended:
+    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> CaseEnd:
         collected = [test["test"] for test in tests]
         file.write_text(json.dumps({"run": "r1", "collected": collected, "tests": tests}))
-        return Ended(1, "1 failed in 3 s")
+        return CaseEnd(1, "1 failed in 3 s")
 
     monkeypatch.setattr(Runner, "_pytest", told)
     case = Runner(LOCAL).run(labs.load("mtu"), 2)
@@ -222,18 +222,18 @@ PASSED = [{"test": "test_healthy", "verdict": "pass", "text": ""}]
 @pytest.mark.parametrize(
     ("ended", "collected", "verdict", "reason"),
     [
-        (Ended(0, ""), ["test_healthy"], "pass", ""),
-        (Ended(0, ""), ["test_healthy", "test_fix"], "unknown", "pytest: test_fix never ran"),
-        (Ended(0, ""), ["test_healthy"] * 2, "unknown", "pytest: test_healthy never ran"),
-        (Ended(0, ""), [], "unknown", "pytest: no test was there"),
-        (Ended(None, "too long"), ["test_healthy"], "unknown", "pytest: too long"),
-        (Ended(2, "stop"), ["test_healthy"], "unknown", "pytest: stop"),
-        (Ended(5, "no tests ran"), ["test_healthy"], "unknown", "pytest: no tests ran"),
-        (Ended(-9, "half a li"), ["test_healthy"], "unknown", "pytest: half a li"),
+        (CaseEnd(0, ""), ["test_healthy"], "pass", ""),
+        (CaseEnd(0, ""), ["test_healthy", "test_fix"], "unknown", "pytest: test_fix never ran"),
+        (CaseEnd(0, ""), ["test_healthy"] * 2, "unknown", "pytest: test_healthy never ran"),
+        (CaseEnd(0, ""), [], "unknown", "pytest: no test was there"),
+        (CaseEnd(None, "too long"), ["test_healthy"], "unknown", "pytest: too long"),
+        (CaseEnd(2, "stop"), ["test_healthy"], "unknown", "pytest: stop"),
+        (CaseEnd(5, "no tests ran"), ["test_healthy"], "unknown", "pytest: no tests ran"),
+        (CaseEnd(-9, "half a li"), ["test_healthy"], "unknown", "pytest: half a li"),
     ],
 )
 def test_only_a_whole_session_is_judged(
-    ended: Ended, collected: list[str], verdict: str, reason: str
+    ended: CaseEnd, collected: list[str], verdict: str, reason: str
 ) -> None:
     assert _judged(ended, collected, PASSED) == (verdict, reason)
 
@@ -244,9 +244,9 @@ def test_a_record_of_half_a_session_is_no_pass_either(
     run_id = "20260101-000000-mtu-aaaa"
     project.run(run_id, tests=PASSED, commit="abc", kernel="6.1", cpus=2)
 
-    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> Ended:
+    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> CaseEnd:
         file.write_text(json.dumps({"run": run_id, "collected": ["test_fix"], "tests": PASSED}))
-        return Ended(0, "")
+        return CaseEnd(0, "")
 
     monkeypatch.setattr(Runner, "_pytest", told)
     case = Runner(LOCAL).run(labs.load("mtu"), 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -15,11 +17,12 @@ from faultlab.cli.main import VERBS
 from faultlab.core import command, events, lock
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.processes import Outcome
 from faultlab.core.terminal import Terminal
 from faultlab.engine.vm.engine import in_vm_mark
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
-from faultlab.learn import learner, several
+from faultlab.learn import learner, start_many
 from faultlab.run import inject, placement
 from tests.unit.conftest import REPO, Run
 from tests.unit.fake import FakeEngine
@@ -85,7 +88,7 @@ def test_several_are_refused_before_any_starts(
     line: str, problem: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Any] = []
-    monkeypatch.setattr(several, "_launch", lambda *words: started.append(words))
+    monkeypatch.setattr(start_many, "_run", lambda *words: started.append(words))
     got = faultlab(*line.split())
     assert (got.code, got.out, started) == (2, "", [])
     assert got.err.startswith(f"faultlab: {problem}\n  next: ")
@@ -159,20 +162,28 @@ class TestSeveral:
         assert isinstance(result, events.Result) and len(result.data["labs"]) == 2
         assert error == events.Error("1 of 2 labs are not up.", "faultlab start gzip", 1)
 
-    def test_an_interruption_ends_all(self, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_an_interruption_ends_all(
+        self, number: signal.Signals, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("SLOW", "60")
-        launched: list[several.Command] = []
-        launch = several._launch
+        launched: list[asyncio.subprocess.Process] = []
+        launch = asyncio.create_subprocess_exec
 
-        def then_interrupt(one: several.Command, *more: Any) -> None:
-            launch(one, *more)
-            launched.append(one)
+        async def then_interrupt(*words: str, **how: Any) -> asyncio.subprocess.Process:
+            launched.append(await launch(*words, **how))
             if len(launched) == 2:
-                raise KeyboardInterrupt
+                asyncio.get_running_loop().call_later(0.1, signal.raise_signal, number)
+            return launched[-1]
 
-        monkeypatch.setattr(several, "_launch", then_interrupt)
-        assert faultlab("start", "mtu", "somaxconn").code == 3
-        assert all(one.process and one.process.returncode is not None for one in launched)
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", then_interrupt)
+        # It is ignored if these tests run in the background.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            assert faultlab("start", "mtu", "somaxconn").code == 3
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert [one.returncode is None for one in launched] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -188,8 +199,8 @@ class TestSeveral:
     ],
 )
 def test_what_a_lab_is_at(line: str, doing: str) -> None:
-    command = several.Command("mtu")
-    if event := events.read(line):
+    command = start_many.Command("mtu")
+    if isinstance(event := events.read(line), events.Step):
         command.hear(event)
     assert command.doing == doing
 
@@ -200,9 +211,11 @@ def test_what_a_lab_is_at(line: str, doing: str) -> None:
 def test_the_order_of_badness(
     codes: tuple[int, ...], kind: type[Problem], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commands = [several.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
+    commands = [
+        start_many.Command(f"lab{i}", outcome=Outcome(code)) for i, code in enumerate(codes)
+    ]
     with pytest.raises(kind):
-        several._tell(Terminal(), commands, AUTO, 1.0)
+        start_many._tell(Terminal(), commands, AUTO, 1.0)
     assert capsys.readouterr().out.count("up") == len(codes)
 
 

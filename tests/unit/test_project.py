@@ -19,7 +19,7 @@ from faultlab.cli.main import VERBS
 from faultlab.lab import checks, terms
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.learn.hints import told
+from faultlab.learn.hints import as_typed
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run
 from tests.unit.test_house import RIDDLES
@@ -134,7 +134,7 @@ def test_every_sign_says_where_it_is_seen(lab_id: str) -> None:
 def test_what_is_said_of_a_mystery_does_not_name_it(lab_id: str) -> None:
     """The name of a stack would, and so would that of a command to type."""
     lab = labs.load(lab_id).called("mystery")
-    said = [lab.ticket, *(told(lab, hint.text) for hint in lab.hint)]
+    said = [lab.ticket, *(as_typed(lab, hint.text) for hint in lab.hint)]
     assert [text for text in said if f"-{lab_id}" in text] == []
 
 
@@ -174,7 +174,7 @@ def test_no_other_console_in_a_lesson(lab_id: str) -> None:
 def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     """Otherwise: make docs."""
     text = (REPO / name).read_text()
-    assert "<!-- made by `faultlab " in text and author.made(text) == text
+    assert "<!-- made by `faultlab " in text and author.rendered(text) == text
 
 
 def test_a_lesson_says_what_lab_toml_says() -> None:

@@ -20,7 +20,7 @@ from faultlab.lab.model import KERNEL
 from faultlab.observe.use import limits, namespace, rows, sections
 from faultlab.observe.use import table as use
 from faultlab.observe.use.cells import Row, Value, blank, in_bytes, short
-from faultlab.observe.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
+from faultlab.observe.use.sections import NO_ANSWER, Pair, Section, Sections, Unread
 from faultlab.probes import cgroup, descriptors, fpm, host, interface, mysql, sockets
 from faultlab.run import placement
 from faultlab.verify import transcript
@@ -29,7 +29,7 @@ from tests.unit.conftest import REPO, Result, Run, recorded
 PROBES = {"php-fpm": "fpm"}
 
 
-def looks(lab: str) -> dict[str, Looks]:
+def looks(lab: str) -> dict[str, Sections]:
     return {at: sections.split(recorded(f"use/{lab}-{at}")) for at in ("web", "php-fpm")}
 
 
@@ -109,7 +109,7 @@ class Local:
     ],
 )
 def test_what_cannot_be_read_says_why(section: Section, why: str) -> None:
-    found = Looks({"x": section}, {"x": section}).pair("x", cgroup.parse)
+    found = Sections({"x": section}, {"x": section}).pair("x", cgroup.parse)
     assert found == Unread(why)
 
 
@@ -187,7 +187,7 @@ def v2(**changes: object) -> cgroup.Cgroup:
 
 
 def container_rows(before: cgroup.Cgroup, after: cgroup.Cgroup) -> tuple[Row, Row]:
-    found = Looks({}, {})
+    found = Sections({}, {})
     pair = Pair(before, after, 2.0)
     object.__setattr__(found, "pair", lambda _name, _parse: pair)
     cpu, memory = rows.container("tomcat", found)
@@ -217,7 +217,7 @@ def test_a_shaped_link_that_is_full_is_marked() -> None:
     before = Section(recorded("interface/tbf"), 0, 1.0)
     sent = interface.parse(before.out)["eth0"].tx_bytes
     text = before.out.replace(f'"bytes":{sent}', f'"bytes":{sent + 245000}')
-    found = Looks({"network": before}, {"network": Section(text, 0, 3.0)})
+    found = Sections({"network": before}, {"network": Section(text, 0, 3.0)})
     row = next(row for row in namespace.rows("web", found) if row.resource == "eth0")
     assert row.utilisation == Value(98.0, "%", "1.0 of 1.0 Mb/s")
     assert row.saturation.text == "40 waiting"
@@ -234,7 +234,7 @@ def test_syns_that_are_turned_away() -> None:
         for name, more in by.items():
             later["kernel"][name] += more
         before, after = Section(counters, 0, 1.0), Section(json.dumps(later), 0, 3.0)
-        found = namespace.rows("web", Looks({"counters": before}, {"counters": after}))
+        found = namespace.rows("web", Sections({"counters": before}, {"counters": after}))
         return next(row for row in found if row.resource == "SYN_RECV")
 
     dropped = grown(TcpExtListenDrops=70, TcpExtListenOverflows=30)
@@ -338,13 +338,13 @@ def test_mysql() -> None:
     assert (idle.connected, idle.most, idle.refused, idle.lock_waiting) == (1, 10, 0, 0)
     assert (busy.connected, busy.most, busy.refused, busy.lock_waiting) == (11, 10, 3, 2)
     sections_of = [Section(recorded(f"mysql/{name}"), 0, at) for name, at in MYSQL]
-    found = Looks({"database": sections_of[0]}, {"database": sections_of[1]})
+    found = Sections({"database": sections_of[0]}, {"database": sections_of[1]})
     by_name = {row.resource: row for row in rows.database("mysql", found)}
     assert by_name["mysql sessions"].utilisation.text == "11 of 10"
     assert by_name["mysql sessions"].errors.text == "3 refused"
     assert by_name["mysql buffers"].saturation.text == "0 waits"
     assert marked(by_name) == {"mysql sessions"}  # at the first look no statement waited for a lock
-    found = Looks({"database": replace(sections_of[1], at=1.0)}, {"database": sections_of[1]})
+    found = Sections({"database": replace(sections_of[1], at=1.0)}, {"database": sections_of[1]})
     by_name = {row.resource: row for row in rows.database("mysql", found)}
     assert by_name["mysql row locks"].saturation.text == "2 waiting"
     assert marked(by_name) == {"mysql sessions", "mysql row locks"}
@@ -363,7 +363,7 @@ def counted(**more: int) -> dict[str, Row]:
         f"{name}\t{int(value) + own[name] if name in own else value}" for name, value in lines
     )
     sections_of = {"database": Section(before, 0, 1.0)}, {"database": Section(after, 0, 3.0)}
-    return {row.resource: row for row in rows.database("mysql", Looks(*sections_of))}
+    return {row.resource: row for row in rows.database("mysql", Sections(*sections_of))}
 
 
 def test_a_program_that_only_tries_the_port_is_not_refused() -> None:
@@ -399,7 +399,7 @@ def test_a_filter_is_marked_only_where_something_listens() -> None:
         more = chain.replace("      15      636 DROP", "      25     1636 DROP")
         before = {"filter": Section(chain, 0, 1.0), "sockets": Section(out, 0, 1.0)}
         after = {"filter": Section(more, 0, 3.0), "sockets": Section(out, 0, 3.0)}
-        found = namespace.rows("web", Looks(before, after))
+        found = namespace.rows("web", Sections(before, after))
         row = next(row for row in found if row.resource == "packet filter")
         assert row.errors.text == "10 dropped"
         assert bool(limits.crossed(row)) == wrong

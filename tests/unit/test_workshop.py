@@ -34,8 +34,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync import client
 from websockets.typing import Origin
 
-from faultlab.core import paths
+from faultlab.core import events, paths
 from faultlab.core.errors import BadInput, CannotRun
+from faultlab.core.processes import Outcome, Processes
 from faultlab.core.terminal import Terminal
 from faultlab.lab import checks, services
 from faultlab.lab import load as labs
@@ -56,8 +57,7 @@ from faultlab.workshop.access import TRAINER, Allowance, Keys
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
-from faultlab.workshop.processes import Outcome, Processes
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import DISK_FULL, Roster, Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
@@ -253,7 +253,7 @@ def test_a_class_goes_on_with_another_number_of_cpus(
     nothing = cast("Terminal", SimpleNamespace(alive=lambda *_: nullcontext()))
     monkeypatch.setattr(verbs, "engines_of", lambda *_: ({"mtu": 1, "somaxconn": 1}, {}))
 
-    def goes_on(text: str, cpus: int) -> Plan:
+    def goes_on(text: str, cpus: int) -> ClassPlan:
         file.write_text(text)
         monkeypatch.setattr(os, "cpu_count", lambda: cpus)
         found = plan.read(str(file))
@@ -460,7 +460,7 @@ def test_one_cgroup_around_a_stack() -> None:
 def test_a_command_that_prints_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that prints a line without end: its seat was "starting" for good."""
     endless = (sys.executable, "-c", "print('x' * 3 * 2**20)", "--")
-    monkeypatch.setattr("faultlab.workshop.processes.DIE_WITH_US", endless)
+    monkeypatch.setattr("faultlab.core.processes.DIE_WITH_US", endless)
     outcome = asyncio.run(Processes().run(["start"], {}, 10, lambda _: None))
     assert (outcome.code, outcome.error) == (3, "it printed a line without end")
 
@@ -1038,9 +1038,9 @@ def test_a_disk_that_was_full_costs_no_new_stack(
         if when == "before":
             getattr(session, act)(seat)
             await asyncio.sleep(0.02)
-            await session.weigh()
+            await session.poll()
         else:
-            weighing = asyncio.create_task(session.weigh())
+            weighing = asyncio.create_task(session.poll())
             await asyncio.sleep(0.01)
             getattr(session, act)(seat)
             await asyncio.sleep(0.02 if when == "while it is cut off" else 0.3)
@@ -1086,11 +1086,11 @@ def test_an_error_of_ours_is_shown(here: Served, capfd: pytest.CaptureFixture[st
     here.wait(1, "red")
 
 
-@pytest.mark.parametrize("what", ["tick", "weigh"])
+@pytest.mark.parametrize("what", ["tick", "poll"])
 def test_a_clock_outlives_an_error_of_ours(
     what: str, here: Served, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(site, "_WEIGH", 0.05)
+    monkeypatch.setattr(site, "_POLL", 0.05)
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of ours")
@@ -1105,10 +1105,10 @@ def test_a_clock_outlives_an_error_of_ours(
     assert "faultlab: ZeroDivisionError: of ours" in said
     again = threading.Event()
 
-    async def weigh() -> None:
+    async def poll() -> None:
         again.set()
 
-    monkeypatch.setattr(here.session, what, weigh if what == "weigh" else lambda _: again.set())
+    monkeypatch.setattr(here.session, what, poll if what == "poll" else lambda _: again.set())
     assert again.wait(5)
 
 
@@ -1640,7 +1640,7 @@ def test_a_check_that_was_asked_for_in_time_counts(tmp_path: Path) -> None:
             'echo \'{"event": "error", "error": "not yet", "next": "x", "exit_code": 1}\'\n'
             "echo 'faultlab: not yet' >&2\necho '  next: x' >&2\nexit 1\n",
             ["check"],
-            Outcome(1, {"verdict": "fail"}, "not yet"),
+            Outcome(1, {"verdict": "fail"}, "not yet", "x"),
         ),
         ("echo Segmentation fault >&2\nexit 139\n", [], Outcome(139, {}, "Segmentation fault")),
         ("exec sleep 9\n", [], Outcome(3, {}, "it did not end within 1 s")),
@@ -1653,6 +1653,7 @@ def test_a_command_is_read_by_its_events(
     stub.write_text(f"#!/bin/sh\n{script}")
     stub.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(stub))
-    heard: list[str] = []
+    heard: list[events.Step] = []
     got = asyncio.run(Processes().run(("check", "mtu"), {}, 1, heard.append))
-    assert (got, heard) == (outcome, steps)
+    begun = [step.name for step in heard if step.event == events.Kind.BEGIN]
+    assert (got, begun) == (outcome, steps)

@@ -88,7 +88,7 @@ def _container(batch: str, name: str) -> dict[str, Any]:
         "FAULTLAB_STATE": "/tmp/state",
         "HOME": "/tmp",
         **({VARIABLE: chosen()} if chosen() else {}),
-        **git.told(),
+        **git.environment(),
     }
     env += [{"name": key, "value": value} for key, value in values.items()]
     return {

@@ -18,7 +18,7 @@ from faultlab.observe.use.cells import (
     short,
     unread,
 )
-from faultlab.observe.use.sections import Looks, Pair, Unread
+from faultlab.observe.use.sections import Pair, Sections, Unread
 from faultlab.probes import conntrack, descriptors, interface, iptables, nstat, sockets
 from faultlab.probes.interface import Interface
 from faultlab.probes.sockets import Sockets
@@ -27,7 +27,7 @@ Counters = Pair[dict[str, int]] | Unread  # of nstat
 States = Pair[Sockets] | Unread
 
 
-def rows(at: str, looks: Looks) -> Iterator[Row]:
+def rows(at: str, looks: Sections) -> Iterator[Row]:
     """Yield all of these rows, read on the machine `at`."""
     links = looks.pair("network", interface.parse)
     tcp = looks.pair("sockets", sockets.parse)

@@ -22,12 +22,12 @@ from faultlab.observe.use.cells import (
     short,
     unread,
 )
-from faultlab.observe.use.sections import NO_ANSWER, Looks, Pair, Unread
+from faultlab.observe.use.sections import NO_ANSWER, Pair, Sections, Unread
 from faultlab.probes import cgroup, fpm, host, mysql
 from faultlab.probes.cgroup import Cgroup
 
 
-def container(name: str, looks: Looks) -> Iterator[Row]:
+def container(name: str, looks: Sections) -> Iterator[Row]:
     """Yield CPU and memory of one container, from its cgroup."""
     pair = looks.pair("cgroup", cgroup.parse)
     old = isinstance(pair, Pair) and pair.after.version == 1
@@ -128,7 +128,7 @@ def _counters(out: str) -> dict[str, int]:
     return {name: int(value) for name, value in facts if value.isdigit()} | {"rows": len(facts)}
 
 
-def database(at: str, looks: Looks) -> Iterator[Row]:
+def database(at: str, looks: Sections) -> Iterator[Row]:
     """Yield the rows of MySQL: its sessions, its buffer pool, its row locks and its statements."""
     pair = looks.pair("database", mysql.parse)
     counters = looks.pair("database", _counters)
@@ -184,7 +184,7 @@ def _statements(pair: Pair[dict[str, int]]) -> Cells:
     )
 
 
-def whole_host(at: str, looks: Looks) -> Iterator[Row]:
+def whole_host(at: str, looks: Sections) -> Iterator[Row]:
     """Yield the rows of the kernel below all machines, with all of its work."""
     processors = looks.pair("host_cpu", host.parse_processors)
     memory = looks.pair("host_memory", host.parse_memory)

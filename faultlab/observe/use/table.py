@@ -20,7 +20,7 @@ from faultlab.lab.model import KERNEL, Lab
 from faultlab.observe.use import namespace, rows
 from faultlab.observe.use.cells import Row, Value
 from faultlab.observe.use.limits import crossed
-from faultlab.observe.use.sections import Looks, read
+from faultlab.observe.use.sections import Sections, read
 from faultlab.probes import (
     cgroup,
     conntrack,
@@ -180,7 +180,7 @@ def tables(lab: Lab, stack: Stack, machines: list[str], seconds: float) -> list[
 
 def _all(
     stack: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
-) -> dict[str, Looks]:
+) -> dict[str, Sections]:
     """Enter every place once, all at the same time."""
     shells = [stack.shell(name) for name in commands]
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
@@ -189,7 +189,10 @@ def _all(
 
 
 def rows_of(
-    machine: str, probe: Mapping[str, str], looks: Mapping[str, Looks], stopped: Mapping[str, Row]
+    machine: str,
+    probe: Mapping[str, str],
+    looks: Mapping[str, Sections],
+    stopped: Mapping[str, Row],
 ) -> Iterator[Row]:
     """Yield the rows of one machine and its daemons; `probe`: the probes of each daemon."""
     for name in (machine, *probe):

@@ -1,4 +1,4 @@
-"""Floors: what the alarms of a tool are about: the machine, the stack, its load, or the lab.
+"""Noise baseline: what a tool alarms about: the machine, the stack, its load, or the lab.
 
 An alarm is known by its signals: its lines without numbers. It is about the *machine* if all of
 them also came on the empty host, about the *stack* if they came on the idle one, and about the
@@ -11,9 +11,9 @@ from typing import Literal, get_args
 
 from faultlab.core.statistics import Share, median
 from faultlab.run.phase import HEALTHY
-from faultlab.score import figures
-from faultlab.score.looks import EMPTY, IDLE
+from faultlab.score import metrics
 from faultlab.score.results import ALONE, Results, Trial
+from faultlab.score.setups import EMPTY, IDLE
 
 About = Literal["machine", "stack", "load", "lab"]
 ABOUT: tuple[About, ...] = get_args(About)
@@ -61,7 +61,7 @@ class Cost:
 def floors(results: Results) -> list[Floor]:
     """Return the floors of each tool that looked alone."""
     alone = results.only(lambda t: t.way == ALONE and t.agent is None and t.kind == "diagnosis")
-    by_tool = figures.grouped(alone.trials.values(), lambda trial: trial.tool)
+    by_tool = metrics.grouped(alone.trials.values(), lambda trial: trial.tool)
     return [_floor(tool, trials) for tool, trials in by_tool.items()]
 
 
@@ -76,15 +76,15 @@ def _floor(tool: str, trials: Sequence[Trial]) -> Floor:
     new = {key for key, kind in kinds.items() if kind == "lab"}
 
     def count(ill: bool) -> dict[About, int]:
-        its = [kinds.get(t.key) for t in rest if figures.ill(t) == ill]
+        its = [kinds.get(t.key) for t in rest if metrics.has_fault(t) == ill]
         return {kind: its.count(kind) for kind in ABOUT}
 
     def fresh(ill: bool) -> Share:
-        its = [t.key in new for t in paired if figures.ill(t) == ill]
+        its = [t.key in new for t in paired if metrics.has_fault(t) == ill]
         return Share(len(its), sum(its))
 
     return Floor(
-        *(tool, figures.alarms(empty), figures.alarms(idle), figures.alarms([*pairs.values()])),
+        *(tool, metrics.alarms(empty), metrics.alarms(idle), metrics.alarms([*pairs.values()])),
         *(count(False), count(True), fresh(True), fresh(False)),
     )
 
@@ -106,13 +106,13 @@ def _signals(trials: Sequence[Trial]) -> set[str]:
 
 def costs(results: Results) -> list[Cost]:
     """Return what a look of each tool costs that looked alone."""
-    alone = figures.of_way(results, ALONE).only(lambda t: t.kind != "absent")
-    by_tool = figures.grouped(alone.trials.values(), lambda trial: trial.tool)
+    alone = metrics.of_way(results, ALONE).only(lambda t: t.kind != "absent")
+    by_tool = metrics.grouped(alone.trials.values(), lambda trial: trial.tool)
     return [_cost(tool, trials) for tool, trials in by_tool.items()]
 
 
 def _cost(tool: str, trials: Sequence[Trial]) -> Cost:
-    well = [t.effect.slowdown for t in trials if t.effect and not figures.ill(t)]
+    well = [t.effect.slowdown for t in trials if t.effect and not metrics.has_fault(t)]
     slow = [each for each in well if each is not None]
     return Cost(
         tool,

@@ -1,4 +1,4 @@
-"""Agents: what they repaired, what they named, and what that took, from their trials."""
+"""Agent metrics: what they repaired, what they named, and what that took, from their trials."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from typing import Literal
 
 from faultlab.core.statistics import Share, median
 from faultlab.lab import load as labs
-from faultlab.score import baselines, figures, results
-from faultlab.score.figures import Cell
-from faultlab.score.results import Agent, Results, Trial
+from faultlab.score import baselines, metrics, results
+from faultlab.score.metrics import Cell
+from faultlab.score.results import AgentTrial, Results, Trial
 
 LEGEND = "R repaired every time   r repaired now and then"
 
@@ -47,7 +47,7 @@ def rows(kept: Results) -> list[AgentRow]:
     # A cheater makes a look for each cheat, and these are no looks of the others.
     looks = agents.only(lambda trial: trial.tool != results.CHEATER)
     for some in (agents, baselines.guesses(looks)):
-        by_tool = figures.grouped(some.trials.values(), lambda trial: trial.tool)
+        by_tool = metrics.grouped(some.trials.values(), lambda trial: trial.tool)
         found += [_row(tool, trials) for tool, trials in sorted(by_tool.items())]
     return found
 
@@ -59,7 +59,7 @@ def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
     repaired = Counter(
         (trial.tool, trial.lab, trial.agent["repaired"])
         for trial in looks.trials.values()
-        if trial.agent and figures.ill(trial)
+        if trial.agent and metrics.has_fault(trial)
     )
 
     def letters(cell: Cell) -> str:
@@ -69,7 +69,7 @@ def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
 
     return names, {
         lab: [letters(its[name]) if name in its else "" for name in names]
-        for lab, its in figures.cells(looks).items()
+        for lab, its in metrics.cells(looks).items()
     }
 
 
@@ -80,16 +80,16 @@ def _looks(kept: Results) -> Results:
 
 def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     told = [t for t in trials if t.kind == "diagnosis"]
-    ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and figures.ill(t)]
-    well = [t.alarm for t in told if not figures.ill(t)]
+    ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and metrics.has_fault(t)]
+    well = [t.alarm for t in told if not metrics.has_fault(t)]
     facts = [t.agent for t in told if t.agent]
-    tried = [t.agent["repaired"] for t in told if t.agent and figures.ill(t)]
+    tried = [t.agent["repaired"] for t in told if t.agent and metrics.has_fault(t)]
     known = [bool(each) for each in tried if each is not None]
     return AgentRow(
         tool,
         repaired=Share(len(known), sum(known)),
-        cause=Share(len(ill), sum(figures.names_cause(lab, said) for lab, said in ill)),
-        component=Share(len(ill), sum(figures.names_component(lab, said) for lab, said in ill)),
+        cause=Share(len(ill), sum(metrics.names_cause(lab, said) for lab, said in ill)),
+        component=Share(len(ill), sum(metrics.names_component(lab, said) for lab, said in ill)),
         false=Share(len(well), sum(well)),
         commands=_median(facts, "commands"),
         seconds=_median(facts, "seconds"),
@@ -101,5 +101,5 @@ def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
     )
 
 
-def _median(facts: Sequence[Agent], key: Counted) -> float | None:
+def _median(facts: Sequence[AgentTrial], key: Counted) -> float | None:
     return median([value for each in facts if (value := each.get(key)) is not None])

@@ -1,4 +1,4 @@
-"""Wire: the Unix socket on which an agent's program asks for commands, as lines of JSON.
+"""Agent protocol: the Unix socket on which an agent's program asks for commands, as lines of JSON.
 
 A line has one key: run, diagnose, check or usage. The answer is one line, too. A line that is
 wrong is answered with {"error": …}, and the agent can go on.

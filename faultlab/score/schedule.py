@@ -1,4 +1,4 @@
-"""Plan: the trials that are missing, and which of them to make next.
+"""Schedule: the trials that are missing, and which of them to make next.
 
 Without a budget they are made in the order of the looks. With one, the look is next whose trials
 belong to the widest intervals, and in a look the tool with the widest one.
@@ -15,8 +15,8 @@ from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.run import digest
 from faultlab.run.phase import FAULTY, HEALTHY
-from faultlab.score.looks import FLOORS, Look
 from faultlab.score.results import ALONE, Key, Results, Way
+from faultlab.score.setups import FLOORS, Setup
 from faultlab.score.tool import Tool
 
 STACK_SECONDS = 60.0  # for a stack and the proof of its phase
@@ -35,10 +35,10 @@ def deadline(hours: float | None) -> float:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """The looks that are wanted, the tools that are examined, and the trials that were made."""
 
-    looks: list[Look]
+    looks: list[Setup]
     tools: list[Tool]
     kept: Results
     way: Way = ALONE
@@ -49,7 +49,7 @@ class Plan:
         """Return whether so many seconds are left."""
         return time.monotonic() + seconds < self.until
 
-    def missing(self, look: Look) -> list[Tool]:
+    def missing(self, look: Setup) -> list[Tool]:
         """Return the tools whose trial in a look is missing, in a random order of their own."""
         lacking = [tool for tool in self.tools if not self._has(tool, look)]
         random.Random(f"{self.seed} {look.text}").shuffle(lacking)
@@ -83,10 +83,10 @@ class Plan:
         """Return how many looks have all their trials."""
         return sum(not self.missing(look) for look in self.looks)
 
-    def _key(self, tool: Tool, look: Look) -> Key:
+    def _key(self, tool: Tool, look: Setup) -> Key:
         return tool.id, look.lab.id, look.phase, look.number, self.way
 
-    def _has(self, tool: Tool, look: Look) -> bool:
+    def _has(self, tool: Tool, look: Setup) -> bool:
         return self.kept.has(
             self._key(tool, look), (self._digests[tool.id], self._digests[f"lab {look.lab.id}"])
         )
@@ -98,7 +98,7 @@ class Plan:
         made = {tool.id: tool.digest for tool in self.tools}
         return made | {name: digest.fault(lab) for name, lab in chosen.items()}
 
-    def _gain(self, look: Look, wide: dict[Group, float]) -> tuple[float, bool]:
+    def _gain(self, look: Setup, wide: dict[Group, float]) -> tuple[float, bool]:
         """Return the widths that its trials narrow, and whether a faulty look waits for it."""
         widths = sum(wide.get(_group(tool.id, look), 1.0) for tool in self.missing(look))
         waits = look.phase == HEALTHY and any(
@@ -119,7 +119,7 @@ class Plan:
         return {group: _width(alarms) for group, alarms in counts.items()}
 
 
-def _group(tool: str, look: Look) -> Group:
+def _group(tool: str, look: Setup) -> Group:
     floor = look.phase if look.phase in FLOORS else ""
     return tool, floor, look.phase == FAULTY and not look.lab.control
 

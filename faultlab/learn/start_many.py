@@ -1,24 +1,21 @@
-"""Several: labs that one command starts side by side.
+"""Start many: labs that one command starts side by side.
 
 Each lab starts in its own process, `faultlab start LAB`. Loads take turns (lock.turn).
 """
 
+import asyncio
 import os
-import queue
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import Any
 
 from faultlab.core import events
 from faultlab.core.command import uninterrupted
 from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
-from faultlab.core.events import Event
+from faultlab.core.processes import Outcome, Processes
 from faultlab.core.terminal import Terminal, typable
 from faultlab.lab import load as labs
 
@@ -35,38 +32,34 @@ class Command:
 
     lab: str
     doing: str = "waiting for its turn"
-    process: subprocess.Popen[str] | None = None
-    began: float = 0.0
+    began: float = 0.0  # 0 while it waits
     seconds: float = 0.0
-    code: int | None = None
-    own: dict[str, Any] = field(default_factory=dict)  # the JSON object that its `start` printed
-    error: events.Error | None = None
+    outcome: Outcome | None = None
 
-    def hear(self, event: Event) -> None:
-        """Store an event of the process."""
-        match event:
-            case events.Step():
-                self.doing = f"{event.name:<9} {event.text}"
-            case events.Result():
-                self.own = event.data
-            case events.Error():
-                self.error = event
-                failure = {"error": event.error, "next": event.next, "exit_code": event.exit_code}
-                self.own = self.own or failure
+    def hear(self, step: events.Step) -> None:
+        """Store a step of the process."""
+        self.doing = f"{step.name:<9} {step.text}"
+
+    @property
+    def code(self) -> int | None:
+        """Return its exit code; None before it has ended."""
+        return None if self.outcome is None else self.outcome.code
 
     @property
     def problem(self) -> tuple[str, str]:
         """Return the problem and the next command to type; both are empty after success."""
-        if not self.code:
+        if not self.outcome or not self.outcome.code:
             return "", ""
-        if not self.error:
-            return f"it ended with {self.code}", ""
-        return " ".join(self.error.error.split()), typable(self.error.next)
+        why = self.outcome.error or f"it ended with {self.outcome.code}"
+        return " ".join(why.split()), typable(self.outcome.next)
 
     def facts(self) -> dict[str, Any]:
         """Return the JSON object of its `start`, with the lab's name, exit code and seconds."""
+        assert self.outcome is not None
+        failure = {"error": self.outcome.error, "next": self.outcome.next}
+        own = self.outcome.facts or (failure if self.outcome.error else {})
         ending = {"exit_code": self.code, "seconds": round(self.seconds, 1)}
-        return {**self.own, "lab": self.lab, **ending}
+        return {**own, "lab": self.lab, **ending}
 
 
 @dataclass(frozen=True)
@@ -75,9 +68,6 @@ class Several:
 
     labs: list[dict[str, Any]]
     seconds: float
-
-
-_Said = queue.Queue[tuple[Command, str | None]]  # a line; None after the last one
 
 
 def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> Several:
@@ -90,75 +80,42 @@ def start(term: Terminal, lab_ids: Sequence[str], wanted: str, blind: bool) -> S
     commands = [Command(name) for name in sorted(names, key=lambda name: not loads[name])]
     began = time.monotonic()
     with _shown(term, commands) as show:
-        _run(commands, wanted, show)
+        asyncio.run(_run(commands, wanted, show))
     commands.sort(key=lambda command: names.index(command.lab))
     return _tell(term, commands, wanted, time.monotonic() - began)
 
 
-def _run(commands: list[Command], wanted: str, show: Any) -> None:
-    most = _SIDE_BY_SIDE * (os.cpu_count() or 1)
-    said: _Said = queue.Queue()
-    waiting, running = list(commands), list[Command]()
+async def _run(commands: list[Command], wanted: str, show: Any) -> None:
+    processes = Processes()
+    turns = asyncio.Semaphore(_SIDE_BY_SIDE * (os.cpu_count() or 1))
+
+    async def one(command: Command) -> None:
+        async with turns:
+            command.began, command.doing = time.monotonic(), "beginning"
+            words = ("start", command.lab, "--engine", wanted)
+            command.outcome = await processes.run(
+                words, {}, None, command.hear, with_us=_STOP_WITH_US
+            )
+            command.seconds = time.monotonic() - command.began
+
+    waiting = {asyncio.create_task(one(command)) for command in commands}
     try:
-        while waiting or running:
-            while waiting and len(running) < most:
-                running.append(waiting.pop(0))
-                _launch(running[-1], wanted, said)
+        while waiting:
             show()
-            try:
-                command, line = said.get(timeout=_POLL)
-            except queue.Empty:
-                continue
-            if line is not None:
-                if event := events.read(line):
-                    command.hear(event)
-                continue
-            _ended(command)
-            running.remove(command)
+            ended, waiting = await asyncio.wait(waiting, timeout=_POLL)
+            for task in ended:
+                task.result()
     except BaseException:
         with uninterrupted():
-            begun = [command for command in running if command.process]
-            for command in begun:
-                command.process.terminate()  # type: ignore[union-attr]
-            for command in begun:
-                _ended(command)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
         raise
-
-
-def _launch(command: Command, wanted: str, said: _Said) -> None:
-    words = ["start", command.lab, "--engine", wanted, "--events"]
-    command.began = time.monotonic()
-    command.doing = "beginning"
-    # It has its own process group, so Ctrl-C reaches it once, through us.
-    command.process = subprocess.Popen(
-        [*_STOP_WITH_US, sys.executable, "-m", "faultlab", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
-        process_group=0,
-    )
-    assert command.process.stdout is not None
-    hearing = (command, command.process.stdout, said)
-    threading.Thread(target=_hear, args=hearing, daemon=True).start()
-
-
-def _hear(command: Command, out: IO[str], said: _Said) -> None:
-    for line in out:
-        said.put((command, line))
-    said.put((command, None))
-
-
-def _ended(command: Command) -> None:
-    assert command.process is not None
-    command.code = command.process.wait()
-    command.seconds = time.monotonic() - command.began
 
 
 def _state(command: Command) -> str:
     if command.code is None:
-        return command.doing.partition(" ")[0] if command.process else "waits"
+        return command.doing.partition(" ")[0] if command.began else "waits"
     return "up" if command.code == 0 else "not up"
 
 
@@ -189,7 +146,7 @@ def _picture(commands: list[Command], width: int) -> str:
     lines = []
     for command in commands:
         ended = command.code is not None
-        since = command.seconds if ended else now - command.began if command.process else 0.0
+        since = command.seconds if ended else now - command.began if command.began else 0.0
         what = _state(command) if ended else command.doing
         lines.append(f"{command.lab:<16}{since:4.0f} s  {what}"[: width - 1])
     from rich.markup import escape

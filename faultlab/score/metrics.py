@@ -1,4 +1,4 @@
-"""Figures: what each tool caught, named and missed in its trials, and its false alarms."""
+"""Metrics: what each tool caught, named and missed in its trials, and its false alarms."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +37,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Row:
+class ToolRow:
     """One tool over all trials: shares of those in which it gave a diagnosis.
 
     `false`: alarms on controls, before the fault and after the fix. `seconds`: the median time from
@@ -109,19 +109,19 @@ def headline(results: Results) -> Way:
     return ALONE if alone and crowd <= alone else CROWD
 
 
-def rows(results: Results) -> list[Row]:
+def rows(results: Results) -> list[ToolRow]:
     """Return a row for each tool, the best informed first and the baselines last."""
     by_tool = grouped(results.trials.values(), lambda trial: trial.tool)
     found = [_row(tool_id, trials) for tool_id, trials in by_tool.items()]
     return sorted(found, key=lambda row: (row.tool in BASELINES, -(row.informed or 0), row.tool))
 
 
-def _row(tool_id: str, trials: Sequence[Trial]) -> Row:
-    _, faulty, detected, false = _told(trials)
+def _row(tool_id: str, trials: Sequence[Trial]) -> ToolRow:
+    _, faulty, detected, false = _split(trials)
     caught = [
         (trial, trial.diagnosis) for trial in faulty if trial.diagnosis and trial.diagnosis.alarm
     ]
-    return Row(
+    return ToolRow(
         tool=tool_id,
         detects=detected,
         cause=Share(len(caught), sum(names_cause(labs.loaded(t.lab), v) for t, v in caught)),
@@ -161,14 +161,14 @@ def cells(results: Results) -> dict[str, dict[str, Cell]]:
 
 
 def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
-    told, faulty, detected, false = _told(trials)
+    told, faulty, detected, false = _split(trials)
     caught: Caught
     if not told:
         caught = "absent" if all(trial.kind == "absent" for trial in trials) else "unknown"
     elif labs.loaded(lab_id).control:
         caught = "cried" if false.happened else "quiet"
     elif not faulty:  # no faulty trial yet, or none with a diagnosis
-        caught = "unknown" if any(ill(trial) for trial in trials) else "absent"
+        caught = "unknown" if any(has_fault(trial) for trial in trials) else "absent"
     elif not detected.happened:
         caught = "missed"
     elif detected.happened < detected.of:
@@ -177,7 +177,7 @@ def _cell(tool_id: str, lab_id: str, trials: Sequence[Trial]) -> Cell:
         named = sum(names_cause(labs.loaded(lab_id), t.diagnosis) for t in faulty if t.diagnosis)
         caught = "named" if 2 * named > len(faulty) else "caught"
     runs = tuple(dict.fromkeys(trial.run for trial in trials if trial.run))
-    silent = sum(ill(trial) for trial in trials if trial.kind == "unknown")
+    silent = sum(has_fault(trial) for trial in trials if trial.kind == "unknown")
     return Cell(tool_id, lab_id, caught, detected, false, runs, silent)
 
 
@@ -210,11 +210,11 @@ def unknowns(results: Results) -> dict[tuple[str, str], int]:
     return Counter((trial.tool, trial.reason) for trial in silent)
 
 
-def _told(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Share]:
+def _split(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial], Share, Share]:
     """Return the diagnoses, those of faults, and the shares of alarms in these and the others."""
     told = [trial for trial in trials if trial.kind == "diagnosis"]
-    faulty = [trial for trial in told if ill(trial)]
-    return told, faulty, alarms(faulty), alarms(trial for trial in told if not ill(trial))
+    faulty = [trial for trial in told if has_fault(trial)]
+    return told, faulty, alarms(faulty), alarms(trial for trial in told if not has_fault(trial))
 
 
 def alarms(trials: Iterable[Trial]) -> Share:
@@ -223,7 +223,7 @@ def alarms(trials: Iterable[Trial]) -> Share:
     return Share(len(counted), sum(counted))
 
 
-def ill(trial: Trial) -> bool:
+def has_fault(trial: Trial) -> bool:
     """Return whether something was wrong while the tool looked."""
     return trial.phase == FAULTY and not labs.loaded(trial.lab).control
 

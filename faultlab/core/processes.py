@@ -1,4 +1,4 @@
-"""Processes: `faultlab` commands that run for a class, each in a process of its own."""
+"""Processes: `faultlab` commands that one of ours starts and follows, each in its own process."""
 
 import asyncio
 import os
@@ -11,18 +11,21 @@ from typing import Any
 from faultlab.core import events
 from faultlab.core.command import DIE_WITH_US
 from faultlab.core.errors import CannotRun
-from faultlab.core.events import Kind
 
 _LONGEST = 2**20  # bytes of an event
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended: its exit code, its result, and the reason if it failed."""
+    """How a command ended: its exit code, its result, and the reason if it failed.
+
+    `next`: the command to type now, if it named one.
+    """
 
     code: int
     facts: dict[str, Any] = field(default_factory=dict)
     error: str = ""
+    next: str = ""
 
 
 class Processes:
@@ -35,22 +38,27 @@ class Processes:
         self,
         words: Sequence[str],
         env: Mapping[str, str],
-        seconds: float,
-        hear: Callable[[str], None],
+        seconds: float | None,
+        hear: Callable[[events.Step], None],
+        *,
+        with_us: Sequence[str] | None = None,
+        folder: Path | None = None,
     ) -> Outcome:
         """Run `faultlab` with these words and wait for it, at most `seconds`.
 
-        `hear` gets the name of each step as it begins.
+        `hear` gets each of its steps. `with_us`: how it ends if we are killed. `folder`: where it
+        runs, if not here.
         """
         process = await asyncio.create_subprocess_exec(
-            *DIE_WITH_US,
+            *(with_us or DIE_WITH_US),
             *(sys.executable, "-m", "faultlab", *words, "--events"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, **env},
             limit=_LONGEST,
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=folder,
+            process_group=0,  # so Ctrl-C reaches it once, through us
         )
         self._running.add(process)
         try:
@@ -73,26 +81,26 @@ class Processes:
 
 
 async def _ended(
-    process: asyncio.subprocess.Process, seconds: float, hear: Callable[[str], None]
+    process: asyncio.subprocess.Process, seconds: float | None, hear: Callable[[events.Step], None]
 ) -> Outcome:
     """Read the events of a process until it ends or its time is up."""
     assert process.stdout is not None
     facts: dict[str, Any] = {}
-    error = last = ""
+    error = after = last = ""
     try:
         async with asyncio.timeout(seconds):
             async for raw in process.stdout:
                 line = raw.decode(errors="replace")
                 match events.read(line):
-                    case events.Step(event=Kind.BEGIN, name=name):
-                        hear(name)
+                    case events.Step() as step:
+                        hear(step)
                     case events.Result(data=facts):
                         pass
-                    case events.Error(error=error):
+                    case events.Error(error=error, next=after):
                         pass
                     case None:  # text for people, or from Python itself
                         last = line.strip() or last
-            return Outcome(await process.wait(), facts, error or last)
+            return Outcome(await process.wait(), facts, error or last, after)
     except ValueError:  # a line is longer than the limit
         return Outcome(CannotRun.exit_code, facts, "it printed a line without end")
     except TimeoutError:

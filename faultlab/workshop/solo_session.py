@@ -1,4 +1,4 @@
-"""Own: the session of one learner, who chooses labs, and whose stacks are their own."""
+"""Solo session: the session of one learner, who chooses labs, and whose stacks are their own."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SoloSession(Session):
     _delay = ""
     _seen: tuple[Turn, str] | None = None  # the turn whose stack was there, and its run
 
-    async def weigh(self) -> None:
+    async def poll(self) -> None:
         """Note which labs are up here, with one question to Docker for all of them.
 
         The command line can start labs too, and can remove the one of this page.

@@ -1,4 +1,4 @@
-"""Looks: the stacks that tools look at, each in one phase, and the floors beneath them.
+"""Setups: the stacks that tools look at, each in one phase, and the floors beneath them.
 
 A floor is a look at a stack on which nothing can be wrong. On the empty host there are machines and
 no daemons. The idle stack has daemons and no users.
@@ -32,7 +32,7 @@ _SETTLES = 10.0  # seconds after which a stack that has just started is idle
 
 
 @dataclass(frozen=True)
-class Look:
+class Setup:
     """One stack in one phase, for the n-th time."""
 
     lab: Lab
@@ -45,27 +45,27 @@ class Look:
         return f"{self.lab.id} {self.phase} {self.number}"
 
 
-def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -> list[Look]:
+def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -> list[Setup]:
     """Return all looks: one whole repeat after the other, each in a random order.
 
     `floors`: each repeat also has a look at each floor.
     """
     chance = random.Random(seed)
-    found: list[Look] = []
+    found: list[Setup] = []
     for number in range(1, repeat + 1):
-        turn = [Look(lab, phase, number) for lab in chosen for phase in PHASES]
+        turn = [Setup(lab, phase, number) for lab in chosen for phase in PHASES]
         turn += [named("healthy", floor, number) for floor in FLOORS] if floors else []
         chance.shuffle(turn)
         found += turn
     return found
 
 
-def named(lab_id: str, phase: str, number: int) -> Look:
+def named(lab_id: str, phase: str, number: int) -> Setup:
     """Return the look with this lab, phase and number."""
-    return Look(_whole() if phase in FLOORS else labs.load(lab_id), phase, number)
+    return Setup(_whole() if phase in FLOORS else labs.load(lab_id), phase, number)
 
 
-def made_in(look: Look, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
+def made_in(look: Setup, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
     """Return the trial of a tool in a look; `facts`: the other fields of a trial."""
     return Trial(
         tool=tool.id,
