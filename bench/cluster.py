@@ -26,6 +26,7 @@ from unittest.mock import patch
 from faultlab.engine.batch import Ended, Task
 from faultlab.engine.kubernetes import jobspec, podhelpers
 from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.kubernetes.podjobs import PodJobs
 from faultlab.lab import load as labs
 from tests.live import clusters
@@ -123,10 +124,10 @@ def seats(engine: KubernetesEngine, calls: Calls, count: int) -> None:
         pods = engine.cluster.pods(stack, "machine")
         return pods if pods and all(pod.status.pod_ip for pod in pods) else []
 
-    nothing = {"on_node": lambda *_: "", "must": lambda *_: "", "_waiting_for_names": with_address}
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.multiple(KubernetesEngine, **nothing),
+        patch.multiple(NodePod, run=lambda *_: "", must=lambda *_: ""),
+        patch.object(KubernetesEngine, "_waiting_for_names", with_address),
         patch.object(podhelpers, "container_id", lambda _: "fake"),
         patch("faultlab.engine.kubernetes.engine.container_id", lambda _: "fake"),
         ThreadPoolExecutor(_SIDE_BY_SIDE) as pool,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol
 
+from faultlab.core import text
+from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Batch
 from faultlab.engine.fact import Fact, Facts
@@ -22,6 +24,7 @@ from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
 Say = Callable[[str], None]
+_END_SECONDS = 30.0  # between the end of the output of a program and its own
 Part = tuple[bytes | None, bytes | None]  # of standard output and standard error
 
 
@@ -126,11 +129,13 @@ class Machine(Shell):
 
 @dataclass(frozen=True)
 class Program:
-    """A foreign program, for a container of its own beside a stack.
+    """A program for a container of its own beside a stack.
 
     `inside`: the machine whose network, processes and volumes (read-only) it sees; without one it
     has no network. `memory` as in "512m", `processes`: the limits. `cpus`: those that it can use;
     empty for all. `files`: a tar archive that is unpacked in `/` before it starts in `folder`.
+    `ours`: it is no foreign program; it has no capabilities but `rights`, and sees no volumes. Its
+    container goes when it ends, so nothing can wait for its exit code.
     """
 
     image: str
@@ -143,6 +148,7 @@ class Program:
     cpus: str = ""
     files: bytes | None = None
     folder: str = "/"
+    ours: bool = False
 
 
 class Images(ABC):
@@ -290,9 +296,11 @@ class Engine(ABC):
         An engine that limits it (services.DISK) returns only the stacks that have written more.
         """
 
-    @abstractmethod
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Run a script in a container without a network, and return its output."""
+        program = Program(image, ["sh", "-ec", script], stack, rights=rights)
+        with self.process(program) as process:
+            return output_of(process)
 
     @abstractmethod
     def sidecar(
@@ -305,12 +313,25 @@ class Engine(ABC):
         can change its files.
         """
 
-    @abstractmethod
+    @contextmanager
     def lines(
         self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
-    ) -> AbstractContextManager[Iterator[str]]:
-        """Run a program in a machine's namespaces and yield its lines while the body runs."""
+    ) -> Iterator[Iterator[str]]:
+        """Run a program of ours in a machine's namespaces; yield its lines while the body runs."""
+        program = Program(image, command, inside.stack, inside=inside, rights=rights, ours=True)
+        with self.process(program) as process:
+            yield text.lines(out for out, _ in process.output if out)
 
     @abstractmethod
     def process(self, program: Program) -> AbstractContextManager[Process]:
-        """Run a foreign program in a container of its own while the body runs."""
+        """Run a program in a container of its own while the body runs."""
+
+
+def output_of(process: Process) -> str:
+    """Return all that a program prints, which must succeed. Raises CannotRun."""
+    pieces = (piece for part in process.output for piece in part if piece)
+    out = b"".join(pieces).decode(errors="replace")
+    if code := process.wait(_END_SECONDS):
+        last = (out.strip().splitlines() or [f"exit code {code}"])[-1]
+        raise CannotRun(f"A helper failed: {last}", "faultlab doctor")
+    return out

@@ -314,10 +314,6 @@ class FakeEngine(Engine):
         """Return what a test says."""
         return self.sizes
 
-    def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
-        """Answer like a machine."""
-        return Network().answer(script, "") or ""
-
     @contextmanager
     def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
@@ -331,16 +327,14 @@ class FakeEngine(Engine):
             del self.stacks_up[helper]
 
     @contextmanager
-    def lines(
-        self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
-    ) -> Iterator[Iterator[str]]:
-        """Print the words of an `echo`, and nothing for any other program."""
-        yield iter([" ".join(command[1:])] if command[0] == "echo" else [])
-
-    @contextmanager
     def process(self, program: Program) -> Iterator[Process]:
-        """Run an `echo`."""
-        yield FakeProcess(" ".join(program.command[1:]).encode() + b"\n")
+        """Run an `echo`, or a script, which is answered as by a machine."""
+        match program.command:
+            case ["sh", "-ec", script]:
+                printed = Network().answer(script, "") or ""
+            case [_, *words]:
+                printed = " ".join(words) + "\n"
+        yield FakeProcess(printed.encode())
 
 
 class FakeProcess:

@@ -50,7 +50,7 @@ def test_the_catalogue_needs_neither_docker_nor_markdown() -> None:
 
 
 def test_a_hint_imports_no_docker() -> None:
-    verb = "from faultlab.learn import hints; from faultlab.engine import peek"
+    verb = "from faultlab.learn import hints; from faultlab.engine.docker import docker_list"
     assert not imported_after(verb) & {"docker", "requests", "rich"}
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.measure import cpu_interference, node_observer, procfs
 from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer, Process
 from faultlab.lab import checks
@@ -214,7 +215,9 @@ def cluster(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> KubernetesEngine:
     engine = KubernetesEngine.__new__(KubernetesEngine)
     pods = [SimpleNamespace(metadata=SimpleNamespace(uid=uid)) for uid in (UID, NODE_POD)]
     engine.cluster = SimpleNamespace(pods=lambda _stack: pods)  # type: ignore[assignment]
-    monkeypatch.setattr(engine, "on_node", lambda _stack, script: script_on(proc.folder, script))
+    engine.node_pod = NodePod(engine.cluster)
+    printed = partial(script_on, proc.folder)
+    monkeypatch.setattr(engine.node_pod, "run", lambda _stack, script: printed(script))
     return engine
 
 
@@ -281,7 +284,7 @@ def test_a_node_that_is_this_machine_is_read_here(
     proc: Proc, cluster: KubernetesEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_observer, "Observer", partial(Observer, proc=proc.folder))
-    monkeypatch.setattr(cluster, "on_node", lambda *_: pytest.fail("the node pod was asked"))
+    monkeypatch.setattr(cluster.node_pod, "run", lambda *_: pytest.fail("the node pod was asked"))
     proc.process(10, "nginx", ticks=0, cgroup=POD)
     proc.process(11, "kubelet", ticks=0)
     proc.process(12, "stress", ticks=0)
@@ -299,7 +302,7 @@ def test_of_a_node_that_cannot_be_read_nothing_is_known(
     def gone(*_: Any) -> str:
         raise CannotRun("node-pod is not running any more.", "faultlab status")
 
-    monkeypatch.setattr(cluster, "on_node", gone)
+    monkeypatch.setattr(cluster.node_pod, "run", gone)
     assert before.ticks and observer.since(before) == CpuInterference(0.0, 0.0)
     assert cluster.observer("faultlab-mtu").read() == Moment(0, 0, {})
 

@@ -13,6 +13,7 @@ from faultlab.engine import kernel
 from faultlab.engine.kubernetes import cluster, manifest, podhelpers
 from faultlab.engine.kubernetes.disposable import DisposableNodes, NodeKernel
 from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import placement
@@ -64,7 +65,8 @@ def engine(api: Api, monkeypatch: pytest.MonkeyPatch) -> DisposableNodes:
     made.cluster = cluster.Cluster.__new__(cluster.Cluster)
     made.cluster.disposable, made.cluster.core = True, api
     made._changed = set()
-    monkeypatch.setattr(made, "machine_of", lambda pod, _container: pod.metadata.name)
+    made.node_pod = NodePod(made.cluster)
+    monkeypatch.setattr(made.node_pod, "machine_of", lambda _engine, pod, _name: pod.metadata.name)
     monkeypatch.setattr(
         KubernetesEngine, "_remove", lambda _self, stack: api.asked.append(f"remove {stack}")
     )

@@ -36,6 +36,8 @@ from faultlab.engine.kubernetes import (
 )
 from faultlab.engine.kubernetes.cluster import MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.helper import Helpers
+from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.kubernetes.pods import PodMachine
 from faultlab.engine.kubernetes.quantity import amount
 from faultlab.engine.measure import procfs
@@ -260,16 +262,16 @@ def test_a_command_that_was_cut_off_is_no_reading(monkeypatch: pytest.MonkeyPatc
 
 def test_files_that_do_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program on an empty folder would find nothing, and that would be judged."""
-    engine = KubernetesEngine.__new__(KubernetesEngine)
-    engine.cluster = cluster.Cluster.__new__(cluster.Cluster)
+    its: Any = cluster.Cluster.__new__(cluster.Cluster)
+    helpers = Helpers(KubernetesEngine.__new__(KubernetesEngine), NodePod(its))
     place = pod_exec.Place("s", "helper", "helper")
-    monkeypatch.setattr(engine, "_pod", lambda *_, **__: nullcontext(place))
+    monkeypatch.setattr(helpers, "_pod", lambda *_, **__: nullcontext(place))
     monkeypatch.setattr(podhelpers, "running", lambda *_: "id")
     lost = pod_exec.Ended(2, b"", b"tar: not found", 0.1)
     monkeypatch.setattr(pod_exec, "run", lambda *_, **__: lost)
     with (
         pytest.raises(CannotRun, match="did not arrive: tar: not found"),
-        engine.process(Program("machine", ["x"], "s", files=b"x")),
+        helpers.process(Program("machine", ["x"], "s", files=b"x")),
     ):
         pass
 

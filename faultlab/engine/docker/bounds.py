@@ -13,8 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from faultlab.core.naming import STACK_LABEL
-from faultlab.engine.docker.helper import WithHelpers
+from faultlab.engine.docker.connection import DockerEngine
 from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 
@@ -45,17 +44,25 @@ done
 """
 
 
-class Bounded(WithHelpers):
-    """The part of a Docker engine that limits a stack as a whole."""
+class StackBounds:
+    """The limits of each stack of a Docker engine as a whole.
 
-    cgroups = Path("/sys/fs/cgroup")
-    tasks = Path("/proc/sys/kernel")  # the folder of the limits of processes and threads
+    `cgroups` and `tasks`: the folders of the cgroups, and of the limits of processes and threads.
+    """
+
+    def __init__(
+        self,
+        engine: DockerEngine,
+        cgroups: Path = Path("/sys/fs/cgroup"),
+        tasks: Path = Path("/proc/sys/kernel"),
+    ) -> None:
+        self._engine = engine
+        self.cgroups = cgroups
+        self._tasks = tasks
 
     @cached_property
     def _info(self) -> Mapping[str, Any]:
-        with self.errors():
-            info: Mapping[str, Any] = self.client.info()
-        return info
+        return self._engine.info()
 
     def most(self) -> Mapping[str, Any]:
         """Return the limits of a stack as a whole: those that are chosen, else a share."""
@@ -65,13 +72,13 @@ class Bounded(WithHelpers):
     def _share(self, memory: float, tasks: float, most_tasks: float = math.inf) -> dict[str, Any]:
         """Return a share of the machine as limits, of what its Docker can limit."""
         found: dict[str, Any] = {}
-        if self.owns_kernel or self._info.get("CgroupDriver", "none") == "none":
+        if self._engine.owns_kernel or self._info.get("CgroupDriver", "none") == "none":
             return found  # a stack that takes a disposable machine takes nothing else
         if self._info.get("MemoryLimit"):
             share = f"{int(self._info['MemTotal'] * memory) >> 20}m"
             found |= {"mem_limit": share, "memswap_limit": share}
         if self._info.get("PidsLimit"):
-            most = min(int((self.tasks / file).read_text()) for file in ("pid_max", "threads-max"))
+            most = min(int((self._tasks / file).read_text()) for file in ("pid_max", "threads-max"))
             found["pids_limit"] = int(min(most * tasks, most_tasks))
         return found
 
@@ -87,10 +94,6 @@ class Bounded(WithHelpers):
         """
         path = _path(parent)
         return _limiting(path, limits) + _limiting(path.split("/")[0], self._share(7 / 8, 3 / 4))
-
-    def bind(self, stack: str, parent: str, limits: Mapping[str, Any]) -> None:
-        """Run this script in a helper of its own. Raises CannotRun."""
-        self.once("machine", self.binding(parent, limits), stack, cgroups=True)
 
     def unbinding(self, stack: str) -> str:
         """Return the script that removes the cgroup of a stack without containers; empty if none.
@@ -112,18 +115,6 @@ class Bounded(WithHelpers):
         """Return the folders of a cgroup, of which version 1 has one for each controller."""
         every = (*self.cgroups.glob(path), *self.cgroups.glob(f"*/{path}"))
         return [each for each in every if each.is_dir()]
-
-    def on_disk(self) -> Mapping[str, int]:
-        """Return the disk usage of each stack's containers and volumes in bytes."""
-        with self.errors():
-            found = self.client.df()
-        sizes: dict[str, int] = {}
-        parts = [(its, its.get("SizeRw")) for its in found.get("Containers") or []]
-        parts += [(its, its["UsageData"]["Size"]) for its in found.get("Volumes") or []]
-        for its, size in parts:
-            if stack := (its.get("Labels") or {}).get(STACK_LABEL):
-                sizes[stack] = sizes.get(stack, 0) + (size or 0)
-        return sizes
 
 
 def _limiting(path: str, limits: Mapping[str, Any]) -> str:

@@ -118,6 +118,24 @@ class Docker:
         """Return our volumes (of one stack)."""
         return self._ours(self.client.volumes.list, stack)
 
+    def leftovers(self, stack: str) -> list[str]:
+        """Return the containers, networks and volumes that still carry this stack's label."""
+        return [
+            *(f"container {container.name}" for container in self.containers(stack)),
+            *(f"network {network.name}" for network in self.networks(stack)),
+            *(f"volume {volume.name}" for volume in self.volumes(stack)),
+        ]
+
+    def bridges(self, stack: str) -> list[str]:
+        """Return the interfaces of Docker's machine to the networks of a stack."""
+        return [f"br-{network.id[:12]}" for network in self.networks(stack)]
+
+    def info(self) -> dict[str, Any]:
+        """Return what `docker info` reports."""
+        with self.errors():
+            info: dict[str, Any] = self.client.info()
+        return info
+
     def _ours(self, listed: Callable[..., list[Any]], stack: str, **options: Any) -> list[Any]:
         label = f"{STACK_LABEL}={stack}" if stack else STACK_LABEL
         with self.errors():

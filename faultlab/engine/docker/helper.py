@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from faultlab.core import naming, text
+from faultlab.core import naming
 from faultlab.core.command import uninterrupted
-from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
 from faultlab.core.naming import OWNER_LABEL, STACK_LABEL
-from faultlab.engine.contract import Machine, Part, Program
+from faultlab.engine.contract import Machine, Part, Program, output_of
 from faultlab.engine.docker.connection import Docker, DockerEngine
 from faultlab.engine.docker.container import DockerMachine
 from faultlab.lab import images
@@ -25,7 +24,6 @@ docker: Any = Later("docker")
 _PATIENCE = 30.0  # seconds, until Docker has removed a helper
 _UNCONFINED = ["apparmor=unconfined"]
 _HOST = {"network_mode": "host", "pid_mode": "host"}
-_HELPER = {"auto_remove": True, "network_mode": "none"}
 
 
 @dataclass
@@ -43,98 +41,78 @@ class DockerProcess:
             return int(self.container.wait(timeout=seconds)["StatusCode"])
 
 
-class WithHelpers(DockerEngine):
-    """The part of a Docker engine that runs helpers and foreign programs."""
+class Helpers:
+    """The helpers and foreign programs of a Docker engine."""
 
-    def once(
-        self,
-        image: str,
-        script: str,
-        stack: str,
-        rights: Sequence[str] = (),
-        *,
-        whole: bool = False,
-        cgroups: bool = False,
+    def __init__(self, engine: DockerEngine) -> None:
+        self._engine = engine
+
+    def on_host(
+        self, script: str, stack: str, rights: Sequence[str] = (), *, whole: bool = False
     ) -> str:
-        """Run a script in a container without a network, and return its output.
+        """Run a script with the cgroups of Docker's machine in /cgroup; return its output.
 
-        `whole`: it has the processes and the network of the machine that Docker runs on. `cgroups`:
-        it has that machine's cgroups in /cgroup.
+        `whole`: it also has the processes and the network of that machine.
         """
-        volumes = {"/sys/fs/cgroup": {"bind": "/cgroup", "mode": "rw"}} if cgroups else {}
-        options: dict[str, Any] = {"entrypoint": [], "volumes": volumes, **_having(rights)}
+        options: dict[str, Any] = {"entrypoint": [], **_having(rights)}
+        options |= {"volumes": {"/sys/fs/cgroup": {"bind": "/cgroup", "mode": "rw"}}}
         options |= _HOST if whole else {"network_mode": "none"}
-        # The output is read from the log, and Docker's own driver can be one without a log to read.
-        kept = docker.types.LogConfig(type="json-file")
-        words = ["sh", "-ec", script]
-        with (
-            self._made(image, words, stack, log_config=kept, **options) as container,
-            self.errors(),
-        ):
-            container.start()
-            code = container.wait()["StatusCode"]
-            out = container.logs().decode(errors="replace")
-        if code:
-            last = (out.strip().splitlines() or [f"exit code {code}"])[-1]
-            raise CannotRun(f"A helper container failed: {last}", "faultlab doctor")
-        return out
+        with self._started("machine", ["sh", "-ec", script], stack, **options) as process:
+            return output_of(process)
 
     @contextmanager
     def sidecar(
-        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
+        self, stack: str, seconds: int, *, whole: bool, rights: Sequence[str]
     ) -> Iterator[Machine]:
         """Keep a helper container while the body runs commands in it.
 
         After `seconds` Docker itself ends and removes it, even if we were killed.
         """
         hidden = {"pid_mode": "host", "read_only": True, "tmpfs": {"/tmp": ""}}
-        options = {**_HELPER, **(hidden if whole else {})}
+        options = {"auto_remove": True, "network_mode": "none", **(hidden if whole else {})}
         command = ["sleep", str(seconds)]
         with self._made("machine", command, stack, **options, **_having(rights)) as container:
-            with self.errors():
+            with self._engine.errors():
                 container.start()
-            yield DockerMachine("a helper container", container, self)
+            yield DockerMachine("a helper container", container, self._engine)
 
-    @contextmanager
-    def lines(
-        self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
-    ) -> Iterator[Iterator[str]]:
-        """Run a program in a machine's namespaces and yield its lines while the body runs."""
-        options = {**_HELPER, "network_mode": f"container:{inside.mark}", "cap_drop": ["ALL"]}
-        options |= {"pid_mode": options["network_mode"], "cap_add": list(rights)}
-        silent = docker.types.LogConfig(type="none")  # root on the machine could fill the disk
-        options |= {"security_opt": _UNCONFINED, "log_config": silent}
-        with ExitStack() as after, self._made(image, command, inside.stack, **options) as container:
-            with self.errors():
-                printed = container.attach(stream=True, stderr=False)
-                after.callback(_close, printed)
-                container.start()
-            yield text.lines(printed)
-
-    @contextmanager
-    def process(self, program: Program) -> Iterator[DockerProcess]:
-        """Run a foreign program while the body runs; nothing stays on the disk."""
-        options: dict[str, Any] = {"network_mode": "none", "working_dir": program.folder}
+    def process(self, program: Program) -> AbstractContextManager[DockerProcess]:
+        """Run a program while the body runs; nothing stays on the disk."""
+        options: dict[str, Any] = {"network_mode": "none", **_having(program.rights)}
         if inside := program.inside:
             home = f"container:{inside.mark}"
-            files_of = [f"{inside.mark}:ro"]  # sockets in them can still be used
-            options = {"network_mode": home, "pid_mode": home, "volumes_from": files_of}
-        options |= {"cap_add": list(program.rights), "security_opt": _UNCONFINED, "entrypoint": []}
+            options = {"network_mode": home, "pid_mode": home, "cap_add": list(program.rights)}
+            options |= {"security_opt": _UNCONFINED}
+            if program.ours:
+                options |= {"cap_drop": ["ALL"], "auto_remove": True}
+            else:
+                options |= {"volumes_from": [f"{inside.mark}:ro"]}  # its sockets can still be used
+        options |= {"entrypoint": [], "working_dir": program.folder}
         options |= {"mem_limit": program.memory or None, "pids_limit": program.processes or None}
         options |= {"cpuset_cpus": program.cpus or None}
-        silent = docker.types.LogConfig(type="none")
-        made = self._made(
-            program.image, program.command, program.stack, log_config=silent, **options
-        )
+        what = program.image, program.command, program.stack, program.files
+        return self._started(*what, **options)
+
+    @contextmanager
+    def _started(
+        self,
+        image: str,
+        command: Sequence[str],
+        stack: str,
+        files: bytes | None = None,
+        **options: Any,
+    ) -> Iterator[DockerProcess]:
+        silent = docker.types.LogConfig(type="none")  # root on a machine could fill the disk
+        made = self._made(image, command, stack, log_config=silent, **options)
         with ExitStack() as after, made as container:
-            with self.errors():
-                if program.files is not None:
-                    container.put_archive("/", program.files)
+            with self._engine.errors():
+                if files is not None:
+                    container.put_archive("/", files)
                 output = container.attach(stream=True, demux=True)
                 after.callback(_close, output)
                 began = time.monotonic()
                 container.start()
-            yield DockerProcess(self, container, began, output)
+            yield DockerProcess(self._engine, container, began, output)
 
     @contextmanager
     def _made(
@@ -142,14 +120,14 @@ class WithHelpers(DockerEngine):
     ) -> Iterator[Container]:
         """Create a container without starting it, and remove it when the body has ended."""
         labels = {STACK_LABEL: stack, OWNER_LABEL: naming.owner()}
-        with self.errors():
-            container = self.client.containers.create(
+        with self._engine.errors():
+            container = self._engine.client.containers.create(
                 images.tag(image), list(command), labels=labels, **options
             )
         try:
             yield container
         finally:
-            with self.errors(), uninterrupted():
+            with self._engine.errors(), uninterrupted():
                 _remove(container)
 
 

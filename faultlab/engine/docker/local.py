@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from faultlab.core import naming
+from faultlab.core import lock, naming
+from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import LAB_LABEL, STACK_LABEL
+from faultlab.core.naming import LAB_LABEL, OWNER_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
-from faultlab.engine.contract import Machine
-from faultlab.engine.docker import compose, launch, untracked
-from faultlab.engine.docker.bounds import Bounded
+from faultlab.engine.contract import Machine, Process, Program
+from faultlab.engine.docker import compose, launch, removal, untracked
+from faultlab.engine.docker.bounds import StackBounds
 from faultlab.engine.docker.build import DockerImages
-from faultlab.engine.docker.connection import docker_url, here
+from faultlab.engine.docker.connection import DockerEngine, docker_url, here
 from faultlab.engine.docker.container import ROLE, DockerMachine
-from faultlab.engine.docker.removal import Removable, joined_id
+from faultlab.engine.docker.helper import Helpers
+from faultlab.engine.docker.removal import joined_id
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.own_pod import in_a_pod
@@ -24,7 +27,7 @@ from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
 
-class LocalEngine(Bounded, Removable):
+class LocalEngine(DockerEngine):
     """Docker on this machine, whose kernel we must not change."""
 
     name = "local"
@@ -36,6 +39,8 @@ class LocalEngine(Bounded, Removable):
             url = url or here(docker_url())
         super().__init__(url)
         self.images = DockerImages(self)
+        self.helpers = Helpers(self)
+        self.bounds = StackBounds(self)
 
     @classmethod
     def absent(cls) -> str:
@@ -67,8 +72,7 @@ class LocalEngine(Bounded, Removable):
 
     def facts(self) -> Facts:
         """Return what `docker info` reports."""
-        with self.errors():
-            info: dict[str, Any] = self.client.info()
+        info = self.info()
         return Facts(
             version=info.get("ServerVersion", ""),
             kernel=info.get("KernelVersion", ""),
@@ -80,14 +84,23 @@ class LocalEngine(Bounded, Removable):
 
     def unfit(self) -> str:
         """Return why labs cannot run on an engine that only imitates Docker; empty if they can."""
+        info = self.info()
         with self.errors():
-            info: dict[str, Any] = self.client.info()
             parts = self.client.version().get("Components") or []
         return _unfit(info, [str(part.get("Name")) for part in parts])
 
     def trials(self) -> list[Fact]:
         """Return the Compose that is installed. Raises CannotRun if none is."""
         return [Fact("compose", True, " ".join(compose.program()))]
+
+    def stacks(self) -> list[str]:
+        """Return our stacks of which anything is left; in a namespace, only its own."""
+        labels = [
+            *(container.labels for container in self.containers()),
+            *((thing.attrs.get("Labels") or {}) for thing in (*self.networks(), *self.volumes())),
+        ]
+        names = {label[STACK_LABEL] for label in labels}
+        return sorted(name for name in names if name.startswith(naming.prefix_of_all()))
 
     def all_stacks(self) -> Mapping[str, str]:
         """Return every stack of every namespace, with the id of its lab."""
@@ -112,29 +125,48 @@ class LocalEngine(Bounded, Removable):
 
         They are in the cgroup that `isolate_network` limits.
         """
-        parent = self.parent(stack) if self.most() else ""
+        parent = self.bounds.parent(stack) if self.most() else ""
         launch.launch(self, lab, stack, run_id, folder, parent=parent, cpus=self.cpus)
 
+    def most(self) -> Mapping[str, Any]:
+        """Return the limits of a stack as a whole: those that are chosen, else a share."""
+        return self.bounds.most()
+
+    def down(self, stack: str) -> None:
+        """Remove a stack, and verify that nothing is left. Raises Held if it is another user's."""
+        labels = [
+            *(container.labels for container in self.containers(stack)),
+            *((network.attrs.get("Labels") or {}) for network in self.networks(stack)),
+        ]
+        lock.refuse_others(stack, [each.get(OWNER_LABEL, "") for each in labels])
+        with uninterrupted():
+            self._down(stack)
+
     def _down(self, stack: str) -> None:
+        """Remove a stack; an engine that has more to remove adds it here."""
         was_up = bool(self.networks(stack))
-        super()._down(stack)
-        if script := self.unbinding(stack) + (self._restoring() if was_up else ""):
+        removal.remove(self, stack, self.interfaces)
+        if script := self.bounds.unbinding(stack) + (self._restoring() if was_up else ""):
             self._on_host(stack, script)
+
+    def interfaces(self) -> list[str]:
+        """Return the network interfaces of the machine that Docker runs on."""
+        return [path.name for path in Path("/sys/class/net").iterdir()]
 
     def _restoring(self) -> str:
         """Return the script that removes what the host had for stacks, if the last one is gone."""
         if self.owns_kernel or self.networks():
             return ""
-        return self.unbinding_all(self.all_stacks()) + untracked.REMOVE
+        return self.bounds.unbinding_all(self.all_stacks()) + untracked.REMOVE
 
     def _on_host(self, stack: str, script: str) -> str:
-        return self.once("machine", script, stack, ("NET_ADMIN",), whole=True, cgroups=True)
+        return self.helpers.on_host(script, stack, ("NET_ADMIN",), whole=True)
 
     def tidy(self) -> list[str]:
         """Remove what a `down` that was killed left on the host, and return it."""
         if self.owns_kernel or self.images.missing(["machine"]):
             return []
-        script = self._restoring() or self.unbinding_all(self.all_stacks())
+        script = self._restoring() or self.bounds.unbinding_all(self.all_stacks())
         return self._on_host(f"{naming.prefix()}sweep", script).splitlines() if script else []
 
     def isolate_network(self, machines: Sequence[Machine]) -> None:
@@ -146,9 +178,31 @@ class LocalEngine(Bounded, Removable):
             return
         rights, stack = ("SYS_ADMIN", "SYS_PTRACE", "NET_ADMIN"), machines[0].stack
         bridges, most = self.bridges(stack), self.most()
-        script = self.binding(self.parent(stack), most) if most else ""
+        script = self.bounds.binding(self.bounds.parent(stack), most) if most else ""
         script += launch.isolating(machines, bridges) + untracked.beginning(bridges)
-        self.once("machine", script, stack, rights, whole=True, cgroups=True)
+        self.helpers.on_host(script, stack, rights, whole=True)
+
+    def sidecar(
+        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
+    ) -> AbstractContextManager[Machine]:
+        """Keep a helper container while the body runs commands in it."""
+        return self.helpers.sidecar(stack, seconds, whole=whole, rights=rights)
+
+    def process(self, program: Program) -> AbstractContextManager[Process]:
+        """Run a program in a container of its own while the body runs."""
+        return self.helpers.process(program)
+
+    def on_disk(self) -> Mapping[str, int]:
+        """Return the disk usage of each stack's containers and volumes in bytes."""
+        with self.errors():
+            found = self.client.df()
+        sizes: dict[str, int] = {}
+        parts = [(its, its.get("SizeRw")) for its in found.get("Containers") or []]
+        parts += [(its, its["UsageData"]["Size"]) for its in found.get("Volumes") or []]
+        for its, size in parts:
+            if stack := (its.get("Labels") or {}).get(STACK_LABEL):
+                sizes[stack] = sizes.get(stack, 0) + (size or 0)
+        return sizes
 
     def note_kernel(self, stack: str) -> None:
         """Note nothing, because no lab changes this kernel."""

@@ -15,7 +15,7 @@ from faultlab.engine.kubernetes import podhelpers
 from faultlab.engine.kubernetes.cluster import DISPOSABLE_LABEL, HELPER, MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.kubernetes.namespace import GONE_WITHIN
-from faultlab.engine.kubernetes.node_pod import NODE_POD
+from faultlab.engine.kubernetes.node_pod import NAME as NODE_POD
 from faultlab.engine.kubernetes.pods import PodMachine
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
@@ -68,7 +68,7 @@ class DisposableNodes(KubernetesEngine):
     def _kernel(self, stack: str) -> NodeKernel | None:
         for pod in self.cluster.pods(stack, HELPER):
             if pod.metadata.name == NODE_POD and pod.status.phase == "Running":
-                return NodeKernel(self.machine_of(pod, "helper"))
+                return NodeKernel(self.node_pod.machine_of(self, pod, "helper"))
         return None
 
     def note_kernel(self, stack: str) -> None:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import LAB_LABEL, STACK_LABEL
 from faultlab.core.terminal import Terminal
-from faultlab.engine.contract import Machine
+from faultlab.engine.contract import Engine, Machine, Process, Program
 from faultlab.engine.fact import Fact, Facts
 from faultlab.engine.kubernetes import cluster as clusters
 from faultlab.engine.kubernetes import (
@@ -35,12 +36,14 @@ from faultlab.engine.kubernetes import (
 from faultlab.engine.kubernetes.cluster import (
     DISPOSABLE_LABEL,
     MACHINE,
+    ROLE_LABEL,
     gone,
     owner_note,
     owner_of,
     pause,
 )
-from faultlab.engine.kubernetes.node_pod import WithPods
+from faultlab.engine.kubernetes.helper import Helpers
+from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.kubernetes.pod_exec import Place
 from faultlab.engine.kubernetes.pods import container_id, status_of
 from faultlab.engine.kubernetes.quantity import amount
@@ -54,7 +57,7 @@ from faultlab.lab.services import USER
 _OLDEST = (1, 33)  # the first Kubernetes that changes limits in place without a feature gate
 
 
-class KubernetesEngine(WithPods):
+class KubernetesEngine(Engine):
     """A cluster, whose nodes we must not change."""
 
     name = "kubernetes"
@@ -64,8 +67,10 @@ class KubernetesEngine(WithPods):
     walk_seconds = 5400
 
     def __init__(self) -> None:
-        super().__init__(clusters.Cluster(disposable=self.owns_kernel))
+        self.cluster = clusters.Cluster(disposable=self.owns_kernel)
         self.images = registry.ClusterImages(self.cluster)
+        self.node_pod = NodePod(self.cluster)
+        self.helpers = Helpers(self, self.node_pod)
 
     @classmethod
     def absent(cls) -> str:
@@ -133,7 +138,7 @@ class KubernetesEngine(WithPods):
 
     def trials(self) -> list[Fact]:
         """Return the rights, admission, node pod, network policies and resizing of the cluster."""
-        return podtrial.tried(self)
+        return podtrial.tried(self, self.node_pod)
 
     def batch(self, name: str) -> podjobs.PodJobs | None:
         """Return Jobs of the cluster for tasks; a task itself has none."""
@@ -160,11 +165,42 @@ class KubernetesEngine(WithPods):
     def machines(self, stack: str) -> list[Machine]:
         """Return the machines of a stack and then its daemons, running or not."""
         found: list[Machine] = [
-            self.machine_of(pod, container.name)
+            self.node_pod.machine_of(self, pod, container.name)
             for pod in self.cluster.pods(stack, MACHINE)
             for container in pod.spec.containers
         ]
         return sorted(found, key=lambda machine: (bool(machine.joins), machine.name))
+
+    def start_node_pod(self, stack: str) -> None:
+        """Start the node pod of a stack, and wait until it runs. Raises CannotRun."""
+        self.node_pod.start(stack)
+
+    def sidecar(
+        self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
+    ) -> AbstractContextManager[Machine]:
+        """Keep a helper pod while the body runs commands in it. It ends after `seconds`."""
+        return self.helpers.sidecar(stack, seconds, whole=whole, rights=rights)
+
+    def process(self, program: Program) -> AbstractContextManager[Process]:
+        """Run a program in a container of its own while the body runs."""
+        return self.helpers.process(program)
+
+    def on_disk(self) -> Mapping[str, int]:
+        """Return the stacks of which a kubelet has ended a pod that wrote too much, and how much.
+
+        To ask a kubelet itself takes the right to run programs in all pods of its node.
+        """
+        label, ended = f"{ROLE_LABEL}={MACHINE}", "status.phase=Failed"
+        with self.cluster.errors():
+            pods = self.cluster.core.list_pod_for_all_namespaces(
+                label_selector=label, field_selector=ended
+            ).items
+        sizes: dict[str, int] = {}
+        for pod in pods:
+            most = sum(int(amount(each)) for each in _disk_of(pod))
+            if most and pod.status.reason == "Evicted" and "limit" in (pod.status.message or ""):
+                sizes[pod.metadata.namespace] = most + 1
+        return sizes
 
     def leftovers(self, stack: str) -> list[str]:
         """Return the namespace of a stack and the pods in it."""
@@ -200,12 +236,12 @@ class KubernetesEngine(WithPods):
         first = {n: container_id(status_of(p, manifest.NAMES)) for n, p in by_name.items()}
         peers = [pod.status.pod_ip for pod in pods]
         settings = {first[name]: manifest.sysctls(made[name]) for name in by_name}
-        self.on_node(stack, node.closing(settings, peers, tracked=self.cluster.disposable))
+        self.node_pod.run(stack, node.closing(settings, peers, tracked=self.cluster.disposable))
         for service in made.values():
             for at, options in enumerate(service.tmpfs.values()):
                 if "nr_inodes" in options:
                     where = f"{manifest.VOLUMES}/{manifest.tmpfs_name(service, at)}"
-                    self.on_node(stack, node.sizing(first[service.home], where, options))
+                    self.node_pod.run(stack, node.sizing(first[service.home], where, options))
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(lambda pod: self._tell(stack, pod, pods), pods))
         running = podhelpers.until(partial(self._running, stack), "The pods did not start")
@@ -217,7 +253,7 @@ class KubernetesEngine(WithPods):
         for pod in pods:
             status = status_of(pod, manifest.NAMES)
             if status is None or status.state.running is None or not pod.status.pod_ip:
-                self.refuse_to_wait(pod)
+                podhelpers.refuse_waiting_pod(pod)
                 return []
         return pods
 
@@ -229,7 +265,7 @@ class KubernetesEngine(WithPods):
         text = "\\n".join([*lines, ""])
         write = f"printf '{text}' >hosts; cp hosts part; mv part hosts-user"
         place = Place(stack, pod.metadata.name, manifest.NAMES)
-        self.must(place, f"cd {manifest.HOSTS}; {write}")
+        self.node_pod.must(place, f"cd {manifest.HOSTS}; {write}")
 
     def _running(self, stack: str) -> dict[str, str]:
         """Return the ids of all containers once all have started; empty before."""
@@ -239,7 +275,7 @@ class KubernetesEngine(WithPods):
                 status = status_of(pod, container.name)
                 state = status.state if status else None
                 if state is None or (state.running is None and state.terminated is None):
-                    self.refuse_to_wait(pod)
+                    podhelpers.refuse_waiting_pod(pod)
                     return {}
                 found[container.name] = container_id(status)
         return found
@@ -256,13 +292,13 @@ class KubernetesEngine(WithPods):
         if self.cpus:
             bounds += [(its, "cpuset.cpus", self.cpus) for its in running.values()]
         if bounds:
-            self.on_node(stack, node.bounding(bounds))
+            self.node_pod.run(stack, node.bounding(bounds))
 
     def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Make /proc/sys/net writable in the machines; their networks are closed already."""
         if machines:
             marks = [machine.mark for machine in machines]
-            self.on_node(machines[0].stack, node.opening(marks))
+            self.node_pod.run(machines[0].stack, node.opening(marks))
 
     def down(self, stack: str) -> None:
         """Remove a stack, and verify that nothing is left. Raises Held if it is another user's."""
@@ -306,4 +342,10 @@ class KubernetesEngine(WithPods):
 
     def observer(self, stack: str) -> Observer:
         """Return an observer that does not count the stack's pods, with the node pod, as others."""
-        return node_observer.observer(self.cluster.pods(stack), partial(self.on_node, stack))
+        return node_observer.observer(self.cluster.pods(stack), partial(self.node_pod.run, stack))
+
+
+def _disk_of(pod: Any) -> list[str]:
+    """Return the limits of what the containers of a pod can write."""
+    limits = [each.resources.limits or {} for each in pod.spec.containers if each.resources]
+    return [each["ephemeral-storage"] for each in limits if "ephemeral-storage" in each]

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core import text
 from faultlab.core.command import uninterrupted
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
@@ -126,6 +125,23 @@ def refuse_to_wait(container: str, waiting: Any) -> None:
         raise CannotRun(f"{container} cannot start: {text}", "faultlab doctor --engine kubernetes")
 
 
+def refuse_waiting_pod(pod: Any) -> None:
+    """Raise CannotRun if a container of a pod, or the pod, waits for what does not come."""
+    status = pod.status
+    for each in [*(status.init_container_statuses or []), *(status.container_statuses or [])]:
+        refuse_to_wait(each.name, each.state.waiting if each.state else None)
+        ended = each.state.terminated if each.state else None
+        if ended is not None and ended.exit_code != 0 and status.phase == "Failed":
+            text = f"{each.name} ended with exit code {ended.exit_code} {ended.message or ''}"
+            raise CannotRun(text.strip() + ".", f"kubectl logs -n {pod.metadata.namespace}")
+    for condition in status.conditions or []:
+        if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
+            raise CannotRun(
+                f"No node has room for {pod.metadata.name}: {condition.message}",
+                "kubectl describe nodes",
+            )
+
+
 def create(cluster: Cluster, namespace: str, body: dict[str, Any]) -> None:
     """Create a pod. Raises CannotRun."""
     with cluster.errors():
@@ -204,8 +220,3 @@ def parts(line: pod_exec.PodExec) -> Iterator[Part]:
     """Yield the output of a program, each piece as standard output or standard error."""
     for channel, piece in line.read():
         yield (piece, None) if channel == pod_exec.STDOUT else (None, piece)
-
-
-def lines(line: pod_exec.PodExec) -> Iterator[str]:
-    """Yield the lines of standard output."""
-    return text.lines(piece for channel, piece in line.read() if channel == pod_exec.STDOUT)

@@ -95,7 +95,8 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         in_vm_mark(stack).touch(mode=0o600)
         super().launch(lab, stack, run_id, folder)
         if most := self.most():
-            self.bind(stack, self.parent(stack), most)
+            bounds = self.bounds
+            self.helpers.on_host(bounds.binding(bounds.parent(stack), most), stack)
 
     def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Open /proc/sys/net of the machines without a helper, which takes seconds without KVM."""
