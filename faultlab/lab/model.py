@@ -249,7 +249,7 @@ class Lab(Strict):
 
     @property
     def alias(self) -> str:
-        """What its stack, labels and runs are called: not its `id` while that is secret."""
+        """The name of its stack, labels and runs: not its `id` while that is secret."""
         return self.blind.name if self.blind else self.id
 
     @property

@@ -125,7 +125,7 @@ def sweeps(found: Record) -> dict[str, Any]:
     return {
         phase: look["sweep"]
         for phase, look in looks.items()
-        if isinstance(look, dict) and "sweep" in look and not Phase(phase).faulty
+        if isinstance(look, dict) and "sweep" in look and not Phase(phase).again
     }
 
 

@@ -34,7 +34,12 @@ class Phase(str):
     @property
     def faulty(self) -> bool:
         """Return whether the whole fault is present."""
-        return self == FAULTY or self.endswith(_BEFORE)
+        return self == FAULTY or self.again
+
+    @property
+    def again(self) -> bool:
+        """Return whether the fault was injected and proven again, before an alternative."""
+        return self.endswith(_BEFORE)
 
     @property
     def of_examinee(self) -> bool:
