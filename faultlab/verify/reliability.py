@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
+from faultlab.core.document import Finite
 from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
 from faultlab.verify.margin import sigmas
@@ -33,8 +34,9 @@ class Distance:
     kind: Kind
     measure: str
     values: int
-    sigmas: float | None
+    sigmas: Finite
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def text(self) -> str:
         """Return a text such as `12.3` or `exact`."""
@@ -107,18 +109,6 @@ class LabWalks:
 
 
 @dataclass(frozen=True)
-class DistanceFacts:
-    """A distance for a program, in which no number is infinite."""
-
-    phase: str
-    kind: Kind
-    measure: str
-    values: int
-    sigmas: float | None
-    text: str
-
-
-@dataclass(frozen=True)
 class Seconds:
     """How long walks took."""
 
@@ -144,8 +134,8 @@ class RowFacts:
     again: int
     why_again: dict[str, int]
     weak: bool
-    smallest: DistanceFacts | None
-    distances: list[DistanceFacts]
+    smallest: Distance | None
+    distances: list[Distance]
 
 
 @dataclass(frozen=True)
@@ -231,7 +221,6 @@ def facts(kept: Walks) -> Reliability:
 
 
 def _row_facts(row: LabWalks) -> RowFacts:
-    least = row.smallest
     return RowFacts(
         lab=row.lab,
         engine=row.engine,
@@ -246,13 +235,6 @@ def _row_facts(row: LabWalks) -> RowFacts:
         again=row.again.happened,
         why_again=dict(reasons(row.walks).most_common()),
         weak=row.weak,
-        smallest=None if least is None else _distance_facts(least),
-        distances=[_distance_facts(each) for each in row.distances],
-    )
-
-
-def _distance_facts(each: Distance) -> DistanceFacts:
-    finite = each.sigmas is not None and math.isfinite(each.sigmas)
-    return DistanceFacts(
-        **{**vars(each), "sigmas": each.sigmas if finite else None}, text=each.text
+        smallest=row.smallest,
+        distances=row.distances,
     )

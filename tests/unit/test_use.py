@@ -57,7 +57,7 @@ def test_what_is_marked(lab: str, wrong: set[str]) -> None:
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     """The whole of what a person sees, within 80 columns but for commands."""
-    body = tuple(use.rows_of("web", PROBES, looks("somaxconn"), {}))
+    body = use.judged(use.rows_of("web", PROBES, looks("somaxconn"), {}))
     use.print_table(Terminal(), use.Table("web", "web: php-fpm", body))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert "\n".join(lines) + "\n" == recorded("use/somaxconn-table")
