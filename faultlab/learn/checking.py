@@ -11,7 +11,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
 from faultlab.learn import learner, popular
-from faultlab.learn.found import Found, rows
+from faultlab.learn.learner import Found, as_found
 from faultlab.run import late
 from faultlab.run.readings import CHECK, LATER, sentences
 
@@ -92,7 +92,7 @@ def _measured(term: Terminal, lab_id: str, phase: str, after: float, run_id: str
         term.points(said)
         term.say()
     verdict = "pass" if fixed else "fail"
-    checked = Checked(lab_id, verdict, run.record.id, rows(found), popular=known)
+    checked = Checked(lab_id, verdict, run.record.id, as_found(found), popular=known)
     if not fixed:
         how = "yet" if phase == CHECK else "for good"
         checked = replace(checked, later=None if phase == CHECK else after)
