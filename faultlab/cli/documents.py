@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from faultlab.admin import bundle, doctor, setup, status
+from faultlab.admin import bundle, doctor, status
 from faultlab.agents import harbor_tasks
 from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
@@ -75,7 +75,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "status": (status.show,),
     "sweep": (status.sweep,),
     "bundle": (bundle.bundle,),
-    "setup": (setup.setup,),
+    "setup": (doctor.setup,),
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
