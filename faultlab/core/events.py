@@ -78,7 +78,7 @@ def _plain(value: Any) -> Any:
     """Return a dataclass or a model as its schema in docs/json says."""
     if isinstance(value, Result):
         return vars(value)  # `data` can be of any type, and comes here by itself
-    kind = type(value)
+    kind: Any = type(value)
     found = _adapter(kind).dump_python(value, mode="json", by_alias=True, warnings=False)
     optional = getattr(kind, "__dataclass_fields__", {}).values()
     lacking = {each.name for each in optional if each.metadata.get("may lack")}
