@@ -6,6 +6,8 @@ globs, because an `ls` for each process would take longer than all the rest.
 
 from dataclasses import dataclass
 
+from faultlab.engine.shell import Shell
+
 # `timeout`, which runs all our commands, has its own process group, so we can exclude it.
 COMMAND = (
     "for p in /proc/[0-9]*; do"
@@ -25,6 +27,11 @@ class Process:
     name: str
     open: int
     limit: int
+
+
+def read(machine: Shell) -> list[Process]:
+    """Read the open files of all processes now."""
+    return parse(machine.must(COMMAND))
 
 
 def parse(out: str) -> list[Process]:
