@@ -16,7 +16,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab.model import KERNEL, Lab
-from faultlab.observe.use import namespace, rows
+from faultlab.observe.use import rows
 from faultlab.observe.use.cells import Row
 from faultlab.observe.use.limits import crossed
 from faultlab.observe.use.sections import Sections, read
@@ -181,7 +181,7 @@ def rows_of(
             yield stopped[name]
         else:
             yield from rows.container(name, looks[name])
-    yield from namespace.rows(machine, looks[machine])
+    yield from rows.namespace(machine, looks[machine])
     for name in probe:
         if name not in stopped and probe[name] == "fpm":
             yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse))
