@@ -20,7 +20,7 @@ from faultlab.verify import trials
 
 _COUNTS = ("unsound", "accepted", "95%", "sound", "refused", "95%", "?", "failed")
 _WRONG = ("lab", "repair", "kind", "sound judge", "check", "why", "what decided")
-_AMISS = ("lab", "repair", "sound judge", "check", "reason")
+_UNDECIDED = ("lab", "repair", "sound judge", "check", "reason")
 _ANSWERS = ("what people answer", "here", "what users met", "why", "source")
 # For each kind of hole and each lab, whether its check had it and was mended. People write it:
 # lab, kind, state and reason, parted by tabs, a line each.
@@ -68,8 +68,8 @@ def _page(rows: Sequence[Tried]) -> Iterator[str]:
     wrong = [row for row in rows if row.wrong]
     yield from text.markdown(_WRONG, map(_wrong, wrong)) if wrong else ["None."]
     yield from ("", "## No verdict", "")
-    amiss = [row for row in rows if not row.decided]
-    yield from text.markdown(_AMISS, map(_amiss, amiss)) if amiss else ["None."]
+    undecided = [row for row in rows if not row.decided]
+    yield from text.markdown(_UNDECIDED, map(_undecided, undecided)) if undecided else ["None."]
     yield from ("", "## Kinds in each lab", "")
     yield from kinds_as_markdown(read_kinds(paths.root() / KINDS))
     yield from ("", "## Lab by lab", "")
@@ -97,7 +97,7 @@ def _wrong(row: Tried) -> list[str]:
     return [row.lab, _cell(row.title), row.kind, row.expected, row.got, _cell(row.why), decided]
 
 
-def _amiss(row: Tried) -> list[str]:
+def _undecided(row: Tried) -> list[str]:
     return [row.lab, _cell(row.title), row.expected, row.got, _cell(row.reason)]
 
 
