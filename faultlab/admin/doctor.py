@@ -1,5 +1,6 @@
 """Doctor: what runs on this machine. It brings a stack up and tries, it does not guess."""
 
+import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -118,3 +119,12 @@ def save(term: Terminal, file: str, more: Collection[str]) -> Built:
         step.done("saved")
     term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")
     return Built(lacking, tags)
+
+
+def setup(term: Terminal) -> Built:
+    """Install and start what is missing, and build the images. Raises CannotRun."""
+    script = paths.root() / "setup/setup.sh"
+    # It can ask for a password, so it has our terminal. It prints on standard error only.
+    if subprocess.run([str(script)], check=False).returncode != 0:
+        raise CannotRun("This machine is not set up; the lines above say why.", "faultlab setup")
+    return images(term)

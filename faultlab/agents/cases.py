@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager
 from pydantic import Field
 
 from faultlab.agents import host, session
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Verdict
+from faultlab.agents.session import Session, Verdict
 from faultlab.core import lock
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput, CannotRun

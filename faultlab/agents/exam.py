@@ -12,8 +12,7 @@ from faultlab.agents import adapter, session
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.agent_protocol import Usage
 from faultlab.agents.builtin import BUILT_IN, BuiltIn
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Verdict
+from faultlab.agents.session import Session, Verdict
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.statistics import Share

@@ -50,9 +50,9 @@ def bundle(term: Terminal, out: str, no_vm: bool) -> object:
 @verb("")
 def setup(term: Terminal) -> object:
     """Install and start what is missing on this machine, and build the images."""
-    from faultlab.admin import setup
+    from faultlab.admin import doctor
 
-    return setup.setup(term)
+    return doctor.setup(term)
 
 
 @verb("", "push registry.example.org/labs", "push 127.0.0.1:5000 mtr", "save images.tar.gz")

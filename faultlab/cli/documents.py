@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from faultlab.admin import bundle, doctor, setup, status
+from faultlab.admin import bundle, doctor, status
 from faultlab.agents import harbor_tasks
 from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
@@ -75,7 +75,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "status": (status.show,),
     "sweep": (status.sweep,),
     "bundle": (bundle.bundle,),
-    "setup": (setup.setup,),
+    "setup": (doctor.setup,),
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
@@ -97,7 +97,7 @@ TOML: dict[str, Any] = {
     "tool.toml": Tool | Agent,
     "class.toml": ClassPlan,
 }
-_NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
+_NOT_IN_A_FILE = ("id", "folder")  # keys that come from the name of the file or folder
 
 
 def schemas() -> dict[Path, str]:
@@ -124,6 +124,9 @@ def _written(name: str, kind: Any) -> str:
     for its in forms or [schema]:
         for key in _NOT_IN_A_FILE:
             its["properties"].pop(key, None)
-        its["required"] = [key for key in its["required"] if key in its["properties"]]
+        given = ("daemons", "scope") if "of" in its["properties"] else ()  # by the labs it names
+        its["required"] = [
+            key for key in its["required"] if key in its["properties"] and key not in given
+        ]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
     return json.dumps(head | schema, indent=1) + "\n"

@@ -7,7 +7,7 @@ from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
 from faultlab.learn import learner, popular
-from faultlab.learn.found import Found, rows
+from faultlab.learn.learner import Found, as_found
 from faultlab.run import late
 from faultlab.run.phase import CHECK, LATER, Phase
 from faultlab.run.readings import sentences
@@ -94,7 +94,7 @@ def _measured(term: Terminal, lab_id: str, phase: Phase, after: float, run_id: s
         term.points(said)
         term.say()
     verdict = "pass" if fixed else "fail"
-    checked = Checked(lab_id, verdict, run.record.id, rows(found), popular=known, gone=gone)
+    checked = Checked(lab_id, verdict, run.record.id, as_found(found), popular=known, gone=gone)
     if not fixed:
         how = "yet" if phase == CHECK else "for good"
         checked = replace(checked, later=None if phase == CHECK else after)

@@ -1,6 +1,6 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +17,21 @@ from faultlab.lab import load as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn.commands import commands
-from faultlab.learn.found import Found, rows
 from faultlab.run import inject, placement
 from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding, with what a learner can see of it."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: str
+    holds: bool
+    says: str
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,7 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
         term.say(f"  {command:<36} {what}".rstrip())
     if lab.blind:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
-    return Started(lab.alias, "pass", run, machines, lab.ticket, rows(found))
+    return Started(lab.alias, "pass", run, machines, lab.ticket, as_found(found))
 
 
 def shell(lab_id: str, machine: str) -> None:
@@ -235,3 +246,8 @@ def attached(lab_id: str, verb: str) -> Iterator[Run]:
             yield run
         finally:
             run.stack.release()
+
+
+def as_found(findings: Iterable[Finding]) -> list[Found]:
+    """Return these findings as a learner sees them."""
+    return [Found(f.name, f.value, f.unit, f.wanted, f.holds, f.says) for f in findings]

@@ -172,3 +172,13 @@ def effect(
 
 def _since(began: float) -> float:
     return round(time.monotonic() - began, 1)
+
+
+def in_a_crowd(engine: Engine, look: Setup, wanted: Sequence[Tool]) -> Generator[Trial]:
+    """Yield the trials of tools that look at the same time, with all processors for everything.
+    Raises SaidNo, CannotRun.
+    """
+    with setups.on_show(engine, look.lab, look.phase) as run:
+        with traffic(lambda: run.check.look(run.stack)):
+            outcomes = trial.examine(run.stack, look.lab, wanted)
+        yield from (made_in(look, tool, outcomes[tool.id], run=run.record.id) for tool in wanted)

@@ -21,10 +21,9 @@ from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.run import digest, parcel, placement
 from faultlab.run.phase import PHASES
-from faultlab.score import crowd as crowds
 from faultlab.score import metrics, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
-from faultlab.score.alone import Alone, share_out
+from faultlab.score.alone import Alone, in_a_crowd, share_out
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
 from faultlab.score.schedule import Schedule, deadline
 from faultlab.score.setups import STACK, Setup, made_in, order
@@ -205,7 +204,7 @@ def _alone(term: Terminal, engine: Engine, plan: Schedule) -> Make:
 
 def _in_crowds(engine: Engine) -> Make:
     """Return how a look is made with all tools at the same time."""
-    return lambda look, wanted, _note: crowds.trials(engine, look, wanted)
+    return lambda look, wanted, _note: in_a_crowd(engine, look, wanted)
 
 
 def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Schedule, jobs: int) -> list[str]:

@@ -13,9 +13,9 @@ from faultlab.core.errors import Problem
 from faultlab.engine.contract import Engine
 from faultlab.engine.kubernetes import jobspec
 from faultlab.run import parcel, placement
-from faultlab.score import crowd, setups
+from faultlab.score import setups
 from faultlab.score import tool as tools
-from faultlab.score.alone import Alone, share_out
+from faultlab.score.alone import Alone, in_a_crowd, share_out
 from faultlab.score.results import ALONE, CROWD, Trial, Way
 from faultlab.score.setups import Setup
 from faultlab.score.tool import Tool
@@ -45,7 +45,7 @@ def make(engine: Engine, way: Way, look: Setup, wanted: Sequence[Tool]) -> Made:
             made.processors = {"stack_cpus": engine.cpus, "tool_cpus": cpus}
             each = Alone(engine, cpus, lambda _: True, print).trials(look, wanted)
         else:
-            each = crowd.trials(engine, look, wanted)
+            each = in_a_crowd(engine, look, wanted)
         made.trials += each  # those before an error stay
     except Exception as problem:  # the judge can break too
         made.problem = str(problem) if isinstance(problem, Problem) else repr(problem)

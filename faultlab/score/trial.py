@@ -23,7 +23,6 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
-from faultlab.observe.use.limits import crossed
 from faultlab.probes import cgroup
 from faultlab.score import diagnosis
 from faultlab.score.diagnosis import Broken, Diagnosis, InstanceEnd, Said
@@ -113,10 +112,10 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
     tables = use.tables(lab, stack, machines, tool.window)
     seconds = round(time.monotonic() - began, 2)
     lines = [
-        Said(seconds, table.name, f"{table.name}: {row.resource}: {why}")
+        Said(seconds, table.name, f"{table.name}: {row.resource}: {each.why}")
         for table in tables
         for row in table.rows
-        for _, why in crossed(row)
+        for each in row.wrong
     ]
     return diagnosis.of(tool, [InstanceEnd("host", seconds, 0, lines)])
 

@@ -13,13 +13,12 @@ from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
-from faultlab.workshop.desk import in_one_line
 from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Roster
-from faultlab.workshop.session import Session
+from faultlab.workshop.session import Session, in_one_line
 from faultlab.workshop.site import Site
 
 

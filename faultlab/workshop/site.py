@@ -20,10 +20,9 @@ from starlette.types import ASGIApp
 from faultlab.core.errors import BadInput, Problem
 from faultlab.workshop.access import Keys
 from faultlab.workshop.actions import Actions
-from faultlab.workshop.desk import in_one_line
 from faultlab.workshop.guard import Guard, GuardMiddleware
 from faultlab.workshop.page import TEMPLATES, Pages
-from faultlab.workshop.session import Session
+from faultlab.workshop.session import Session, in_one_line
 from faultlab.workshop.streams import Streams, wait
 from faultlab.workshop.terminals import Terminals
 

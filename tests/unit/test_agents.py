@@ -21,8 +21,7 @@ from faultlab.agents import adapter, agent_protocol, command, exam, remote, sess
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import Output
-from faultlab.agents.session import Lost, Session
-from faultlab.agents.verdict import Checked
+from faultlab.agents.session import Checked, Lost, Session
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State

@@ -13,8 +13,7 @@ import pytest
 
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.report.comparison import Compared, Limited
-from faultlab.report.ladder import ladders, svg
+from faultlab.report.references import Compared, Limited, ladders, svg
 from tests.unit.conftest import Project, Run
 
 REPO = Path(__file__).resolve().parents[2]

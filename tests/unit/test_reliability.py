@@ -13,7 +13,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.run import digest
 from faultlab.verify import reliability, reliability_page, walks
-from faultlab.verify.margin import sigmas
+from faultlab.verify.reliability import sigmas
 from faultlab.verify.walks import Limit, Walk, Walks
 from tests.unit.conftest import Project, Run
 

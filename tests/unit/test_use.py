@@ -17,7 +17,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
-from faultlab.observe.use import limits, namespace, rows, sections
+from faultlab.observe.use import limits, rows, sections
 from faultlab.observe.use import table as use
 from faultlab.observe.use.cells import Row, Value, blank, in_bytes, short
 from faultlab.observe.use.sections import NO_ANSWER, Pair, Section, Sections, Unread
@@ -57,7 +57,7 @@ def test_what_is_marked(lab: str, wrong: set[str]) -> None:
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     """The whole of what a person sees, within 80 columns but for commands."""
-    body = tuple(use.rows_of("web", PROBES, looks("somaxconn"), {}))
+    body = use.judged(use.rows_of("web", PROBES, looks("somaxconn"), {}))
     use.print_table(Terminal(), use.Table("web", "web: php-fpm", body))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert "\n".join(lines) + "\n" == recorded("use/somaxconn-table")
@@ -218,7 +218,7 @@ def test_a_shaped_link_that_is_full_is_marked() -> None:
     sent = interface.parse(before.out)["eth0"].tx_bytes
     text = before.out.replace(f'"bytes":{sent}', f'"bytes":{sent + 245000}')
     found = Sections({"network": before}, {"network": Section(text, 0, 3.0)})
-    row = next(row for row in namespace.rows("web", found) if row.resource == "eth0")
+    row = next(row for row in rows.namespace("web", found) if row.resource == "eth0")
     assert row.utilisation == Value(98.0, "%", "1.0 of 1.0 Mb/s")
     assert row.saturation.text == "40 waiting"
     assert [why for _, why in limits.crossed(row)] == ["the link is full: 1.0 of 1.0 Mb/s"]
@@ -234,7 +234,7 @@ def test_syns_that_are_turned_away() -> None:
         for name, more in by.items():
             later["kernel"][name] += more
         before, after = Section(counters, 0, 1.0), Section(json.dumps(later), 0, 3.0)
-        found = namespace.rows("web", Sections({"counters": before}, {"counters": after}))
+        found = rows.namespace("web", Sections({"counters": before}, {"counters": after}))
         return next(row for row in found if row.resource == "SYN_RECV")
 
     dropped = grown(TcpExtListenDrops=70, TcpExtListenOverflows=30)
@@ -399,7 +399,7 @@ def test_a_filter_is_marked_only_where_something_listens() -> None:
         more = chain.replace("      15      636 DROP", "      25     1636 DROP")
         before = {"filter": Section(chain, 0, 1.0), "sockets": Section(out, 0, 1.0)}
         after = {"filter": Section(more, 0, 3.0), "sockets": Section(out, 0, 3.0)}
-        found = namespace.rows("web", Sections(before, after))
+        found = rows.namespace("web", Sections(before, after))
         row = next(row for row in found if row.resource == "packet filter")
         assert row.errors.text == "10 dropped"
         assert bool(limits.crossed(row)) == wrong
