@@ -185,7 +185,7 @@ def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
     with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
         hping3.flood(machine, "web", dice=Random(1), seconds=1)
     with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
-        syns.flood(machine, "web", dice=Random(1), rate=1, seconds=1)
+        syns.flood(machine, "web", owner=machine, dice=Random(1), rate=1, seconds=1)
 
 
 class Crowd:
@@ -220,13 +220,30 @@ def test_each_flood_looks_different() -> None:
     for seed in range(20):
         machine = Crowd(Done("perl", 0, "1349\n", "", 0.1))
         flood = cast("Machine", machine)
-        assert syns.flood(flood, "web", dice=Random(seed), rate=9, seconds=1) == 1349
+        assert (
+            syns.flood(
+                flood,
+                "web",
+                owner=cast("Machine", Crowd(Done("sysctl", 0, "", "", 0.1))),
+                dice=Random(seed),
+                rate=9,
+                seconds=1,
+            )
+            == 1349
+        )
         assert " 198.18.0.4 198.18.0.5 9 1 " in machine.ran
         ran.add(machine.ran)
     assert len(ran) > 6  # of twelve ways to draw two of four systems
     mute = cast("Machine", Crowd(Done("perl", 1, "", "socket: Operation not permitted", 0.1)))
     with pytest.raises(CannotRun, match="sent nothing: socket: Operation not permitted"):
-        syns.flood(mute, "web", dice=Random(1), rate=9, seconds=1)
+        syns.flood(
+            mute,
+            "web",
+            owner=cast("Machine", Crowd(Done("sysctl", 0, "", "", 0.1))),
+            dice=Random(1),
+            rate=9,
+            seconds=1,
+        )
 
 
 def test_what_a_jvm_holds() -> None:
