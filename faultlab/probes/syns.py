@@ -58,7 +58,7 @@ def flood(machine: Shell, host: str, *, owner: Shell, dice: Random, rate: int, s
 
     Return how many were sent. Each flood draws how its SYNs look: like those of two systems. Their
     ports follow each other, so it can hold at most 60,000 connections half open. Other programs
-    there get ports of their own, drawn too, for a user with the port of a half-open connection would
+    there get drawn ports of their own, because a user with the port of a half-open connection would
     get the SYN-ACK of that one. `owner`: the machine, which may change its own settings.
     Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
