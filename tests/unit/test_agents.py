@@ -56,7 +56,6 @@ def opened(
     monkeypatch.setattr(command, "limited", lambda words, _seconds: words)
     monkeypatch.setattr(session, "_RESTARTS", 0.0)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert project.root
     opened = []
 
     def begin(phase: str = FAULTY, number: int = 7, later: float = 0) -> Session:

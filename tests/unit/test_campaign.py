@@ -51,7 +51,6 @@ class Walks:
 
 @pytest.fixture
 def walks(project: Project, monkeypatch: pytest.MonkeyPatch) -> Walks:
-    assert project.root
     made = Walks()
     # On a busy machine a sign of life would come before the lines that the tests expect.
     monkeypatch.setattr(terminal, "_PATIENCE", 60.0)

@@ -57,7 +57,6 @@ def test_what_is_said_of_a_remedy_makes_no_lab(project: Project) -> None:
 
 
 def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert project.root
     before = digest.walk("mtu")
     with monkeypatch.context() as now:
         now.setattr("faultlab.lab.images.tag", lambda name: f"another/{name}")

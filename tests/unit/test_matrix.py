@@ -192,6 +192,5 @@ def test_rows_kept_in_a_file(project: Project, faultlab: Run) -> None:
 
 
 def test_no_recorded_row(project: Project, faultlab: Run) -> None:
-    assert project.root
     got = faultlab("matrix", "--recorded")
     assert got.code == 3 and "No row of the matrix is recorded yet." in got.err

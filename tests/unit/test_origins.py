@@ -123,7 +123,6 @@ def test_a_figure_that_nobody_measures(project: Project, faultlab: Run) -> None:
 
 
 def test_without_any_run(project: Project, faultlab: Run) -> None:
-    assert project.root
     got = faultlab("origins")
     assert (got.code, got.out) == (3, "")
     assert "No lab has a whole run yet." in got.err and "faultlab verify --all" in got.err

@@ -57,7 +57,6 @@ def test_needs_that_cannot_be_met(needs: str, said: str, project: Project, fault
 
 
 def test_the_first_lab(project: Project, faultlab: Run) -> None:
-    assert project.root
     assert faultlab("next").out.endswith("Next: make lab-healthy\n")
     assert json.loads(faultlab("next", "--json", "--track", "bytes").out)["lab"] == "gzip"
     assert faultlab("next", "--track", "bits").code == 2

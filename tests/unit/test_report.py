@@ -206,7 +206,6 @@ def test_a_picture_that_is_too_large_is_named(whole: Path, faultlab: Run) -> Non
 
 
 def test_no_run_yet(project: Project, faultlab: Run) -> None:
-    assert project.root
     assert (faultlab("report").code, faultlab("report", "--all").code) == (2, 3)
 
 

@@ -64,7 +64,6 @@ def test_what_a_test_does_not_expect_is_unknown(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_run_yet(project: Project, faultlab: Run) -> None:
-    assert project.root
     assert faultlab("runs").out.strip() == "No run is recorded yet."
     assert json.loads(faultlab("runs", "--json").out) == {"runs": [], "recorded": 0}
 

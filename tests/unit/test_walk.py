@@ -60,7 +60,6 @@ def begun(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     """A run of mtu on a fake engine."""
     monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert project.root
     return Run.begin(FakeEngine(), labs.load("mtu"), stack_name("mtu"))
 
 
@@ -113,7 +112,6 @@ def test_an_interrupted_verify_removes_what_no_other_command_holds(begun: Run) -
 
 def test_two_commands_try_the_machine_one_after_the_other(project: Project) -> None:
     """The second one was refused, and two campaigns could not begin at the same time."""
-    assert project.root
     name, tried = stack_name("doctor"), threading.Event()
 
     def second() -> None:
@@ -274,7 +272,6 @@ def test_another_run_is_not_looked_at(
     monkeypatch.setattr(late, "wait", resets)
     with pytest.raises(CannotRun, match="mtu was started again"):
         checking.check(Terminal(), "mtu", 1)
-    assert project.root
 
 
 DEAD = Outage("nginx", 137)
@@ -392,7 +389,6 @@ def test_the_verbs_of_a_learner(
     """A new kind of engine is one line of placement: no verb knows which one it has."""
     monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
     engine = only_fake(monkeypatch)
-    assert project.root
     assert faultlab("start", "mtu", "--engine", "fake").code == 0
     assert engine.stacks() == [stack_name("mtu")]
     for words, code in (
@@ -421,7 +417,6 @@ def test_nobody_takes_the_lab_of_another_user(
     """Several people on one server: the second `make lab-mtu` destroyed the first one's stack."""
     monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
     engine = only_fake(monkeypatch)
-    assert project.root
     assert faultlab("start", "mtu").code == 0
     before = engine.machines(stack_name("mtu"))
     for machine in before:
@@ -483,7 +478,6 @@ class Counted(FakeEngine):
 def test_a_lab_that_does_not_start_leaves_no_helper(
     breaks: tuple[type, str], project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert project.root
     engine = Counted()
 
     def broken(*args: object) -> None:

@@ -239,7 +239,6 @@ def test_a_class_that_began_before_classes_had_an_engine(project: Project) -> No
     assert verbs._opened(nothing, planned(), "class.toml", folder).events
     with pytest.raises(BadInput, match="has been changed since"):
         verbs._opened(nothing, planned(engine="kubernetes"), "class.toml", folder)
-    assert project.root
 
 
 def test_a_class_goes_on_with_another_number_of_cpus(
@@ -282,7 +281,6 @@ def test_a_class_of_an_older_version_goes_on_with_another_number_of_cpus(project
     assert verbs._opened(nothing, planned(), "class.toml", folder).events
     with pytest.raises(BadInput, match="has been changed since"):
         verbs._opened(nothing, planned(limits="cpus=1"), "class.toml", folder)
-    assert project.root
 
 
 def test_what_follows_from_the_events() -> None:
