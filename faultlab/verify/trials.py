@@ -156,7 +156,7 @@ def _verdict(run: Run, trial: Trial, phase: str, after: float) -> dict[str, Any]
         got = "unknown"
         found = _judged(run, phase)
         if found["got"] == "accept" and after:
-            late.wait(after, lambda _: None)
+            late.wait(after, lambda _: None, run.engine.pause)
             found = _judged(run, f"{phase}, {LATER}") | {"later": after}
     except Problem as problem:
         return {"got": got, "reason": " ".join(problem.message.split())[:300]}

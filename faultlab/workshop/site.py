@@ -40,6 +40,7 @@ class Site:
         """`alive`: a file that is touched once a second."""
         self.session = session
         self.alive = alive
+        self.ticks, self.weighs = _TICK, _WEIGH  # seconds from one to the next
         self.guard = guard
         self.pages = Pages(session, keys, self.guard)
         self.streams = Streams(session, self.guard)
@@ -96,7 +97,7 @@ class Site:
                 self.terminals.update()
             except Exception as error:  # a full disk can be free again in a second
                 print(f"faultlab: {told(error)}", file=sys.stderr)
-            await wait(change, _TICK)
+            await wait(change, self.ticks)
 
     async def _weigh(self) -> None:
         """Check the disk repeatedly, without keeping Docker busy with it."""
@@ -109,7 +110,7 @@ class Site:
                 if last != told(error):  # once, because Docker can be away for a long time
                     last = told(error)
                     print(f"faultlab: {last}", file=sys.stderr)
-            await asyncio.sleep(max(_WEIGH, 20 * (time.monotonic() - began)))
+            await asyncio.sleep(max(self.weighs, 20 * (time.monotonic() - began)))
 
 
 async def _refusal(request: Request, error: HTTPException) -> Response:
