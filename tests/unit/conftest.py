@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,10 @@ from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.score import tool
 from faultlab.workshop import roster
+
+if TYPE_CHECKING:
+    from tests.unit.fake import FakeEngine
+    from tests.unit.served import Served
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -135,6 +139,23 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
     return Project(root)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """A fake engine, which all commands of a test have."""
+    from tests.unit.fake import only_fake
+
+    return only_fake(monkeypatch)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Served]:
+    """A class of three that has begun."""
+    from tests.unit.served import served
+
+    with served(tmp_path) as it:
+        yield it
 
 
 @pytest.fixture

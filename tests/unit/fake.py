@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 
@@ -95,7 +95,7 @@ class Network:
                 out = f"{json.dumps(read)}\n{queues}\n"
             case ["echo", *words]:
                 out = " ".join(words) + "\n"
-            case ["ip" | "iptables" | "sed", *_]:
+            case ["ip" | "iptables" | "sed" | "kill", *_]:
                 out = ""
         return out
 
@@ -136,6 +136,7 @@ class FakeMachine(Machine):
             machine = next(one for one in every if one.pid == beside[1])
             return machine.run(shlex.split(beside[2])[0], timeout)
         stack = self.fake.stacks_up.get(self.stack)
+        self.fake.ran.append(command)
         if stack is None:
             raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
         if wrapped := _LIMITED.fullmatch(command):
@@ -251,6 +252,8 @@ class FakeEngine(Engine):
         self.stacks_up: dict[str, FakeStack] = {}
         self.sizes: dict[str, int] = {}
         self.launched = 0
+        self.ran: list[str] = []  # on all machines
+        self.largest: dict[str, Any] = {}  # limits of a stack as a whole
         self.paused: list[float] = []
         self.meanwhile: list[Callable[[], object]] = []  # what happens in the next pauses
 
@@ -318,6 +321,10 @@ class FakeEngine(Engine):
         """Forget a stack."""
         lock.refuse_others(stack, [machine.owner for machine in self.machines(stack)])
         self.stacks_up.pop(stack, None)
+
+    def most(self) -> Mapping[str, Any]:
+        """Return what a test says."""
+        return self.largest
 
     def pause(self, seconds: float) -> None:
         """Take no time, and let happen what a test wants."""

@@ -19,10 +19,10 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine import launch
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
-from faultlab.learn import learner, several
+from faultlab.learn import several
 from faultlab.run import inject, placement
-from tests.unit.conftest import REPO, Run
-from tests.unit.fake import FakeEngine
+from tests.unit.conftest import REPO, Project, Run
+from tests.unit.fake import FakeEngine, engines
 
 HEAVY = ("docker", "requests", "pydantic", "rich", "matplotlib", "jinja2", "markdown_it", "pytest")
 
@@ -81,21 +81,17 @@ def test_words_are_read_in_any_order(line: str, named: dict[str, Any]) -> None:
         ("start mystery mtu", "A mystery is started alone."),
     ],
 )
-def test_several_are_refused_before_any_starts(
-    line: str, problem: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[Any] = []
-    monkeypatch.setattr(several, "_launch", lambda *words: started.append(words))
+def test_several_are_refused_before_any_starts(line: str, problem: str, faultlab: Run) -> None:
     got = faultlab(*line.split())
-    assert (got.code, got.out, started) == (2, "", [])
+    assert (got.code, got.out) == (2, "")
     assert got.err.startswith(f"faultlab: {problem}\n  next: ")
 
 
-def test_a_lab_that_is_named_twice_is_one(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr(learner, "start", lambda _term, *words: seen.append(words))
+def test_a_lab_that_is_named_twice_is_one(
+    project: Project, engine: FakeEngine, faultlab: Run
+) -> None:
     assert faultlab("start", "mtu", "mtu").code == 0
-    assert seen == [("mtu", "auto", False)]
+    assert engine.launched == 1
 
 
 class TestSeveral:
@@ -244,7 +240,7 @@ class TestUpInTheVm:
     """A lab that may be up in the VM is looked for there; any other start does not ask."""
 
     @pytest.fixture
-    def asked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    def asked(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The engines that were asked; the second is slow to answer."""
         reached: list[str] = []
 
@@ -264,8 +260,7 @@ class TestUpInTheVm:
                 reached.append(cls.name)
                 return cls()
 
-        monkeypatch.setattr(lock, "folder", lambda: tmp_path)
-        monkeypatch.setattr(placement, "ENGINES", {"local": Here, "vm": There})
+        engines(monkeypatch, local=Here, vm=There)
         return reached
 
     @pytest.mark.parametrize(
@@ -283,8 +278,9 @@ class TestUpInTheVm:
         placement.find(labs.load(lab_id), wanted)
         assert asked == ["vm"] * asks
 
-    def test_a_stack_that_was_started_there(self, tmp_path: Path, asked: list[str]) -> None:
-        (tmp_path / "faultlab-mtu.in-vm").touch()
+    def test_a_stack_that_was_started_there(self, asked: list[str]) -> None:
+        lock.private(lock.folder())
+        launch.in_vm_mark("faultlab-mtu").touch()
         placement.find(labs.load("mtu"), "auto")
         assert asked == ["vm"]
 

@@ -56,13 +56,7 @@ class TestFakeEngine(EngineContract):
 
 
 @pytest.fixture
-def engine(project: Project, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    """The engine of all commands."""
-    return only_fake(monkeypatch)
-
-
-@pytest.fixture
-def begun(engine: FakeEngine) -> Run:
+def begun(project: Project, engine: FakeEngine) -> Run:
     """A run of mtu."""
     return Run.begin(engine, labs.load("mtu"), stack_name("mtu"))
 
@@ -220,7 +214,7 @@ def test_a_repair_that_ends_soon(
     assert seen(learners)[-1] == {"event": "later", "fixed": False}
 
 
-def test_a_mystery_is_looked_at_again_by_itself(engine: FakeEngine) -> None:
+def test_a_mystery_is_looked_at_again_by_itself(project: Project, engine: FakeEngine) -> None:
     drawn = Run.begin(engine, labs.load("mtu").called("mystery"), stack_name("mystery"))
     drawn.record.facts["lab"] = "mtu"
     drawn.healthy()
@@ -347,7 +341,7 @@ def test_a_stack_that_goes_away_proves_nothing(begun: Run) -> None:
         begun.measure(FAULTY)
 
 
-def test_the_verbs_of_a_learner(engine: FakeEngine, faultlab: Verbs) -> None:
+def test_the_verbs_of_a_learner(project: Project, engine: FakeEngine, faultlab: Verbs) -> None:
     """A new kind of engine is one line of placement: no verb knows which one it has."""
     assert faultlab("start", "mtu", "--engine", "fake").code == 0
     assert engine.stacks() == [stack_name("mtu")]
@@ -371,7 +365,9 @@ def test_the_verbs_of_a_learner(engine: FakeEngine, faultlab: Verbs) -> None:
     assert engine.stacks() == []
 
 
-def test_nobody_takes_the_lab_of_another_user(engine: FakeEngine, faultlab: Verbs) -> None:
+def test_nobody_takes_the_lab_of_another_user(
+    project: Project, engine: FakeEngine, faultlab: Verbs
+) -> None:
     """Several people on one server: the second `make lab-mtu` destroyed the first one's stack."""
     assert faultlab("start", "mtu").code == 0
     before = engine.machines(stack_name("mtu"))
@@ -398,7 +394,7 @@ def test_nobody_takes_the_lab_of_another_user(engine: FakeEngine, faultlab: Verb
     ],
 )
 def test_a_lab_whose_fault_ends_a_daemon_is_up(
-    engine: FakeEngine, lab_id: str, ended: str, ready: bool
+    project: Project, engine: FakeEngine, lab_id: str, ended: str, ready: bool
 ) -> None:
     """A second `start` of it must not replace it, with all that its learner has done."""
     run = Run.begin(engine, labs.load(lab_id), stack_name(lab_id), collects=False)
