@@ -137,8 +137,7 @@ def test_a_mistake(words: tuple[str, ...], problem: str, mtu: Project, faultlab:
 
 
 def test_a_lab_that_cannot_be_proven(mtu: Project, faultlab: Verbs) -> None:
-    text = (mtu.root / "labs/mtu/lab.toml").read_text()
-    mtu.write("labs/mtu/lab.toml", text.replace("mtu 100", "mtu 1499"))
+    mtu.change("labs/mtu/lab.toml", "mtu 100", "mtu 1499")
     said = faultlab("judge-error", "mtu")
     assert (said.code, said.err) == (3, "faultlab: 4 of 4 repairs have no verdict.\n")
     assert said.out.count("the fault has no effect") == 4

@@ -441,9 +441,8 @@ def test_a_lab_that_does_not_start_leaves_no_helper(
     engine = Counted()
     only_fake(monkeypatch, engine)
     engine.breaks = breaks
-    text = (project.root / "labs/mtu/lab.toml").read_text()
     if breaks == "the fault":
-        project.write("labs/mtu/lab.toml", text.replace("mtu 100", "mtu 1499"))
+        project.change("labs/mtu/lab.toml", "mtu 100", "mtu 1499")
     # Its traceback keeps the helpers, so that nothing else ends them.
     with pytest.raises(Problem, match=says) as error:
         learner.begin(Terminal(as_json=True), labs.load("mtu"), "fake")
