@@ -359,7 +359,7 @@ class TestWire:
         """The agent learns that it is over; the error is ours."""
         its = opened()
 
-        def broken(*_: Any) -> None:
+        def broken(machine: str, command: str, timeout: float = 60) -> Output:
             raise ZeroDivisionError
 
         its.run = broken  # type: ignore[method-assign]

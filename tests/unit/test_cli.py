@@ -146,9 +146,8 @@ class TestSeveral:
         ]
 
     def test_events_tell_all(self, faultlab: Run) -> None:
-        told = [
-            events.read(x) for x in faultlab("start", "mtu", "gzip", "--events").out.split("\n")
-        ]
+        lines = faultlab("start", "mtu", "gzip", "--events").out.split("\n")
+        told = [events.read(line) for line in lines]
         steps = [event for event in told if isinstance(event, events.Step)]
         assert (steps[0].name, steps[-1].text) == ("labs", "1 of 2 up; not up 1")
         result, error = told[-3:-1]

@@ -313,8 +313,8 @@ def test_it_waits_until_the_node_is_calm(
         proc.clock(1000 + 100 * len(slept))
         proc.process(11, "stress", ticks=min(100 * len(slept), 300))
 
-    monkeypatch.setattr("faultlab.engine.contention.time.sleep", sleep)
-    monkeypatch.setattr("faultlab.engine.contention.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     proc.process(10, "nginx", ticks=0, cgroup=POD)
     proc.process(11, "stress", ticks=0)
     cluster.observer("faultlab-mtu").wait_for_calm(9)
@@ -359,13 +359,17 @@ def test_it_waits_until_the_machine_is_calm(
 ) -> None:
     slept: list[float] = []
     seen = calm_after(*shares)
-    monkeypatch.setattr("faultlab.engine.contention.time.sleep", slept.append)
-    monkeypatch.setattr("faultlab.engine.contention.time.monotonic", lambda: sum(slept))
-    monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
-    Observer().wait_for_calm(5)
+
+    class Seeing(Observer):
+        def since(self, before: Moment) -> Contention:
+            return next(seen)
+
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    Seeing().wait_for_calm(5)
     assert sum(slept) == seconds
 
 
 def test_without_patience_it_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("faultlab.engine.contention.time.sleep", lambda _: pytest.fail("it slept"))
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it slept"))
     Observer().wait_for_calm(-1)

@@ -576,11 +576,6 @@ def test_how_full_a_link_is() -> None:
     assert Link(6_250_000, 1e9).used_percent_since(Link(0, 1e9), 0.5) == pytest.approx(10)
 
 
-def test_the_processor_time_of_a_daemon() -> None:
-    free = cgroup.parse(recorded("cgroup/v1"))
-    assert free.time == Cpu(free.cpu, 2)
-
-
 def test_how_busy_a_daemon_keeps_the_processors() -> None:
     """One of four, all the time."""
     assert Cpu(7.0, 4).busy_percent_since(Cpu(5.0, 4), 2) == 25
