@@ -43,8 +43,8 @@ hint-%: ready ## show the next hint
 	@$(FAULTLAB) hint $*
 check-%: ready ## measure if it is fixed (LATER=3: and still is)
 	@$(FAULTLAB) check $* $(if $(LATER),--later $(LATER))
-fix-%: ready ## apply the documented fix (STAGE=2: only fault 2)
-	@$(FAULTLAB) fix $* $(STAGE)
+fix-%: ready ## apply the documented fix (FAULT=2: only the second)
+	@$(FAULTLAB) fix $* $(FAULT)
 flame-%: ready ## draw a flame graph of its CPU time
 	@$(FAULTLAB) flame $*
 debrief-%: ready ## show the lesson

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from faultlab.engine import jobspec, kubernetes, podhelpers
 from faultlab.engine.batch import Ended, Task
-from faultlab.engine.kubernetes import KubernetesEngine
-from faultlab.engine.podjobs import PodJobs
+from faultlab.engine.kubernetes import jobspec, podhelpers
+from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.node_pod import NodePod
+from faultlab.engine.kubernetes.podjobs import PodJobs
 from faultlab.lab import load as labs
 from tests.live import clusters
 from tests.live.clusters import kubectl
@@ -123,18 +124,18 @@ def seats(engine: KubernetesEngine, calls: Calls, count: int) -> None:
         pods = engine.cluster.pods(stack, "machine")
         return pods if pods and all(pod.status.pod_ip for pod in pods) else []
 
-    nothing = {"on_node": lambda *_: "", "must": lambda *_: "", "_waiting_for_names": with_address}
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.multiple(KubernetesEngine, **nothing),
+        patch.multiple(NodePod, run=lambda *_: "", must=lambda *_: ""),
+        patch.object(KubernetesEngine, "_waiting_for_names", with_address),
         patch.object(podhelpers, "container_id", lambda _: "fake"),
-        patch.object(kubernetes, "container_id", lambda _: "fake"),
+        patch("faultlab.engine.kubernetes.engine.container_id", lambda _: "fake"),
         ThreadPoolExecutor(_SIDE_BY_SIDE) as pool,
     ):
         with calls.told("seats launched", count):
             list(pool.map(lambda name: engine.launch(lab, name, "run", Path(folder)), names))
         with calls.told("seats listed", count):
-            assert {*names} <= {*engine.neighbours()}
+            assert {*names} <= {*engine.all_stacks()}
         with calls.told("seats removed", count):
             list(pool.map(engine.down, names))
 

@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 
 from faultlab.core import naming, paths
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 
 PAIRS = 5

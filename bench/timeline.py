@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.probes import wrk
 from faultlab.run.run import Run

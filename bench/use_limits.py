@@ -27,17 +27,17 @@ from typing import Any, cast
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.engine.contract import State
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.shell import Done, Shell
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.observe.use.limits import crossed
 from faultlab.observe.use.table import tables
-from faultlab.run.readings import FAULTY, PHASES
+from faultlab.run.phase import FAULTY, PHASES
 from faultlab.run.run import Run
 from faultlab.score import diagnosis, tool
-from faultlab.score.diagnosis import Diagnosis, Ended, Said
+from faultlab.score.diagnosis import Diagnosis, InstanceEnd, Said
 
 SEED = 1
 LOOKS = 3  # in each phase, one after the other
@@ -155,7 +155,7 @@ def judged(look: dict[str, Any]) -> Diagnosis:
         for row in table.rows
         for _, why in crossed(row)
     ]
-    return diagnosis.of(tool.load("use"), [Ended("host", SECONDS, 0, said)])
+    return diagnosis.of(tool.load("use"), [InstanceEnd("host", SECONDS, 0, said)])
 
 
 def read(file: Path, seconds: float) -> Iterator[dict[str, Any]]:

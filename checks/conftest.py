@@ -19,6 +19,7 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.engine.contract import Engine
+from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
@@ -69,8 +70,9 @@ def engine_for(lab: Lab) -> Engine:
 @pytest.fixture(scope="class")
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The lab of this check file, walked through all its phases and taken down."""
-    lab_id = Path(str(request.path)).stem.removeprefix("test_").replace("_", "-")
-    lab = labs.load(lab_id)
+    lab_id = request.path.stem.removeprefix("test_").replace("_", "-")
+    lab = labs.load(os.environ["FAULTLAB_LAB"] if request.path.name == checks.INCIDENT else lab_id)
+    lab_id = lab.id
     name = stack_name(lab_id)
     with lock.hold(name, f"verify {lab_id}"):
         engine = engine_for(lab)

@@ -10,7 +10,8 @@ from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import failing, grows, rate, steady
 from faultlab.probes import cgroup, interface, memcaslap
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, Measured
+from faultlab.run.phase import FAULTY
+from faultlab.run.readings import Measured
 
 # Connections: the fewest and the most of the source (docs/sources.md).
 CROWDS = (16, 768)

@@ -9,7 +9,8 @@ from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import ends, grows
 from faultlab.probes import ab, conntrack, log
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, HEALTHY, Measured
+from faultlab.run.phase import FAULTY, HEALTHY
+from faultlab.run.readings import Measured
 
 MAX = 200
 VISITS = 4000

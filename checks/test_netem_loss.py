@@ -11,7 +11,8 @@ from faultlab.lab.limits import at_least
 from faultlab.lab.measures import delay, share
 from faultlab.probes import ab, connect, interface
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, Measured
+from faultlab.run.phase import FAULTY
+from faultlab.run.readings import Measured
 
 
 @dataclass(frozen=True)

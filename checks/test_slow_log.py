@@ -134,7 +134,7 @@ CHECK = Check(
             at_least(10),  # log_slow_rate_limit = 5 keeps one statement in five
             at_most(2),
             "%",
-            stage=1,
+            fault="log",
         ).says(
             "The report has the queries that take the database's time.",
             "The report does not have the queries that take the database's time.",
@@ -144,12 +144,12 @@ CHECK = Check(
             "right",
             exactly(1),
             exactly(0),
-            stage=1,
+            fault="log",
         ).says(
             "The export aside, the report begins with one of the two queries that cost most.",
             "The export aside, the report begins with neither of the two queries that cost most.",
         ),
-        rate("pages", "load.good_per_second", good=0.5, bad=0.2, stage=2).says(
+        rate("pages", "load.good_per_second", good=0.5, bad=0.2, fault="index").says(
             "The shop serves about as many pages as before.",
             "The shop serves far fewer pages than before.",
         ),
@@ -157,11 +157,11 @@ CHECK = Check(
     ),
     evidence=(
         Evidence(
-            "statements for each one that the log has kept", unseen, at_least(50), stage=1
+            "statements for each one that the log has kept", unseen, at_least(50), fault="log"
         ).seen("db", "mysqladmin status; grep -c Query_time /var/log/mysql/slow.log"),
-        Evidence("rows read for a query of the page", examined, at_least(25_000), stage=2).seen(
-            "db", mysql.TYPED_STATEMENTS
-        ),
+        Evidence(
+            "rows read for a query of the page", examined, at_least(25_000), fault="index"
+        ).seen("db", mysql.TYPED_STATEMENTS),
     ),
     asks=(page(POPULAR, times=3, most=12, seconds=20), new_order()),
 )

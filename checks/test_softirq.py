@@ -15,7 +15,8 @@ from faultlab.lab.limits import at_least, at_least_times, at_most
 from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, hping3, interface, nstat, ping, softirq
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, Measured
+from faultlab.run.phase import FAULTY
+from faultlab.run.readings import Measured
 
 PAGES = 60
 BESIDE = 30

@@ -16,7 +16,8 @@ from faultlab.lab.limits import at_least, at_most
 from faultlab.lab.measures import grows, steady
 from faultlab.probes import curl, interface, nstat, sockets, syns
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, FIXED, Measured
+from faultlab.run.phase import FAULTY, FIXED
+from faultlab.run.readings import Measured
 
 PAGES = 12
 RATE = 10_000  # SYNs a second

@@ -18,7 +18,8 @@ from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.lab.measures import delay, ends, grows, rate, share, steady
 from faultlab.probes import ab, conntrack, log, nstat, sockets, wrk
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, HEALTHY, Measured
+from faultlab.run.phase import FAULTY, HEALTHY
+from faultlab.run.readings import Measured
 
 MAX = 200
 OVERFLOWS = "TcpExtListenOverflows"
@@ -126,7 +127,7 @@ CHECK = Check(
             lambda now: now.visits.requests - now.visits.failed,
             at_least_times(0.6),
             at_most_times(0.2),
-            stage=1,
+            fault="table",
         ).says(
             "About as many visits are answered as before.",
             "Far fewer visits are answered than before.",
@@ -137,7 +138,7 @@ CHECK = Check(
             at_least(DAILY),
             at_most(DAILY / 5),
             "/s",
-            stage=1,
+            fault="table",
         ).says(
             "As many visitors as come each day can get in.",
             "Later visitors of the day cannot get in.",
@@ -147,7 +148,7 @@ CHECK = Check(
             lambda now: now.guests.max if now.guests.requests == GUESTS else PATIENCE,
             good=2.2,
             bad=3.5,
-            stage=2,
+            fault="pool",
         ).says(
             "Guests who come at once are served about as fast as before.",
             "The last of the guests who come at once is served far later than before.",
@@ -157,7 +158,7 @@ CHECK = Check(
             "visits.late_share",
             good=2,
             bad=5,
-            stage=3,
+            fault="queue",
         ).says(
             "Almost all visits take about as long as the usual one.",
             "Some visits take far longer than the usual one.",
@@ -167,14 +168,14 @@ CHECK = Check(
             lambda now: 1 - (now.crowd.requests - now.crowd.failed) / CROWD,
             good=1,
             bad=30,
-            stage=4,
+            fault="ports",
         ).says("Almost no visit of a crowd fails.", "Some visits of a crowd fail."),
         rate(
             "good requests after seconds of load",
             "load.good_per_second",
             good=0.3,
             bad=0.1,
-            stage=5,
+            fault="time-wait",
         ).says(
             "After seconds of load about as many pages arrive as before.",
             "After seconds of load far fewer pages arrive than before.",
@@ -186,29 +187,33 @@ CHECK = Check(
     ),
     evidence=(
         grows(
-            "the kernel's log says that the table is full", "full", at_least(1), "lines", stage=1
+            "the kernel's log says that the table is full",
+            "full",
+            at_least(1),
+            "lines",
+            fault="table",
         ).seen("kernel", f"dmesg | grep -c '{conntrack.FULL}'"),
-        grows("the log says that the pool is full", "workers", at_least(1), "lines", stage=2).seen(
-            "web", "grep 'reached pm.max_children' /var/log/php/fpm.log"
-        ),
+        grows(
+            "the log says that the pool is full", "workers", at_least(1), "lines", fault="pool"
+        ).seen("web", "grep 'reached pm.max_children' /var/log/php/fpm.log"),
         grows(
             "accept queues overflow",
             lambda now: now.counters[OVERFLOWS],
             at_least(100),
-            stage=3,
+            fault="queue",
         ).seen("web", f"nstat -az {OVERFLOWS}"),
         ends(
             "backlog of port 80",
             lambda now: sockets.backlog(now.listeners, 80),
             at_most(10),
-            stage=3,
+            fault="queue",
         ).seen("web", "ss -ltn"),
-        ends("ports that connect() may choose from", "ports", at_most(100), stage=4).seen(
+        ends("ports that connect() may choose from", "ports", at_most(100), fault="ports").seen(
             "web", "sysctl net.ipv4.ip_local_port_range"
         ),
-        Evidence("ports in TIME_WAIT, not used again", lost, at_least(50), unit="%", stage=5).seen(
-            "web", "ss -Htan state time-wait dport = :9000 | wc -l"
-        ),
+        Evidence(
+            "ports in TIME_WAIT, not used again", lost, at_least(50), unit="%", fault="time-wait"
+        ).seen("web", "ss -Htan state time-wait dport = :9000 | wc -l"),
     ),
     asks=(*php(), *tables()),
 )

@@ -31,7 +31,7 @@ class EngineContract:
         raise NotImplementedError
 
     def test_a_stack_is_found_by_its_name(self, engine: Engine, stack: Stack) -> None:
-        assert stack.name in engine.stacks() and engine.neighbours()[stack.name] == stack.lab_id
+        assert stack.name in engine.stacks() and engine.all_stacks()[stack.name] == stack.lab_id
         assert [*Stack(engine, stack.name)] == [*stack] == ["client", "web", "nginx", "php-fpm"]
         assert stack["nginx"].joins == "web" and not stack["web"].joins
         assert [machine.name for machine in stack.machines] == ["client", "web"]
@@ -81,7 +81,7 @@ class EngineContract:
 
     def test_helpers(self, engine: Engine, stack: Stack) -> None:
         assert engine.once("machine", "echo once", stack.name).strip() == "once"
-        with engine.beside(stack.name, 60, whole=True) as helper:
+        with engine.sidecar(stack.name, 60, whole=True) as helper:
             assert helper.must("echo beside") == "beside\n"
         with engine.lines("machine", ["echo", "a line"], stack["web"]) as lines:
             assert next(lines) == "a line"

@@ -22,7 +22,7 @@ import docker
 
 from faultlab.core import git
 from faultlab.core.errors import BadInput, CannotRun, Problem
-from faultlab.engine.docker import docker_url
+from faultlab.engine.docker.connection import docker_url
 
 Row = dict[str, Any]
 _SCHEMA = 1

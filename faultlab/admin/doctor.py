@@ -1,5 +1,6 @@
 """Doctor: what runs on this machine. It brings a stack up and tries, it does not guess."""
 
+import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -7,8 +8,9 @@ from faultlab.core import paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import libvirt, program, registry
 from faultlab.engine.fact import Fact
+from faultlab.engine.kubernetes import program, registry
+from faultlab.engine.vm import libvirt
 from faultlab.lab import checks
 from faultlab.lab import images as image_files
 from faultlab.lab import load as labs
@@ -52,7 +54,7 @@ def show(term: Terminal, lab_ids: Sequence[str], wanted: str = AUTO) -> Examined
     """
     chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
     for lab in chosen:
-        checks.load(lab.id)
+        checks.load(lab)
     engine = placement.local() if wanted == AUTO else placement.allowed(wanted)[0].reach()
     with term.step("doctor", "bringing a stack up and trying") as step:
         facts, lacking = examine(engine)
@@ -117,3 +119,12 @@ def save(term: Terminal, file: str, more: Collection[str]) -> Built:
         step.done("saved")
     term.say(f"Next, on each node: gunzip -c {file} | ctr -n k8s.io images import -")
     return Built(lacking, tags)
+
+
+def setup(term: Terminal) -> Built:
+    """Install and start what is missing, and build the images. Raises CannotRun."""
+    script = paths.root() / "setup/setup.sh"
+    # It can ask for a password, so it has our terminal. It prints on standard error only.
+    if subprocess.run([str(script)], check=False).returncode != 0:
+        raise CannotRun("This machine is not set up; the lines above say why.", "faultlab setup")
+    return images(term)

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Row:
+class StackRow:
     """One stack: its engine, its lab, how much of it runs, and since when."""
 
     engine: str
@@ -35,7 +35,7 @@ class Row:
 class Status:
     """The stacks that are there, and by machine what is not as it was when new."""
 
-    stacks: list[Row]
+    stacks: list[StackRow]
     changes: dict[str, list[str]]
 
 
@@ -47,7 +47,7 @@ class Swept:
     held: list[str]
 
 
-def rows(engine: Engine) -> list[Row]:
+def rows(engine: Engine) -> list[StackRow]:
     """Every stack of which anything is left."""
     found = []
     for name in engine.stacks():
@@ -57,7 +57,7 @@ def rows(engine: Engine) -> list[Row]:
         except CannotRun:  # a part of it went away
             state = "is being removed"
         created = [machine.created for machine in stack.values()]
-        found.append(Row(engine.name, name, stack.lab_id, state, min(created, default="")))
+        found.append(StackRow(engine.name, name, stack.lab_id, state, min(created, default="")))
     return found
 
 

@@ -17,8 +17,8 @@ from typing import IO
 
 from faultlab.agents import host
 from faultlab.agents.agent import Agent
+from faultlab.agents.agent_protocol import Usage, Wire, listening
 from faultlab.agents.session import Session
-from faultlab.agents.wire import Usage, Wire, listening
 from faultlab.core import scratch
 from faultlab.core.errors import CannotRun
 

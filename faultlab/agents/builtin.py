@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faultlab.agents.session import Session
 from faultlab.lab.model import Lab
-from faultlab.run.readings import FAULTY, PHASES
+from faultlab.run.phase import FAULTY, PHASES
 from faultlab.score import results
 
 

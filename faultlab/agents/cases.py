@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager
 from pydantic import Field
 
 from faultlab.agents import host, session
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Verdict
+from faultlab.agents.session import Session, Verdict
 from faultlab.core import lock
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput, CannotRun
@@ -22,7 +21,7 @@ from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import KERNEL, NO_FAULT, Step
 from faultlab.run import late, placement
-from faultlab.run.readings import FAULTY, PHASES
+from faultlab.run.phase import FAULTY, PHASES
 
 _INSTRUCTION = """{ticket}
 

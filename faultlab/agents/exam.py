@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from faultlab.agents import adapter, session
 from faultlab.agents.agent import Agent, load
+from faultlab.agents.agent_protocol import Usage
 from faultlab.agents.builtin import BUILT_IN, BuiltIn
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Verdict
-from faultlab.agents.wire import Usage
+from faultlab.agents.session import Session, Verdict
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.statistics import Share
@@ -23,8 +22,8 @@ from faultlab.engine.contract import Engine, Say
 from faultlab.lab import load as labs
 from faultlab.lab.model import NO_FAULT, Lab
 from faultlab.run import digest, late, placement
-from faultlab.run.readings import PHASES
-from faultlab.score import agents, figures, results
+from faultlab.run.phase import PHASES
+from faultlab.score import agent_metrics, metrics, results
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import ALONE, Results, Trial
 
@@ -153,8 +152,8 @@ def _trial(
         )
 
 
-def _facts(verdict: Verdict, usage: Usage) -> results.Agent:
-    found: results.Agent = {  # type: ignore[typeddict-item]  # its configuration is no key
+def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
+    found: results.AgentTrial = {  # type: ignore[typeddict-item]  # its configuration is no key
         "repaired": verdict.repaired,
         "commands": verdict.commands,
         "seconds": verdict.seconds,
@@ -175,7 +174,7 @@ def _failed(case: Case, made_of: tuple[str, str], why: str) -> Trial:
         "unknown",
         reason=why,
         way=ALONE,
-        agent=results.Agent(  # type: ignore[typeddict-item]  # its configuration is no key
+        agent=results.AgentTrial(  # type: ignore[typeddict-item]  # its configuration is no key
             repaired=None, commands=0, seconds=0.0, tokens=None, cost=None
         ),
     )
@@ -212,7 +211,7 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
                 *(row.aborted.text, row.lost.text),
                 *("-" if each is None else number(each) for each in (row.commands, row.seconds)),
             ]
-            for row in agents.rows(kept)
+            for row in agent_metrics.rows(kept)
             if row.tool in names
         ],
     )
@@ -221,6 +220,6 @@ def show(term: Terminal, kept: Results, names: Sequence[str]) -> None:
 def _left_healthy(kept: Results, name: str) -> Share:
     """Return how often an agent left a system as healthy as it was."""
     its = [t for t in kept.trials.values() if t.tool == name and kept.current(t)]
-    others = [t.agent for t in its if not figures.ill(t)]
+    others = [t.agent for t in its if not metrics.has_fault(t)]
     known = [each["repaired"] for each in others if each and each["repaired"] is not None]
     return Share(len(known), sum(known))

@@ -23,8 +23,7 @@ from faultlab.agents.cases import Case
 from faultlab.agents.command import LONGEST, Output
 from faultlab.agents.harbor_requests import Requests
 from faultlab.agents.harbor_tasks import FACTS
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Verdict
+from faultlab.agents.session import Session, Verdict
 from faultlab.core.errors import CannotRun
 from faultlab.lab.services import CLIENT
 

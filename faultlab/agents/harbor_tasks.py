@@ -48,7 +48,7 @@ exit 1
 
 
 @dataclass(frozen=True)
-class Written:
+class HarborTasks:
     """The folder of the tasks, and their names."""
 
     folder: str
@@ -61,7 +61,7 @@ def write(
     phases: Sequence[str],
     seed: int,
     later: float = late.MINUTES,
-) -> Written:
+) -> HarborTasks:
     """Write a folder for each case. Raises BadInput if the folder has something in it."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is not a folder.", f"ls -l {folder}")
@@ -70,7 +70,7 @@ def write(
     dealt = cases.dealt(lab_ids, phases, seed, later)
     for case in dealt:
         _write(folder / case.name, case)
-    return Written(str(folder), [case.name for case in dealt])
+    return HarborTasks(str(folder), [case.name for case in dealt])
 
 
 def _write(folder: Path, case: Case) -> None:

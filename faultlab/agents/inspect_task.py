@@ -24,7 +24,7 @@ from faultlab.agents.inspect_sandbox import Machine
 from faultlab.core.errors import BadInput
 from faultlab.lab import load
 from faultlab.run import late
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 
 _PARTS = ("repaired", "cause", "component", "false_alarm", "unharmed", "commands", "seconds")
 _LONGEST = 60  # seconds of a command

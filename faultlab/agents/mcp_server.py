@@ -20,8 +20,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from faultlab.agents.cases import Case
 from faultlab.agents.command import Output
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Checked
+from faultlab.agents.session import Checked, Session
 from faultlab.core.errors import BadInput, CannotRun, Problem
 
 _ERROR = -32000  # the first code that JSON-RPC leaves to servers

@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from shlex import quote
 
 from faultlab.agents import host
 from faultlab.agents.command import LONGEST, NOT_RUNNING, TIMED_OUT, Command, Output, in_limits
-from faultlab.agents.verdict import Checked, Verdict
 from faultlab.core import archive, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import case_name, stack_name
@@ -28,9 +27,41 @@ from faultlab.lab.outage import Outage
 from faultlab.learn import mystery
 from faultlab.run import late
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import CHECK, FAULTY, LATER, VERDICT, sentences
+from faultlab.run.phase import CHECK, FAULTY, LATER, VERDICT, Phase
+from faultlab.run.readings import sentences
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a session.
+
+    `repaired`: the users are served as before; if nothing was wrong, they still are. `cause`,
+    `component`, `resource`: what the diagnosis names is right. No diagnosis means "nothing is
+    wrong". `false_alarm`: it names a fault although nothing is wrong. `seconds`: of the agent.
+    `later`: the minutes after which the users were measured again, if they were. `aborted`: by
+    whom the session was, if a machine ended or was started again in it.
+    """
+
+    repaired: bool
+    cause: bool
+    component: bool
+    resource: bool
+    false_alarm: bool
+    commands: int
+    seconds: float
+    later: float = 0.0
+    aborted: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A measurement of the users: whether they are served as before, and sentences about it."""
+
+    fixed: bool
+    says: list[str]
+
 
 BY_THE_AGENT = "by the agent"
 _RESTARTS = 15.0  # seconds: a visit of the users can restart a daemon
@@ -194,7 +225,7 @@ class Session:
             raise CannotRun(f"The users could not come: {error!r}") from error
         time.sleep(_BETWEEN)
 
-    def _measured(self, phase: str) -> Checked:
+    def _measured(self, phase: Phase) -> Checked:
         """Measure the users. Where a machine or a daemon has ended, they are not served."""
         for name in self._started:  # before a visit is waited for, which can be long
             self._up(name)

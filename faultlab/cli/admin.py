@@ -50,9 +50,9 @@ def bundle(term: Terminal, out: str, no_vm: bool) -> object:
 @verb("")
 def setup(term: Terminal) -> object:
     """Install and start what is missing on this machine, and build the images."""
-    from faultlab.admin import setup
+    from faultlab.admin import doctor
 
-    return setup.setup(term)
+    return doctor.setup(term)
 
 
 @verb("", "push registry.example.org/labs", "push 127.0.0.1:5000 mtr", "save images.tar.gz")
@@ -80,6 +80,6 @@ def images(term: Terminal, action: str, to: str, tools: tuple[str, ...]) -> obje
 @argument("action", type=Choice(("up", "down", "ssh", "status", "reset")))
 def vm(term: Terminal, action: str) -> object:
     """Manage the lab VM, which runs faults that need a kernel of their own."""
-    from faultlab.engine import boot
+    from faultlab.engine.vm import boot
 
     return getattr(boot, action)(term)

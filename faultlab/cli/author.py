@@ -34,7 +34,7 @@ def docs(term: Terminal) -> object:
                 file.write_text(text)
                 written.append(paths.show(file))
     term.say(f"Written: {', '.join(written)}." if written else "Nothing has changed.")
-    return documents.Written(written)
+    return documents.ChangedFiles(written)
 
 
 def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
@@ -46,17 +46,17 @@ def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     for lab_id in labs.ids():
         note(lab_id)
         lab = labs.load(lab_id)
-        yield lab.folder / "README.md", lesson.made(lab, kept)
+        yield lab.folder / "README.md", lesson.rendered(lab, kept)
 
 
 def pages(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     """Yield each document that can have generated parts, with the parts made again."""
     for file in [paths.root() / "README.md", *sorted((paths.root() / "docs").glob("*.md"))]:
         note(paths.show(file))
-        yield file, made(file.read_text())
+        yield file, rendered(file.read_text())
 
 
-def made(text: str) -> str:
+def rendered(text: str) -> str:
     """Return a document with each part as its command prints it now. Raises CannotRun."""
     return _BLOCK.sub(lambda part: f"{part['words']}{part['rest']}{_printed(part['words'])}", text)
 

@@ -13,14 +13,14 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from faultlab.admin import bundle, doctor, setup, status
+from faultlab.admin import bundle, doctor, status
 from faultlab.agents import harbor_tasks
 from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
-from faultlab.engine import boot
+from faultlab.engine.vm import boot
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repairs
-from faultlab.learn import checking, hints, learner, mystery, progress, several
+from faultlab.learn import checking, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
@@ -30,11 +30,11 @@ from faultlab.score import recording, results, scorecard
 from faultlab.score.tool import Tool
 from faultlab.verify import judge_error, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 
 
 @dataclass(frozen=True)
-class Written:
+class ChangedFiles:
     """The files that `docs` changed."""
 
     written: list[str]
@@ -42,7 +42,7 @@ class Written:
 
 # The functions whose results a verb prints with --json.
 VERBS: dict[str, tuple[Callable[..., object], ...]] = {
-    "start": (learner.start, several.start),
+    "start": (learner.start, start_many.start),
     "hint": (hints.hint,),
     "check": (checking.check,),
     "fix": (learner.fix,),
@@ -75,7 +75,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "status": (status.show,),
     "sweep": (status.sweep,),
     "bundle": (bundle.bundle,),
-    "setup": (setup.setup,),
+    "setup": (doctor.setup,),
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
@@ -83,7 +83,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
 }
 # The JSON of `docs` itself, of errors and events, and of files.
 OTHERS: dict[str, Any] = {
-    "docs": Written,
+    "docs": ChangedFiles,
     "error": events.Failure,
     "events": events.Event,
     "file-run": record.Facts,
@@ -95,9 +95,9 @@ TOML: dict[str, Any] = {
     "lab.toml": Lab,
     "repairs.toml": Repairs,
     "tool.toml": Tool | Agent,
-    "class.toml": Plan,
+    "class.toml": ClassPlan,
 }
-_NOT_IN_A_FILE = ("id", "alias", "folder")  # keys that come from the name of the file or folder
+_NOT_IN_A_FILE = ("id", "folder")  # keys that come from the name of the file or folder
 
 
 def schemas() -> dict[Path, str]:
@@ -124,6 +124,9 @@ def _written(name: str, kind: Any) -> str:
     for its in forms or [schema]:
         for key in _NOT_IN_A_FILE:
             its["properties"].pop(key, None)
-        its["required"] = [key for key in its["required"] if key in its["properties"]]
+        given = ("daemons", "scope") if "of" in its["properties"] else ()  # by the labs it names
+        its["required"] = [
+            key for key in its["required"] if key in its["properties"] and key not in given
+        ]
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
     return json.dumps(head | schema, indent=1) + "\n"

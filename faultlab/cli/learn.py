@@ -15,9 +15,9 @@ from faultlab.core.terminal import Terminal
 def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> object:
     """Start a lab, prove its symptom and print the ticket; several labs start side by side."""
     if len(set(labs)) > 1:
-        from faultlab.learn import several
+        from faultlab.learn import start_many
 
-        return several.start(term, labs, wanted, blind)
+        return start_many.start(term, labs, wanted, blind)
     from faultlab.learn import learner
 
     return learner.start(term, labs[0], wanted, blind)
@@ -64,13 +64,13 @@ def check(term: Terminal, lab: str, later: float | None, only_late: bool) -> obj
 
 @verb("mtu", "packet-loss 2")
 @LAB
-@argument("stage", required=False, type=int, help="fix only this one of several faults (all)")
+@argument("fault", required=False, type=int, help="fix only this one of several faults (all)")
 @EVENTS
-def fix(term: Terminal, lab: str, stage: int | None) -> object:
+def fix(term: Terminal, lab: str, fault: int | None) -> object:
     """Apply the documented fix."""
     from faultlab.learn import learner
 
-    return learner.fix(term, lab, stage)
+    return learner.fix(term, lab, fault)
 
 
 @verb("mtu", "mystery --give-up")

@@ -9,16 +9,27 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainSerializer, TypeAdapter, ValidationError
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+
+
+# A number that can be infinite or unknown; JSON has no word for the first, so both become null.
+Finite = Annotated[
+    float | None,
+    PlainSerializer(
+        lambda number: number if number is not None and isfinite(number) else None,
+        return_type=float | None,
+    ),
+]
 
 
 class Strict(BaseModel):

@@ -1,8 +1,9 @@
 """Events: the output of `--events`, a JSON object per line, for a program that follows a verb."""
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, Literal
 
 MAY_LACK = {"may lack": True}  # metadata of a field that is omitted if it is None
@@ -74,11 +75,18 @@ def text(document: Any, indent: int | None = None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if not is_dataclass(value):
-        return value.model_dump(mode="json")
-    found = [(each, getattr(value, each.name)) for each in fields(value)]
-    return {
-        each.name.removesuffix("_"): its
-        for each, its in found
-        if its is not None or not each.metadata.get("may lack")
-    }
+    """Return a dataclass or a model as its schema in docs/json says."""
+    if isinstance(value, Result):
+        return vars(value)  # `data` can be of any type, and comes here by itself
+    kind: Any = type(value)
+    found = _adapter(kind).dump_python(value, mode="json", by_alias=True, warnings=False)
+    optional = getattr(kind, "__dataclass_fields__", {}).values()
+    lacking = {each.name for each in optional if each.metadata.get("may lack")}
+    return {key: its for key, its in found.items() if its is not None or key not in lacking}
+
+
+@cache
+def _adapter(kind: type) -> Any:
+    from pydantic import TypeAdapter  # its import takes time, and few verbs print JSON
+
+    return TypeAdapter(kind)

@@ -22,7 +22,7 @@ def commit() -> str:
     return os.environ.get(_COMMIT) or says("describe", "--always", "--exclude=*", "--dirty=+")
 
 
-def told() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return the environment of a program that runs these files without their checkout."""
     return {_COMMIT: commit(), _COMMITS: str(commits())}
 

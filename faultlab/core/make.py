@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     """
     if paths.checkout() is not None:
         return text
-    return re.sub(_COMMAND, _typed, text).replace("(STAGE=1: ", "(add 1: ")
+    return re.sub(_COMMAND, _typed, text).replace("(FAULT=1: ", "(add 1: ")
 
 
 def _typed(found: re.Match[str]) -> str:

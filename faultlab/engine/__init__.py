@@ -1,1 +1,1 @@
-"""Where stacks run: Docker on this machine or in the lab VM, and the kernels below them."""
+"""Where stacks run: the contract of an engine, and a folder for each kind of engine."""

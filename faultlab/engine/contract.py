@@ -10,19 +10,22 @@ import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol
 
+from faultlab.core import text
+from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Batch
-from faultlab.engine.contention import Observer
 from faultlab.engine.fact import Fact, Facts
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.shell import Shell
 from faultlab.lab.model import Lab
 
 Say = Callable[[str], None]
+_END_SECONDS = 30.0  # between the end of the output of a program and its own
 Part = tuple[bytes | None, bytes | None]  # of standard output and standard error
 
 
@@ -127,11 +130,13 @@ class Machine(Shell):
 
 @dataclass(frozen=True)
 class Program:
-    """A foreign program, for a container of its own beside a stack.
+    """A program for a container of its own beside a stack.
 
     `inside`: the machine whose network, processes and volumes (read-only) it sees; without one it
     has no network. `memory` as in "512m", `processes`: the limits. `cpus`: those that it can use;
     empty for all. `files`: a tar archive that is unpacked in `/` before it starts in `folder`.
+    `ours`: it is no foreign program; it has no capabilities but `rights`, and sees no volumes. Its
+    container goes when it ends, so nothing can wait for its exit code.
     """
 
     image: str
@@ -144,6 +149,7 @@ class Program:
     cpus: str = ""
     files: bytes | None = None
     folder: str = "/"
+    ours: bool = False
 
 
 class Images(ABC):
@@ -177,9 +183,10 @@ class Engine(ABC):
     name: ClassVar[str]
     owns_kernel: ClassVar[bool]  # labs can change the kernel below: its machine is disposable
     part_of: ClassVar[str] = ""  # another engine: for that name, both are taken in their order
-    unasked: ClassVar[bool] = True  # `auto` can choose it
+    auto_eligible: ClassVar[bool] = True  # `auto` can choose it
     prompt: ClassVar[str] = "$"  # where a person types the commands for its containers
-    ways: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")  # to it, and to images
+    # What a person types where the engine is missing, and where an image of it is.
+    setup_hints: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")
     walk_seconds: ClassVar[int]  # the longest time for one walk through a lab
     images: Images
     cpus: str = ""  # that the stacks which it launches can use, as in "0" or "0-2"; empty: all
@@ -191,11 +198,11 @@ class Engine(ABC):
 
     @classmethod
     @abstractmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """Return, without asking it, whether it can have this stack of this user."""
 
     @classmethod
-    def refuse_silence(cls) -> None:
+    def require_reachable(cls) -> None:
         """Raise CannotRun if an absent engine can have stacks of this user all the same."""
         return
 
@@ -238,7 +245,7 @@ class Engine(ABC):
         """Return our stacks of which anything is left; in a namespace, only its own."""
 
     @abstractmethod
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         """Return every stack of every namespace, with the id of its lab."""
 
     @abstractmethod
@@ -257,7 +264,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Turn containers into machines: with sysctls of their own and without a way out."""
 
     @abstractmethod
@@ -294,12 +301,14 @@ class Engine(ABC):
         An engine that limits it (services.DISK) returns only the stacks that have written more.
         """
 
-    @abstractmethod
     def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
         """Run a script in a container without a network, and return its output."""
+        program = Program(image, ["sh", "-ec", script], stack, rights=rights)
+        with self.process(program) as process:
+            return output_of(process)
 
     @abstractmethod
-    def beside(
+    def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> AbstractContextManager[Machine]:
         """Keep a helper for at most `seconds` while the body runs commands in it.
@@ -309,12 +318,25 @@ class Engine(ABC):
         can change its files.
         """
 
-    @abstractmethod
+    @contextmanager
     def lines(
         self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
-    ) -> AbstractContextManager[Iterator[str]]:
-        """Run a program in a machine's namespaces and yield its lines while the body runs."""
+    ) -> Iterator[Iterator[str]]:
+        """Run a program of ours in a machine's namespaces; yield its lines while the body runs."""
+        program = Program(image, command, inside.stack, inside=inside, rights=rights, ours=True)
+        with self.process(program) as process:
+            yield text.lines(out for out, _ in process.output if out)
 
     @abstractmethod
     def process(self, program: Program) -> AbstractContextManager[Process]:
-        """Run a foreign program in a container of its own while the body runs."""
+        """Run a program in a container of its own while the body runs."""
+
+
+def output_of(process: Process) -> str:
+    """Return all that a program prints, which must succeed. Raises CannotRun."""
+    pieces = (piece for part in process.output for piece in part if piece)
+    out = b"".join(pieces).decode(errors="replace")
+    if code := process.wait(_END_SECONDS):
+        last = (out.strip().splitlines() or [f"exit code {code}"])[-1]
+        raise CannotRun(f"A helper failed: {last}", "faultlab doctor")
+    return out

@@ -14,7 +14,7 @@ from faultlab.core import lock
 from faultlab.core.command import meanwhile
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Engine, Machine
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.shell import Shell
 from faultlab.engine.sidecar import RIGHTS, Sidecar
 from faultlab.engine.users import Users
@@ -36,7 +36,7 @@ class Stack(Mapping[str, Machine]):
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine = engine
         self.name = name
-        self.pace = Pace()
+        self.pace = LoadScale()
         self.dice = Random()
         self._apart: dict[str, Users] = {}
         self._helper: tuple[Machine, float] | None = None
@@ -88,7 +88,7 @@ class Stack(Mapping[str, Machine]):
         with self._one_helper:
             if self._helper is None or time.monotonic() > self._helper[1]:
                 self._held.close()
-                beside = self.engine.beside(self.name, _HELPER_SECONDS, whole=True, rights=RIGHTS)
+                beside = self.engine.sidecar(self.name, _HELPER_SECONDS, whole=True, rights=RIGHTS)
                 until = time.monotonic() + _HELPER_SECONDS - _LONGEST_COMMAND
                 self._helper = self._held.enter_context(beside), until
             return self._helper[0]
@@ -135,7 +135,7 @@ class Stack(Mapping[str, Machine]):
     def make_ready(self) -> None:
         """Furnish the machines, and wait for the daemons meanwhile. Raises CannotRun."""
         apart = [user for user in self._users.values() if not user.joins]
-        with meanwhile(partial(self.engine.furnish, [*self.machines, *apart])):
+        with meanwhile(partial(self.engine.isolate_network, [*self.machines, *apart])):
             self.wait_ready()
 
     def wait_ready(self, seconds: float = _READY_SECONDS) -> None:

@@ -36,7 +36,7 @@ class Measure(Generic[L]):
 
     `of`: where it is in a look, as a path (`page.bytes`) or a function. If the value must be the
     same in both phases ("the port answers"), `bad` and `good` are equal. A control has no `bad`.
-    `stage`: in a lab of several faults, the fault that it shows. `when_good`, `when_bad`: what the
+    `fault`: in a lab of several faults, the one that it shows. `when_good`, `when_bad`: what the
     learner reads while `good` holds and while it does not.
     """
 
@@ -45,7 +45,7 @@ class Measure(Generic[L]):
     good: Bound
     bad: Bound | None = None
     unit: str = ""
-    stage: int | None = None
+    fault: str = ""
     when_good: str = ""
     when_bad: str = ""
 
@@ -104,7 +104,7 @@ class Evidence(Generic[W]):
     machine: str = ""
     command: str = ""
     unit: str = ""
-    stage: int | None = None
+    fault: str = ""
 
     def seen(self, machine: str, command: str) -> Evidence[W]:
         """Return the same evidence with the machine and the command that show it."""
@@ -207,7 +207,7 @@ class Check(Generic[L, W]):
             value = item.of(reading.before, reading.after)
             wanted = item.fires.words(0, item.unit)
             holds = item.fires.holds(value, 0)
-            found.append(Finding(item.name, value, item.unit, wanted, holds, item.stage))
+            found.append(Finding(item.name, value, item.unit, wanted, holds, item.fault))
         return found
 
     def load(self, stored: Mapping[str, Any]) -> Reading[L, W]:
@@ -253,7 +253,7 @@ def _find(
     words = bound.words(reference, measure.unit)
     holds = bound.holds(value, reference)
     says = measure.when_good if measure.good.holds(value, reference) else measure.when_bad
-    return Finding(measure.name, value, measure.unit, words, holds, measure.stage, says)
+    return Finding(measure.name, value, measure.unit, words, holds, measure.fault, says)
 
 
 def _served(place: str, now: Reading[Any, Any], healthy: Reading[Any, Any]) -> Finding:

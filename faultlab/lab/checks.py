@@ -7,17 +7,25 @@ from typing import Any
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
+from faultlab.lab import incident
 from faultlab.lab.check import Check
+from faultlab.lab.model import Lab
+
+INCIDENT = "incident.py"  # what pytest runs for a lab that has the faults of other labs
 
 
-def file_of(lab_id: str) -> Path:
-    """Return the path of a lab's check file."""
-    return paths.checks() / f"test_{lab_id.replace('-', '_')}.py"
+def files(lab: Lab) -> list[Path]:
+    """Return the paths of a lab's check file, or of those of the labs whose faults it has."""
+    return [paths.checks() / f"test_{lab_id.replace('-', '_')}.py" for lab_id in lab.of or [lab.id]]
 
 
-def load(lab_id: str) -> Check[Any, Any]:
+def load(lab: Lab) -> Check[Any, Any]:
     """Return the check of a lab, from `checks/test_<id>.py`. Raises BadInput if it is missing."""
-    file = file_of(lab_id)
+    found = map(_read, files(lab))
+    return incident.together(dict(zip(lab.of, found, strict=True))) if lab.of else next(found)
+
+
+def _read(file: Path) -> Check[Any, Any]:
     name = file.stem
     if not file.is_file():
         raise BadInput(

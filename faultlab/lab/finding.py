@@ -14,7 +14,7 @@ class Finding:
     unit: str
     wanted: str
     holds: bool
-    stage: int | None = None
+    fault: str = ""
     says: str = ""
 
     @property

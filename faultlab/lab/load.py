@@ -6,12 +6,15 @@ exit code is 2.
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from faultlab.core import document, paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
+from faultlab.lab import incident
 from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.model import KERNEL, Lab, Sign, Step, Truth
 from faultlab.lab.repair import Repair, Repairs
@@ -47,8 +50,8 @@ def chosen(lab_ids: Sequence[str], everything: bool, verb: str) -> list[Lab]:
 
 
 def truths(lab: Lab) -> list[Truth]:
-    """Return the truths that a diagnosis can name; for several faults also those of their labs."""
-    return [lab.truth, *(load(twin).truth for twin in lab.twins if lab.stages)]
+    """Return the truths that a diagnosis can name: the lab's, and those of its faults."""
+    return [*dict.fromkeys([lab.truth, *(fault.truth for fault in lab.fault)])]
 
 
 def known(lab_id: str) -> None:
@@ -71,11 +74,37 @@ def load_folder(folder: Path) -> Lab:
                 " a lab has lab.toml, ticket.md, README.md",
                 "see docs/adding-a-lab.md",
             )
-    lab = document.strict(
-        Lab, file, paths.show(file), _MANUAL, id=folder.name, alias=folder.name, folder=folder
-    )
+    own = {"id": folder.name, "folder": folder, **_composed(file)}
+    lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own)
     _check_places(lab, file)
     return lab
+
+
+def _composed(file: Path) -> dict[str, Any]:
+    """Return what a lab has from the labs whose faults are its own; empty without `of`."""
+    of = _of(file)
+    named = [
+        (
+            f"of[{i}]",
+            each,
+            [
+                lab
+                for lab in ids()
+                if lab != file.parent.name and not _of(paths.labs() / lab / "lab.toml")
+            ],
+        )
+        for i, each in enumerate(of)
+    ]
+    document.all_known(named, paths.show(file), _MANUAL)
+    return incident.facts([load(each) for each in of]) if of else {}
+
+
+def _of(file: Path) -> list[str]:
+    """Return the key `of` of a lab.toml that can be read; else the reader reports it."""
+    with suppress(OSError, ValueError, RecursionError):
+        found = document.toml(file.read_text()).get("of")
+        return [str(each) for each in found] if isinstance(found, list) else []
+    return []
 
 
 def repairs(lab: Lab) -> list[Repair]:

@@ -16,14 +16,14 @@ Source = str | Callable[[Any], float]
 
 
 def rate(
-    name: str, of: Source, *, good: float, bad: float | None = None, stage: int | None = None
+    name: str, of: Source, *, good: float, bad: float | None = None, fault: str = ""
 ) -> Measure[Any]:
     """Return a measure of successes per second: at least `good` times the healthy rate.
 
     With the fault there are at most `bad` times the healthy rate.
     """
     limit = None if bad is None else at_most_times(bad)
-    return Measure(name, of, at_least_times(good), limit, "/s", stage)
+    return Measure(name, of, at_least_times(good), limit, "/s", fault)
 
 
 def delay(
@@ -33,19 +33,19 @@ def delay(
     good: float,
     bad: float | None = None,
     unit: str = "s",
-    stage: int | None = None,
+    fault: str = "",
 ) -> Measure[Any]:
     """Return a measure of a time: at most `good` or at least `bad` times the healthy one."""
     limit = None if bad is None else at_least_times(bad)
-    return Measure(name, of, at_most_times(good), limit, unit, stage)
+    return Measure(name, of, at_most_times(good), limit, unit, fault)
 
 
 def share(
-    name: str, of: Source, *, good: float, bad: float | None = None, stage: int | None = None
+    name: str, of: Source, *, good: float, bad: float | None = None, fault: str = ""
 ) -> Measure[Any]:
     """Return a measure of a share (0 to 1) in percent: at most `good`, or at least `bad`."""
     limit = None if bad is None else at_least(bad)
-    return Measure(name, _percent(_reader(of)), at_most(good), limit, "%", stage)
+    return Measure(name, _percent(_reader(of)), at_most(good), limit, "%", fault)
 
 
 def steady(name: str, of: Source, limit: Bound, unit: str = "") -> Measure[Any]:
@@ -72,13 +72,11 @@ def made() -> Measure[Any]:
     )
 
 
-def grows(
-    name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
-) -> Evidence[Any]:
+def grows(name: str, of: Source, fires: Bound, unit: str = "", *, fault: str = "") -> Evidence[Any]:
     """Return evidence: the growth of a counter while the symptom was measured."""
     read = _reader(of)
     return Evidence(
-        name, lambda before, after: read(after) - read(before), fires, unit=unit, stage=stage
+        name, lambda before, after: read(after) - read(before), fires, unit=unit, fault=fault
     )
 
 
@@ -92,12 +90,10 @@ def grows_per(name: str, of: Source, each: Source, fires: Bound) -> Evidence[Any
     return Evidence(name, percent, fires, unit="%")
 
 
-def ends(
-    name: str, of: Source, fires: Bound, unit: str = "", *, stage: int | None = None
-) -> Evidence[Any]:
+def ends(name: str, of: Source, fires: Bound, unit: str = "", *, fault: str = "") -> Evidence[Any]:
     """Return evidence: a value at the end of the measurement of the symptom."""
     read = _reader(of)
-    return Evidence(name, lambda _before, after: read(after), fires, unit=unit, stage=stage)
+    return Evidence(name, lambda _before, after: read(after), fires, unit=unit, fault=fault)
 
 
 @dataclass(frozen=True)

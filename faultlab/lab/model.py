@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -83,18 +84,32 @@ class Step(Strict):
         return self
 
 
-class FixStep(Step):
-    """A step of the fix; in a lab of several faults `stage` says which of them it removes."""
-
-    stage: Annotated[int, Field(gt=0)] | None = None
-
-
 class Truth(Strict):
     """The facts that a diagnosis must name."""
 
     component: str
     resource: str
     cause: str
+
+
+class Fault(Strict):
+    """One documented cause: how the stack breaks, and how it is mended.
+
+    `id`: the name of its lab; in a lab with faults of its own, any short name.
+    """
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    truth: Truth
+    inject: Annotated[list[Step], Field(min_length=1)]
+    fix: Annotated[list[Step], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Blind:
+    """How a lab is shown to somebody who must not know which one it is."""
+
+    name: str
+    title: str = "an incident"
 
 
 class Remedy(Strict):
@@ -112,14 +127,14 @@ class Sign(Strict):
 
 
 class Hint(Strict):
-    """One hint; `cost` in points. It applies while its `stage` is faulty and `when` succeeds.
+    """One hint; `cost` in points. It applies while its `fault` is there and `when` succeeds.
 
     `half`: half a repair, after which `when` succeeds; a test tries it.
     """
 
     cost: Annotated[int, Field(ge=0)]
     text: str
-    stage: Annotated[int, Field(gt=0)] | None = None
+    fault: str = ""
     when: Sign | None = None
     half: list[Step] = []
 
@@ -135,7 +150,7 @@ class Figure(Strict):
 
     `of`: a Measure or Evidence of the check, or a field of its look (`visits.max`). There are two
     where the source compares the slowest with the usual. `phases`: the two phases of a run that
-    match those of the source; a lab with stages has more than two.
+    match those of the source; a lab of several faults has more than two.
     """
 
     what: str
@@ -156,11 +171,12 @@ class Lab(Strict):
     """The facts of one lab, as `lab.toml` gives them.
 
     `track`: the part of the path that it is on; `needs`: the labs that teach what it builds on.
-    `alias`: what its stack, labels and runs are called; not its `id` while that is secret.
+    `of`: the labs whose faults it has at once; `fault`: these faults, or several of its own. Then
+    `inject` and `fix` are those of its faults. `blind`: how it is shown while it is secret.
     """
 
     id: str
-    alias: Annotated[str, Field(exclude=True)]
+    blind: Annotated[Blind | None, Field(exclude=True)] = None
     folder: Annotated[Path, Field(exclude=True)]
     title: str
     origin: str
@@ -174,14 +190,31 @@ class Lab(Strict):
     minutes: Annotated[int, Field(gt=0)]
     difficulty: Annotated[int, Field(ge=1, le=5)]
     twins: list[str] = []
-    ordered: bool = False
     truth: Truth
+    of: list[str] = []
+    fault: list[Fault] = []
     inject: list[Step] = []
-    fix: list[FixStep] = []
+    fix: list[Step] = []
     alternative: Annotated[list[Remedy], Field(min_length=1)]
     cheat: Annotated[list[Remedy], Field(min_length=1)]
     hint: Annotated[list[Hint], Field(min_length=1)]
     figure: list[Figure] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_of_its_faults(cls, given: Any) -> Any:
+        faults = given.get("fault") if isinstance(given, dict) else None
+        if not isinstance(faults, list):
+            return given
+        if own := [key for key in ("inject", "fix") if key in given]:
+            raise ValueError(f"{own[0]}: unknown key (each [[fault]] has its own)")
+        steps: dict[str, list[Any]] = {"inject": [], "fix": []}
+        for fault in faults:
+            facts = dict(fault) if isinstance(fault, Fault | dict) else {}
+            for key in steps:
+                found = facts.get(key)
+                steps[key] += found if isinstance(found, list) else []
+        return given | steps
 
     @model_validator(mode="after")
     def _a_fault_has_inject_and_fix(self) -> Lab:
@@ -190,25 +223,34 @@ class Lab(Strict):
         return self
 
     @model_validator(mode="after")
-    def _stages_are_counted(self) -> Lab:
-        if self.stages and self.stages != list(range(1, len(self.stages) + 1)):
-            raise ValueError("fix: expected stages 1, 2, … in order, in every step or in none")
-        if self.ordered and not self.stages:
-            raise ValueError("ordered: expected a stage in every step of the fix")
+    def _faults_have_names(self) -> Lab:
+        names = [fault.id for fault in self.fault]
+        if len(names) == 1:
+            raise ValueError("fault: expected several, or [[inject]] and [[fix]]")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"fault: expected one of each id, got two of {twice[0]!r}")
         return self
 
     @model_validator(mode="after")
-    def _each_stage_has_a_hint(self) -> Lab:
-        general = [rung.stage for rung in self.hint if rung.when is None]
-        if unknown := [rung.stage for rung in self.hint if rung.stage not in (None, *self.stages)]:
-            raise ValueError(f"hint: stage {unknown[0]} is in no step of the fix")
-        if None not in general and not (self.stages and {*general} == {*self.stages}):
-            raise ValueError("hint: expected one without when, or one for each stage")
+    def _each_fault_has_a_hint(self) -> Lab:
+        names = [fault.id for fault in self.fault]
+        general = {rung.fault for rung in self.hint if rung.when is None}
+        if unknown := [rung.fault for rung in self.hint if rung.fault not in ("", *names)]:
+            wanted = f"expected one of {', '.join(names)}" if names else "this lab has one fault"
+            raise ValueError(f"hint: fault: {wanted}, got {unknown[0]!r}")
+        if "" not in general and not (names and general == {*names}):
+            raise ValueError("hint: expected one without when, or one for each fault")
         return self
 
     def called(self, other: str) -> Lab:
         """Return the same lab under a neutral name, for its stack, labels and runs."""
-        return self.model_copy(update={"alias": other, "title": "an incident"})
+        blind = Blind(other)
+        return self.model_copy(update={"blind": blind, "title": blind.title})
+
+    @property
+    def alias(self) -> str:
+        """The name of its stack, labels and runs: not its `id` while that is secret."""
+        return self.blind.name if self.blind else self.id
 
     @property
     def to_start(self) -> str:
@@ -218,28 +260,19 @@ class Lab(Strict):
     @property
     def to_examine(self) -> str:
         """Return what a learner types if it does not start as it should."""
-        return "faultlab doctor" if self.alias != self.id else f"faultlab doctor {self.id}"
+        return "faultlab doctor" if self.blind else f"faultlab doctor {self.id}"
 
     @property
-    def stages(self) -> list[int]:
-        """The faults of a lab that has several, in the order of its fix; else empty."""
-        found = list(dict.fromkeys(step.stage or 0 for step in self.fix))
-        return [] if found == [0] else found
-
-    def fix_of(self, stage: int) -> list[FixStep]:
-        """Return the steps that remove one of several faults."""
-        return [step for step in self.fix if step.stage == stage]
-
-    def showing(self, gone: Collection[int] = ()) -> list[int]:
-        """The stages that show when these are fixed: all others, or if `ordered` the next one."""
-        left = [stage for stage in self.stages if stage not in gone]
-        return left[:1] if self.ordered else left
+    def faults(self) -> list[Fault]:
+        """Its faults: none in a control, one in most labs."""
+        if self.fault or self.control:
+            return self.fault
+        return [Fault(id=self.id, truth=self.truth, inject=self.inject, fix=self.fix)]
 
     @property
-    def orders(self) -> list[list[int]]:
-        """Orders to fix it in: each stage is once the first and once the last, unless `ordered`."""
-        turns = range(1 if self.ordered else len(self.stages))
-        return [self.stages[i:] + self.stages[:i] for i in turns]
+    def several(self) -> bool:
+        """True when it has more than one fault."""
+        return bool(self.fault)
 
     @property
     def control(self) -> bool:
@@ -269,8 +302,13 @@ class Lab(Strict):
 
     def steps(self) -> list[tuple[str, Step]]:
         """Return every step of the lab with its key in lab.toml."""
-        found = [(f"inject[{i}]", s) for i, s in enumerate(self.inject)]
-        found += [(f"fix[{i}]", s) for i, s in enumerate(self.fix)]
+        found: list[tuple[str, Step]] = []
+        for i, fault in enumerate(self.faults):
+            of = f"fault[{i}]." if self.several else ""
+            for key, steps in (("inject", fault.inject), ("fix", fault.fix)):
+                found += [(f"{of}{key}[{j}]", step) for j, step in enumerate(steps)]
+        if self.control:
+            found = [(f"inject[{i}]", step) for i, step in enumerate(self.inject)]
         for key, remedies in (("alternative", self.alternative), ("cheat", self.cheat)):
             for i, remedy in enumerate(remedies):
                 found += [(f"{key}[{i}].steps[{j}]", s) for j, s in enumerate(remedy.steps)]

@@ -19,11 +19,12 @@ W = TypeVar("W")
 class Reading(Generic[L, W]):
     """The readings of one phase: the symptom, and an optional inspection before and after it.
 
-    `reference`: the speed of this machine during the look, as `faultlab.engine.speed` measures it.
-    `answers`: the responses to each ask of the check; empty if none was sent. `serving`: the
-    program that answers at each port, such as `web:80`, and daemons outside of their containers.
-    `outages`: what had ended; then there can be no look. `left`: what a late look has found to run
-    beside the stack; None in other looks. `frozen`: that look again while it was frozen.
+    `reference`: the speed of this machine during the look, as `engine/measure/cpu_reference.py`
+    measures it. `answers`: the responses to each ask of the check; empty if none was sent.
+    `serving`: the program that answers at each port, such as `web:80`, and daemons outside of their
+    containers. `outages`: what had ended; then there can be no look. `left`: what a late look has
+    found to run beside the stack; None in other looks. `frozen`: that look again while it was
+    frozen.
     """
 
     look: L

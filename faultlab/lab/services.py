@@ -7,7 +7,7 @@
 import copy
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -28,6 +28,8 @@ DISK = "FAULTLAB_DISK"
 _JOIN = "service:"
 _LOG = {"max-size": "5m", "max-file": "2"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in C, if it is installed
+_PAIRS = ("environment", "sysctls")  # can be a table, or a list of `key=value`
+_REPLACED = ("command", "entrypoint")
 # The keys of a service for each limit, and the format of the value. Swap is not more than memory.
 _LIMITS = {
     "cpus": (("cpus",), r"[0-9]+(\.[0-9]+)?"),
@@ -44,11 +46,11 @@ class Plan:
 
     @cached_property
     def services(self) -> dict[str, dict[str, Any]]:
-        """Return every service; if an overlay extends one, it has the keys of both."""
+        """Return every service; if an overlay extends one, it has what Compose makes of both."""
         merged: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             for name, service in (part.get("services") or {}).items():
-                merged[name] = {**merged.get(name, {}), **(service or {})}
+                merged[name] = merge(merged.get(name, {}), service or {})
         return merged
 
     @cached_property
@@ -83,6 +85,27 @@ class Plan:
         services = self.services
         return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
 
+    def used(self, daemons: Iterable[str]) -> list[dict[str, Any]]:
+        """Return the compose files, each with the services and volumes that these daemons need."""
+        needed = self.needed(daemons)
+        needed += [name + USER for name in needed]
+        mounts = [each for name in needed for each in self._mounts(name)]
+        parts = [
+            copy.deepcopy({key: value for key, value in part.items() if not key.startswith("x-")})
+            for part in self.parts
+        ]
+        for part in parts:
+            services = part.get("services") or {}
+            part["services"] = {name: services[name] or {} for name in needed if name in services}
+            volumes = part.get("volumes") or {}
+            part["volumes"] = {name: volumes[name] for name in volumes if name in mounts}
+        return parts
+
+    def _mounts(self, name: str) -> list[str]:
+        """Return the volumes of a service; it may not exist."""
+        mounts = self.services.get(name, {}).get("volumes") or []
+        return [str(each).partition(":")[0] for each in mounts]
+
     def documents(
         self,
         stack: str,
@@ -97,15 +120,10 @@ class Plan:
 
         `parent`: the cgroup of all containers; `cpus`: those that they can use. Empty: Docker's.
         """
-        needed = self.needed(daemons)
-        needed += [name + USER for name in needed]
         most = limits(os.environ.get(LIMITS, ""))
         most |= {k: v for k, v in (("cgroup_parent", parent), ("cpuset", cpus)) if v}
-        documents = []
-        for part in self.parts:
-            document = copy.deepcopy({k: v for k, v in part.items() if not k.startswith("x-")})
-            services = document.get("services") or {}
-            document["services"] = {n: services[n] or {} for n in needed if n in services}
+        documents = self.used(daemons)
+        for document in documents:
             for name, service in document["services"].items():
                 service["labels"] = labels
                 service["container_name"] = f"{stack}-{name}"
@@ -116,13 +134,38 @@ class Plan:
                 own = {*self.services[name]}
                 own |= {"memswap_limit"} if "mem_limit" in own else set()
                 service.update({key: most[key] for key in most.keys() - own})
-            volumes = document.get("volumes") or {}
-            document["volumes"] = {name: {"labels": labels} for name in volumes}
+            document["volumes"] = {name: {"labels": labels} for name in document["volumes"]}
             for network in (document.get("networks") or {}).values():
                 network["labels"] = labels
-            documents.append(document)
         documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
+
+
+def merge(service: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a service with the keys of another file, merged as Compose merges its files.
+
+    Tables are merged and lists added up. A command, and what is neither, is replaced. Sources:
+    docs.docker.com/reference/compose-file/merge, compose-go's override/merge.go.
+    """
+    merged = dict(service)
+    for key, given in more.items():
+        old, value = merged.get(key), given
+        if key in _PAIRS:
+            old, value = _table(old), _table(value)
+        if isinstance(old, dict) and isinstance(value, dict):
+            merged[key] = merge(old, value)
+        elif key not in _REPLACED and isinstance(old, list) and isinstance(value, list):
+            merged[key] = [*old, *(each for each in value if each not in old)]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _table(value: Any) -> Any:
+    """Return a list of `key=value` as the table that it stands for."""
+    if not isinstance(value, list):
+        return value
+    return {key: text for key, _, text in (str(each).partition("=") for each in value)}
 
 
 def limits(text: str) -> dict[str, Any]:

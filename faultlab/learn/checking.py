@@ -1,20 +1,19 @@
 """Checking: the learner's question whether it is fixed, now and a few minutes later."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
-from faultlab.lab.finding import Finding
-from faultlab.lab.model import Lab
 from faultlab.learn import learner, popular
-from faultlab.learn.found import Found, rows
+from faultlab.learn.learner import Found, as_found
 from faultlab.run import late
-from faultlab.run.readings import CHECK, LATER, sentences
+from faultlab.run.phase import CHECK, LATER, Phase
+from faultlab.run.readings import sentences
+from faultlab.run.record import GONE
+from faultlab.run.run import Run
 
 _DOING = {
     CHECK: "measuring what its users meet now",
@@ -27,6 +26,7 @@ class Checked:
     """The symptom as a check has just measured it. `later`: minutes after a check that passed.
 
     `popular`: a sentence for each public answer that is in place and is no repair by itself.
+    `gone`: the numbers of its faults that have shown before and show no more, if it has several.
     """
 
     lab: str
@@ -35,6 +35,7 @@ class Checked:
     findings: list[Found]
     later: float | None = field(default=None, metadata=MAY_LACK)
     popular: list[str] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list, metadata=MAY_LACK)
 
 
 def check(
@@ -70,7 +71,7 @@ def _later(term: Terminal, lab_id: str, run: str, after: float) -> Checked:
 
 
 def _measured(
-    term: Terminal, lab_id: str, phase: str, after: float, run_id: str = ""
+    term: Terminal, lab_id: str, phase: Phase, after: float, run_id: str = ""
 ) -> tuple[Checked, Engine]:
     with learner.attached(lab_id, "check") as run:
         if run_id not in ("", run.record.id):
@@ -80,11 +81,12 @@ def _measured(
         with term.step(phase, _DOING[phase]) as step:
             run.note = step.note
             run.measure(phase)
+            gone = run.record.facts.get(GONE, [])
             step.done("measured")
         found = run.good(phase)
         fixed = all(finding.holds for finding in found)
         waits = {LATER: after} if fixed and after and phase == CHECK else {}
-        known = [] if fixed else popular.said(run.lab, run.stack)
+        known = [] if fixed else popular.sentences(run.lab, run.stack)
         run.record.event(phase, fixed=fixed, **waits, **({"popular": known} if known else {}))
         ended = run.reading(phase).outages
         hint = run.to_mend(ended[0]) if ended else f"make hint-{lab_id}"
@@ -95,23 +97,19 @@ def _measured(
         term.points(said)
         term.say()
     verdict = "pass" if fixed else "fail"
-    checked = Checked(lab_id, verdict, run.record.id, rows(found), popular=known)
+    checked = Checked(lab_id, verdict, run.record.id, as_found(found), popular=known, gone=gone)
     if not fixed:
         how = "yet" if phase == CHECK else "for good"
         checked = replace(checked, later=None if phase == CHECK else after)
-        raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run.lab, found)}.", hint, checked)
+        raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run)}.", hint, checked)
     return checked, run.engine
 
 
-def _progress(lab: Lab, found: Iterable[Finding]) -> str:
-    """Return how many of several faults are fixed, but not which ones.
+def _progress(run: Run) -> str:
+    """Return how many of several faults are gone, but not which ones.
 
-    If the faults are ordered, each hides the next, so only those before the first open one count.
+    One that is hidden by another has not shown yet, and is not gone.
     """
-    by_stage: dict[int, list[bool]] = {}
-    for finding in found:
-        if finding.stage is not None:
-            by_stage.setdefault(finding.stage, []).append(finding.holds)
-    well = [all(by_stage[stage]) for stage in sorted(by_stage)]
-    gone = len(list(takewhile(bool, well))) if lab.ordered else sum(well)
-    return f": {gone} of its {len(by_stage)} faults are gone" if by_stage else ""
+    gone, several = run.record.facts.get(GONE, []), len(run.lab.fault)
+    verb = "is" if len(gone) == 1 else "are"
+    return f": {len(gone)} of its {several} faults {verb} gone" if several else ""

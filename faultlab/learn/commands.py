@@ -9,7 +9,7 @@ from faultlab.run import inject
 
 def commands(lab: Lab, stack: Stack, machines: list[str]) -> Iterator[tuple[str, str]]:
     """Yield each command with what it does. A hidden lab keeps its fix and its load to itself."""
-    hidden = lab.alias != lab.id
+    hidden = lab.blind is not None
     for machine in machines:
         yield f"make shell-{lab.alias} AT={machine}", f"log in to {machine}"
     for daemon in lab.daemons:
@@ -19,7 +19,7 @@ def commands(lab: Lab, stack: Stack, machines: list[str]) -> Iterator[tuple[str,
     yield f"make check-{lab.alias}", "is it fixed? measures it now"
     yield f"make hint-{lab.alias}", "a hint"
     if not hidden:
-        one = " (STAGE=1: one fault)" if lab.stages else ""
+        one = " (FAULT=1: one fault)" if lab.several else ""
         yield f"make fix-{lab.alias}", f"apply the documented fix{one}"
     told = "what it was, after your answer and the repair" if hidden else "the lesson"
     yield f"make debrief-{lab.alias}", told

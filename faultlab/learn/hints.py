@@ -10,12 +10,12 @@ from faultlab.core import lock, naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import peek
+from faultlab.engine.docker import docker_list
 from faultlab.engine.shell import Shell
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Sign
-from faultlab.run.readings import CHECK
-from faultlab.run.record import Record
+from faultlab.run.phase import CHECK
+from faultlab.run.record import GONE, Record
 
 _SECONDS = 5  # after which a sign counts as missing
 
@@ -40,13 +40,13 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
         if number is not None:
             record.event("hint", number=number)
     given = [lab.hint[number - 1] for number in record.hints]
-    hints = [told(lab, rung.text) for rung in given]
+    hints = [as_typed(lab, rung.text) for rung in given]
     for i, (rung, text) in enumerate(zip(given, hints, strict=True), 1):
         points = f"{rung.cost} point" + ("" if rung.cost == 1 else "s")
         term.say(f"Hint {i} ({points}): {text}")
     if number is None:
         after = f"make fix-{lab_id}, or make debrief-{lab_id}"
-        if lab.alias != lab.id:
+        if lab.blind:
             after = f"faultlab debrief {lab_id} --give-up"
         term.say(f"No other hint applies to the state that {lab_id} is in. Next: {after}")
     cost = sum(rung.cost for rung in given)
@@ -56,11 +56,11 @@ def hint(term: Terminal, lab_id: str) -> Hinted:
 def possible(lab: Lab, given: Collection[int], gone: Collection[int]) -> Iterator[int]:
     """Yield the numbers, from 1, of the hints that can be next; the last one applies for sure.
 
-    `given`: the numbers of those that were given; `gone`: the stages that are repaired.
+    `given`: the numbers of those that were given; `gone`: of the faults that are repaired.
     """
-    stages = (None, *lab.showing(gone))
+    repaired = {fault.id for number, fault in enumerate(lab.fault, 1) if number in gone}
     for number, rung in enumerate(lab.hint, 1):
-        if number not in given and rung.stage in stages:
+        if number not in given and rung.fault not in repaired:
             yield number
             if rung.when is None:
                 return
@@ -85,13 +85,6 @@ def following(
     return None
 
 
-def repaired(found: Iterable[tuple[int | None, bool]]) -> set[int]:
-    """Return the stages of which all findings hold, from the stage and the truth of each."""
-    every = list(found)
-    faulty = {stage for stage, holds in every if not holds}
-    return {stage for stage, _ in every if stage is not None} - faulty
-
-
 def holds(machine: Shell, sign: Sign) -> bool:
     """Tell whether the command of a sign succeeds; it fails where the machine does not answer."""
     with suppress(CannotRun):
@@ -99,20 +92,19 @@ def holds(machine: Shell, sign: Sign) -> bool:
     return False
 
 
-def told(lab: Lab, text: str) -> str:
+def as_typed(lab: Lab, text: str) -> str:
     """Return a text of the lab with the name of its stack in the commands."""
     return re.sub(rf"(make [a-z]+-){lab.id}\b", rf"\g<1>{lab.alias}", text)
 
 
 def _gone(record: Record) -> set[int]:
-    """Return the stages that the last check found repaired, and those that were fixed since."""
-    found = record.facts["judged"].get(CHECK, {}).get("good", [])
-    gone = repaired((finding.get("stage"), finding["holds"]) for finding in found)
+    """Return the faults that the last look found gone, and those that were fixed since."""
+    gone = {*record.facts.get(GONE, ())}
     for event in reversed(record.facts["events"]):
-        if event["event"] == "check":
+        if event["event"] == CHECK:
             break
         if event["event"] == "fix":
-            gone |= {step["stage"] for step in event["steps"] if step.get("stage")}
+            gone |= {*event.get("faults", ())}
     return gone
 
 
@@ -137,7 +129,7 @@ def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
 
 def _seen(lab: Lab) -> Record | None:
     """Return the record of a lab that is up here as a whole; None if a quick look cannot tell."""
-    found = peek.labels(naming.prefix() + lab.alias)
+    found = docker_list.labels(naming.prefix() + lab.alias)
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
     return Record.ready(next(iter(found.values())).get(naming.RUN_LABEL, ""))

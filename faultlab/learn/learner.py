@@ -1,6 +1,6 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +17,21 @@ from faultlab.lab import load as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn.commands import commands
-from faultlab.learn.found import Found, rows
 from faultlab.run import inject, placement
 from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding, with what a learner can see of it."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: str
+    holds: bool
+    says: str
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ def _ready(lab: Lab, stack: Stack) -> bool:
     if not (stack and whole and Record.ready(stack.run_id)):
         return False
     ended = {name.split()[0] for name in stack.stopped()}
-    return not ended or ended <= {*checks.load(lab.id).may_stop}  # a fault can end a daemon
+    return not ended or ended <= {*checks.load(lab).may_stop}  # a fault can end a daemon
 
 
 def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
@@ -156,9 +167,9 @@ def _hand_over(term: Terminal, lab: Lab, stack: Stack, run: str, found: list[Fin
     machines = [name for name in stack if name not in lab.daemons]
     for command, what in commands(lab, stack, machines):
         term.say(f"  {command:<36} {what}".rstrip())
-    if lab.alias != lab.id:
+    if lab.blind:
         term.command("faultlab diagnose --component … --resource … --cause … (or: none, for each)")
-    return Started(lab.alias, "pass", run, machines, lab.ticket, rows(found))
+    return Started(lab.alias, "pass", run, machines, lab.ticket, as_found(found))
 
 
 def shell(lab_id: str, machine: str) -> None:
@@ -178,19 +189,20 @@ def shell(lab_id: str, machine: str) -> None:
     target.log_in()
 
 
-def fix(term: Terminal, lab_id: str, stage: int | None) -> Fixed:
-    """Apply the documented fix, or one stage of it, and print each step as it is typed."""
+def fix(term: Terminal, lab_id: str, number: int | None) -> Fixed:
+    """Apply the documented fix, or that of one fault, and print each step as it is typed."""
     with attached(lab_id, "fix") as run:
-        if run.lab.alias != run.lab.id and not run.record.happened(GAVE_UP):
+        if run.lab.blind and not run.record.happened(GAVE_UP):
             raise CannotRun("The fix would give it away.", f"faultlab debrief {lab_id} --give-up")
-        if stage is not None and stage not in run.lab.stages:
-            stages = " ".join(map(str, run.lab.stages)) or "none"
+        faults = run.lab.faults
+        numbers = [*range(1, len(faults) + 1)] if number is None else [number]
+        if not {*numbers} <= {*range(1, len(faults) + 1)}:
             raise BadInput(
-                f"{lab_id} has no stage {stage}; its stages: {stages}.", f"make fix-{lab_id}"
+                f"{lab_id} has no fault {number}; it has {len(faults)}.", f"make fix-{lab_id}"
             )
-        steps = run.lab.fix if stage is None else run.lab.fix_of(stage)
+        steps = [step for each in numbers for step in faults[each - 1].fix]
         try:
-            run.apply("fix", steps)
+            run.apply("fix", steps, faults=numbers)
         except CannotRun as problem:
             raise CannotRun(
                 f"{problem.message} Did you repair part of it by hand before?",
@@ -234,3 +246,8 @@ def attached(lab_id: str, verb: str) -> Iterator[Run]:
             yield run
         finally:
             run.stack.release()
+
+
+def as_found(findings: Iterable[Finding]) -> list[Found]:
+    """Return these findings as a learner sees them."""
+    return [Found(f.name, f.value, f.unit, f.wanted, f.holds, f.says) for f in findings]

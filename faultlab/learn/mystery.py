@@ -64,7 +64,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Told:
+class Debriefed:
     """The name of the lab, the score of the diagnosis, and the lesson."""
 
     lab: str
@@ -140,7 +140,7 @@ def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answe
     return Answered(given, answer)
 
 
-def debrief(term: Terminal, give_up: bool) -> Told:
+def debrief(term: Terminal, give_up: bool) -> Debriefed:
     """Print the solution and the score of the answer, then the lesson.
 
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
@@ -168,7 +168,7 @@ def debrief(term: Terminal, give_up: bool) -> Told:
     )
     term.say()
     term.markdown(lesson)
-    return Told(real, truth, found.points, **vars(found), lesson=lesson)
+    return Debriefed(real, truth, found.points, **vars(found), lesson=lesson)
 
 
 def _must_be_done(found: Score) -> None:

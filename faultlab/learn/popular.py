@@ -13,19 +13,19 @@ from faultlab.run import judge_error
 from faultlab.run.judge_error import Tried
 
 
-def said(lab: Lab, machines: Mapping[str, Shell]) -> list[str]:
+def sentences(lab: Lab, machines: Mapping[str, Shell]) -> list[str]:
     """Return a sentence for each public answer that is in place and helps no user by itself.
 
     None while the lab is secret, because an answer names what it changes. A file that cannot be
     read gives no sentence: no verdict may depend on it.
     """
     with suppress(BadInput):
-        if lab.alias == lab.id:
-            return [*_sentences(lab, machines)]
+        if not lab.blind:
+            return [*_yielded(lab, machines)]
     return []
 
 
-def _sentences(lab: Lab, machines: Mapping[str, Shell]) -> Iterator[str]:
+def _yielded(lab: Lab, machines: Mapping[str, Shell]) -> Iterator[str]:
     signs = [each for each in labs.repairs(lab) if each.when and each.when.at in machines]
     tried = {row.title: row for row in judge_error.recorded() if row.lab == lab.id} if signs else {}
     for repair in signs:

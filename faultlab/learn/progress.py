@@ -16,7 +16,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import path
 from faultlab.lab.model import Lab
-from faultlab.run import readings
+from faultlab.run import phase
 from faultlab.run import record as records
 from faultlab.run.record import READY, Record
 
@@ -189,7 +189,7 @@ def _run(lab: Taken, record: Record) -> Taken:
         match event["event"]:
             case records.READY:
                 began = event["t"]
-            case readings.LATER if not event["fixed"]:  # it overrules the check before it
+            case phase.LATER if not event["fixed"]:  # it overrules the check before it
                 state, seconds, refused = "tried", None, refused + 1
             case _ if seconds is not None:
                 pass  # it is solved
@@ -197,10 +197,10 @@ def _run(lab: Taken, record: Record) -> Taken:
                 hints += 1
             case "fix" | records.GAVE_UP:
                 shown = True
-            case readings.CHECK if not event["fixed"]:
+            case phase.CHECK if not event["fixed"]:
                 refused += 1
-            case readings.CHECK | readings.LATER as verdict:
-                passed = event["t"] if verdict == readings.CHECK else passed
-                if not event.get(readings.LATER):  # this one counts
+            case phase.CHECK | phase.LATER as verdict:
+                passed = event["t"] if verdict == phase.CHECK else passed
+                if not event.get(phase.LATER):  # this one counts
                     state, seconds = "shown" if shown else "solved", passed - began
     return Taken(lab.lab, lab.title, lab.track, state, seconds, hints, refused, record.id)

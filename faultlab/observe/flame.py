@@ -212,7 +212,7 @@ def draw(stack: str, recording: Recording, title: str, note: Callable[[str], Non
     engine = placement.local()
     engine.images.ensure(note)
     command = _DRAW.format(folder=_FOLDER, title=shlex.quote(title), unit=unit)
-    with engine.beside(stack, 120) as helper:
+    with engine.sidecar(stack, 120) as helper:
         files = {"stacks": stacks.folded().encode(), "palette.map": _palette(stacks).encode()}
         helper.put(_FOLDER, archive.packed(files))
         return helper.must(command, timeout=100)

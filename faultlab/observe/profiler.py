@@ -55,7 +55,7 @@ def during(
     """
     hertz = max(_FEWEST, round(_SAMPLES / max(expected, _USUAL) * stack.pace.share))
     ours = _machines(stack)
-    with stack.engine.beside(stack.name, _LIFE, whole=True, rights=_RIGHTS) as helper:
+    with stack.engine.sidecar(stack.name, _LIFE, whole=True, rights=_RIGHTS) as helper:
         roots = {machine.pid: name for name, machine in ours.items()}
         target = "-a" if stack.engine.owns_kernel else of_machines(helper.must(_PROCESSES), roots)
         perf.start(helper, target, mode, LONGEST, hertz)

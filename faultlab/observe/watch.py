@@ -22,7 +22,7 @@ from faultlab.core.text import number
 from faultlab.engine.stack import Stack
 from faultlab.run import placement, series
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.record import Record, span
 from faultlab.run.run import Run
 from faultlab.run.series import Samples
@@ -127,7 +127,7 @@ def telling(record: Record) -> list[tuple[str, str]]:
             if name.partition(" ")[0] == "client" or chart.title.startswith("Processors of"):
                 continue  # the load, and what is not this lab's own
             well, ill = (series.between(grid, line, *span) if span else None for span in spans)
-            found.append((_apart(well, ill), chart.title, name))
+            found.append((_difference(well, ill), chart.title, name))
     found.sort(key=lambda each: -each[0])
     return [(title, name) for _, title, name in found[:_MOST]]
 
@@ -139,7 +139,7 @@ def _span(record: Record, phase: str) -> tuple[float, float] | None:
     return None
 
 
-def _apart(well: float | None, ill: float | None) -> float:
+def _difference(well: float | None, ill: float | None) -> float:
     """Return their ratio as a logarithm; 1 is added, because a counter at rest is 0."""
     if well is None or ill is None:
         return 0.0

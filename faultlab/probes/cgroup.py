@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faultlab.engine.contention import waited
+from faultlab.engine.measure.cpu_interference import waited
 from faultlab.engine.shell import Shell
 
 _V1 = "cpu/cpu.stat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us cpuacct/cpuacct.usage " + " ".join(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from faultlab.engine.contention import parse_stat, waited
+from faultlab.engine.measure.cpu_interference import parse_stat, waited
 from faultlab.engine.shell import Shell
 
 CPU = (

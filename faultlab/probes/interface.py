@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Shell
 
 COMMAND = "ip -json -statistics link show && tc -json -s qdisc show"
@@ -117,14 +116,3 @@ def _interface(link: dict[str, Any], root: Qdisc) -> Interface:
         up="UP" in link["flags"],
         qdisc=root,
     )
-
-
-def wait_sent(machine: Shell, packets: int, seconds: int) -> None:
-    """Wait until this many more packets have left. Raises CannotRun after `seconds`."""
-    count = "read -r n </sys/class/net/eth0/statistics/tx_packets"
-    loop = (
-        f"{count}; want=$((n + {packets})); until ((n >= want)); do "
-        f"((SECONDS < {seconds})) || exit 1; sleep 0.05; {count}; done"
-    )
-    if machine.run(f"bash -c '{loop}'", timeout=seconds + 10).code != 0:
-        raise CannotRun(f"{machine.name} did not send {packets} packets within {seconds} s.")

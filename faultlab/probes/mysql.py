@@ -170,7 +170,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Plan:
+class QueryPlan:
     """The plan of a query, from EXPLAIN. `range_checked`: for each row of a table before it."""
 
     tables: list[Table]
@@ -188,7 +188,7 @@ class Asked:
     """The statements of a server so far, and its plan for a query."""
 
     statements: list[Statement]
-    plan: Plan
+    plan: QueryPlan
 
 
 def asked(machine: Shell, sql: str) -> Asked:
@@ -196,18 +196,18 @@ def asked(machine: Shell, sql: str) -> Asked:
     return Asked(statements(machine), explain(machine, sql))
 
 
-def explain(machine: Shell, sql: str) -> Plan:
+def explain(machine: Shell, sql: str) -> QueryPlan:
     """Return the plan of a query that names the database of each table."""
     quoted = shlex.quote(f"EXPLAIN FORMAT=JSON {sql}")
     return parse_plan(machine.must(f"mysql -BNre {quoted}"))
 
 
-def parse_plan(out: str) -> Plan:
+def parse_plan(out: str) -> QueryPlan:
     """Parse the JSON of EXPLAIN, with tables at any depth. Raises CannotRun for anything else."""
     nodes = list(_nodes(json_of(out, "EXPLAIN")))
     tables = [node for key, node in nodes if key == "table"]
     keys = {key for key, _ in nodes}
-    return Plan(
+    return QueryPlan(
         tables=[
             Table(t["table_name"], t.get("access_type", ""), t.get("key"), int(t.get("rows", 0)))
             for t in tables

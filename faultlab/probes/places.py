@@ -38,10 +38,10 @@ def rush(user: Shell, dice: Random, guests: int) -> Rush:
 
 def right(out: str, names: Sequence[str]) -> int:
     """Count the guests who were told their place in the reservation book."""
-    return len({_told(name) for name in names} & set(out.splitlines()))
+    return len({_line(name) for name in names} & set(out.splitlines()))
 
 
-def _told(name: str) -> str:
+def _line(name: str) -> str:
     return f"Guest {name} has place {crc32(f'a place for {name}'.encode()):08x}."
 
 

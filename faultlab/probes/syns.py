@@ -17,10 +17,11 @@ _KINDS = (
     "65535 020405b4010303060101080a@0000000004020000",
     "1024 ",
 )
+_PORTS, _OTHERS = range(1024, 65024), 4000  # ports to send from, and those left to other programs
 _NUMBER = "/tmp/flood"  # where the number of the process is
 # The checksum is the sum of all words, so those that do not change are added only once.
 _FLOOD = r"""perl -MSocket -MTime::HiRes=time,sleep -e '
-my ($to, $from, $rate, $seconds, @kinds) = @ARGV;
+my ($to, $from, $rate, $seconds, $first, $free, $taken, @kinds) = @ARGV;
 sub words { my $sum = 0; $sum += $_ for unpack "n*", shift; $sum }
 @kinds = map {
   my ($window, $options) = split / /, $_, 2;
@@ -33,12 +34,14 @@ sub words { my $sum = 0; $sum += $_ for unpack "n*", shift; $sum }
 } @kinds;
 socket my $raw, AF_INET, SOCK_RAW, 6 or die "socket: $!";
 connect $raw, pack_sockaddr_in 0, inet_aton $to or die "connect: $!";
-my ($began, $port, $sent, $over) = (time, int rand 64000, 0, 0);
+my ($began, $port, $sent, $over) = (time, int rand $free, 0, 0);
 $SIG{INT} = sub { $over = 1 };
 while (!$over and (my $now = time) < $began + $seconds) {
   for (1 .. ($now - $began) * $rate - $sent) {
     my ($flags, $options, $sum) = @{$kinds[rand @kinds]};
-    my $start = pack "nnNN", 1024 + $port++ % 64000, 80, rand 2 ** 32, 0;
+    my $source = 1024 + $port++ % $free;
+    $source += $taken if $source >= $first;
+    my $start = pack "nnNN", $source, 80, rand 2 ** 32, 0;
     $sum += words $start;
     $sum = ($sum & 0xffff) + ($sum >> 16) while $sum >> 16;
     send $raw, $start . $flags . pack("nn", ~$sum & 0xffff, 0) . $options, 0;
@@ -54,12 +57,17 @@ def flood(machine: Shell, host: str, *, dice: Random, rate: int, seconds: int) -
     """Send `rate` SYNs a second to port 80 of a neighbour, until `end` or for `seconds`.
 
     Return how many were sent. Each flood draws how its SYNs look: like those of two systems. Their
-    ports follow each other, so it can hold at most 64,000 connections half open.
+    ports follow each other, so it can hold at most 60,000 connections half open. Other programs of
+    this machine get ports of their own, which are drawn too: a user with the port of a half-open
+    connection would get the SYN-ACK of that one.
     Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
     address, own = hping3.neighbour(machine, host)
     kinds = " ".join(f"'{kind}'" for kind in dice.sample(_KINDS, 2))
-    command = f"echo $$ >{_NUMBER}; exec {_FLOOD} {address} {own} {rate} {seconds} {kinds}"
+    first, free = dice.randrange(_PORTS.start, _PORTS.stop - _OTHERS), len(_PORTS) - _OTHERS
+    machine.must(f'sysctl -qw net.ipv4.ip_local_port_range="{first} {first + _OTHERS - 1}"')
+    facts = f"{address} {own} {rate} {seconds} {first} {free} {_OTHERS}"
+    command = f"echo $$ >{_NUMBER}; exec {_FLOOD} {facts} {kinds}"
     done = machine.run(command, timeout=seconds + 20)
     if not done.out.strip().isdigit():
         raise CannotRun(f"The crowd sent nothing: {(done.err or done.out).strip()[-200:]}")

@@ -11,7 +11,8 @@ from faultlab.core.text import number
 from faultlab.lab import load as labs
 from faultlab.lab.model import Limit
 from faultlab.report import judge
-from faultlab.run.readings import PHASES, Measured
+from faultlab.run.phase import PHASES
+from faultlab.run.readings import Measured
 from faultlab.run.record import READY, Record
 
 

@@ -18,7 +18,8 @@ from faultlab.lab.model import Lab
 from faultlab.report import history, judge, references, references_page
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import lead, render
-from faultlab.run.readings import FAULTY, FIXED, Measured
+from faultlab.run.phase import FAULTY, FIXED
+from faultlab.run.readings import Measured
 from faultlab.run.record import Record
 from faultlab.verify import matrix
 
@@ -49,7 +50,7 @@ class Spark:
 
 
 @dataclass(frozen=True)
-class Row:
+class LabRow:
     """A lab: its last verdict, how often it was verified and did not pass, and its spark line."""
 
     lab: Lab
@@ -77,14 +78,14 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class Written:
+class PageOfLabs:
     """The page about all labs."""
 
     file: str
     labs: list[Verified]
 
 
-def show(term: Terminal) -> Written:
+def show(term: Terminal) -> PageOfLabs:
     """Write `runs/index.html`. Raises CannotRun if nothing is recorded."""
     if not Record.ids():
         raise CannotRun("No run is recorded yet.", "make lab-mtu")
@@ -93,18 +94,18 @@ def show(term: Terminal) -> Written:
         rows = []
         for lab_id in labs.ids():
             step.note(lab_id)
-            rows.append(_row(labs.load(lab_id), checks.load(lab_id)))
+            rows.append(_row(lab := labs.load(lab_id), checks.load(lab)))
         step.note("figures and evidence")
         file.write_text(html(rows))
         step.done(f"{paths.show(file)}, {sum(row.verified for row in rows)} verified runs")
     term.say("Open it in a browser; it needs no network.")
-    return Written(
+    return PageOfLabs(
         str(file),
         [Verified(r.lab.id, r.verdict, r.run, r.verified, r.failed, (r.low, r.high)) for r in rows],
     )
 
 
-def html(rows: Sequence[Row]) -> str:
+def html(rows: Sequence[LabRow]) -> str:
     """Return the page."""
     figures, _, _ = references.collect([])
     columns, cells = _evidence()
@@ -120,7 +121,7 @@ def html(rows: Sequence[Row]) -> str:
     )
 
 
-def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
+def _row(lab: Lab, judged_by: Check[Any, Any]) -> LabRow:
     found: list[tuple[Record, str, Finding | None]] = []
     for run_id in reversed(Record.ids(lab.id)):
         with suppress(BadInput, CannotRun):
@@ -136,7 +137,7 @@ def _row(lab: Lab, judged_by: Check[Any, Any]) -> Row:
         run, when = last.id, last.facts["started"][:16].replace("T", " ")
         page = f"{run}/{PAGE}" if (last.folder / PAGE).is_file() else ""
     spark = _spark(found[-_LAST:])
-    return Row(lab, verdict, run, when, page, len(found), failed, low, high, spark)
+    return LabRow(lab, verdict, run, when, page, len(found), failed, low, high, spark)
 
 
 def _verdict(ran: Measured) -> str:

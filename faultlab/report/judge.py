@@ -78,7 +78,7 @@ def measured(run_id: str) -> Measured:
     """Return a recorded run with the check of its lab as it is today. Raises BadInput."""
     record = Record.read(run_id)
     lab = labs.load(record.facts["lab"])
-    return Measured(lab, checks.load(lab.id), record)
+    return Measured(lab, checks.load(lab), record)
 
 
 def verdict(tests: Iterable[TestOutcome]) -> str:

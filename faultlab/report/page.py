@@ -18,7 +18,8 @@ from faultlab.lab import load as labs
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
 from faultlab.run import judge_error, series
-from faultlab.run.readings import FIXED, PHASES, Measured, sentences
+from faultlab.run.phase import FIXED, PHASES
+from faultlab.run.readings import Measured, sentences
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
 from faultlab.run.timeline import FILE as TIMELINE
@@ -46,7 +47,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Written:
+class PageOfRun:
     """The page of a run."""
 
     run: str
@@ -54,7 +55,7 @@ class Written:
     bytes: int
 
 
-def show(term: Terminal, run_id: str | None) -> Written:
+def show(term: Terminal, run_id: str | None) -> PageOfRun:
     """Write the report of a run, or of the newest one. Raises BadInput if it cannot be read."""
     if run_id is None:
         newest = [i for lab_id in labs.ids() for i in Record.ids(lab_id)[:1]]
@@ -67,7 +68,7 @@ def show(term: Terminal, run_id: str | None) -> Written:
         file.write_text(html(ran))
         step.done(f"{paths.show(file)} ({file.stat().st_size / 1000:.0f} kB)")
     term.say("Open it in a browser; it needs no network.")
-    return Written(run_id, str(file), file.stat().st_size)
+    return PageOfRun(run_id, str(file), file.stat().st_size)
 
 
 def html(ran: Measured) -> str:

@@ -18,7 +18,7 @@ from faultlab.core import extra, paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
-from faultlab.run.readings import BEFORE
+from faultlab.run.phase import Phase
 from faultlab.run.record import Record
 
 FILE = "sweep.svg"
@@ -125,7 +125,7 @@ def sweeps(found: Record) -> dict[str, Any]:
     return {
         phase: look["sweep"]
         for phase, look in looks.items()
-        if isinstance(look, dict) and "sweep" in look and not phase.endswith(BEFORE)
+        if isinstance(look, dict) and "sweep" in look and not Phase(phase).again
     }
 
 

@@ -9,8 +9,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.report import references
-from faultlab.report.comparison import Compared, Limited
-from faultlab.report.ladder import Ladder, ladders, svg
+from faultlab.report.references import Compared, Ladder, Limited, ladders, svg
 from faultlab.run.record import Record
 
 _ABOUT_FIGURES = """\

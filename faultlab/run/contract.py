@@ -10,36 +10,12 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from faultlab.lab.finding import Finding
-from faultlab.lab.model import Lab, Remedy
+from faultlab.lab.model import Remedy
 from faultlab.run import rotation
 from faultlab.run.looks import QUICK_PATIENCE
-from faultlab.run.readings import (
-    ALTERNATIVE,
-    BEFORE,
-    CHEAT,
-    FAULTY,
-    FIXED,
-    HEALTHY,
-    STILL,
-    Measured,
-    showing,
-)
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, Phase, alternative, cheat, only
+from faultlab.run.readings import Measured
 from faultlab.run.run import Run
-
-
-def alternative(number: int) -> str:
-    """Return the name of the phase after an alternative fix, counted from 1."""
-    return f"{ALTERNATIVE}{number}"
-
-
-def before(phase: str) -> str:
-    """Return the name of the phase before an alternative: injected and proven again."""
-    return phase + BEFORE
-
-
-def cheat(number: int) -> str:
-    """Return the name of the phase after a cheat, counted from 1."""
-    return f"{CHEAT}{number}"
 
 
 def walk(run: Run) -> None:
@@ -56,7 +32,7 @@ def walk(run: Run) -> None:
         *map(alternative, chosen.alternatives),
         *map(cheat, chosen.all_cheats),
     ]
-    run.record.facts["orders"] = chosen.orders
+    run.record.facts["left"] = chosen.left
     run.inspects = True
     if rotation.quick():
         run.patience = QUICK_PATIENCE
@@ -67,33 +43,35 @@ def walk(run: Run) -> None:
         return
     if chosen.before_fix:
         _try(run, cheat(chosen.before_fix), lab.cheat[chosen.before_fix - 1])
-    if lab.stages:
-        _peel(run, chosen.orders)
-    else:
-        run.apply("fix", lab.fix)
-        run.measure(FIXED)
+    run.apply("fix", lab.fix)
+    run.measure(FIXED)
+    for fault in chosen.left:
+        run.again()
+        run.inject()
+        run.apply("fix", [step for each in lab.faults if each.id != fault for step in each.fix])
+        run.measure(only(fault))
     run.inspects = False
     trials = [(alternative(i), lab.alternative[i - 1]) for i in chosen.alternatives]
     trials += [(cheat(i), lab.cheat[i - 1]) for i in chosen.cheats]
     _on_fresh_stacks(run, trials, chosen.late)
 
 
-def _on_fresh_stacks(run: Run, trials: list[tuple[str, Remedy]], late: bool) -> None:
+def _on_fresh_stacks(run: Run, trials: list[tuple[Phase, Remedy]], late: bool) -> None:
     """Try remedies, each after the fault on a stack of its own; the last one is healthy before."""
     for left, (phase, remedy) in zip(reversed(range(len(trials))), trials, strict=True):
         run.again()
         if late and not left:
             run.healthy_still()
         run.inject()
-        if phase.startswith(ALTERNATIVE):
-            run.measure(before(phase))
+        if not phase.cheat:
+            run.measure(phase.before)
         _try(run, phase, remedy)
     if late and not trials and run.check.relative:
         run.again()
         run.healthy_still()
 
 
-def _try(run: Run, phase: str, remedy: Remedy) -> None:
+def _try(run: Run, phase: Phase, remedy: Remedy) -> None:
     """Carry out an alternative or a cheat, and measure the result."""
     inspects, run.inspects = run.inspects, False
     run.apply(phase, remedy.steps)
@@ -101,33 +79,7 @@ def _try(run: Run, phase: str, remedy: Remedy) -> None:
     run.inspects = inspects
 
 
-def _peel(run: Run, orders: list[list[int]]) -> None:
-    """Fix stage by stage in each of these orders, and measure after each stage."""
-    for order in orders:
-        first = order == orders[0]
-        if not first:
-            run.again()
-            run.inject()
-        # All orders end in the same state, so it is measured in the first one only.
-        for count, stage in enumerate(order if first else order[:-1], 1):
-            run.apply("fix", run.lab.fix_of(stage))
-            run.measure(fixed_only(run.lab, order[:count]))
-
-
-def fixed_only(lab: Lab, stages: list[int]) -> str:
-    """Return the phase in which only these of several faults are fixed."""
-    if set(stages) == set(lab.stages):
-        return FIXED
-    return "fixed " + ", ".join(str(stage) for stage in sorted(stages))
-
-
-def ill_in(lab: Lab, stage: int | None) -> str:
-    """Return the phase that shows a fault: the faults that hide it are fixed there."""
-    hidden_by = lab.stages[: (stage or 1) - 1] if lab.ordered else []
-    return fixed_only(lab, hidden_by) if hidden_by else FAULTY
-
-
-def _walked(run: Measured, phases: Iterable[str]) -> list[str]:
+def _walked(run: Measured, phases: Iterable[Phase]) -> list[Phase]:
     """Return the phases that the walk had planned; all of them for an older record."""
     planned = run.record.facts.get("remedies")
     return [phase for phase in phases if planned is None or phase in planned]
@@ -164,32 +116,26 @@ class Contract:
         """All evidence shows while the fault is present and at no other time."""
         if run.lab.control:
             self._silent(run, FAULTY)
-        else:
-            evidence = run.check.evident(run.reading(FAULTY))
-            _hold(showing(run.lab, evidence), "the evidence is missing")
+        elif not run.lab.several:  # of several, one can hide another
+            _hold(run.check.evident(run.reading(FAULTY)), "the evidence is missing")
         self._silent(run, FIXED)
 
     def test_fix(self, run: Measured) -> None:
         """The documented fix makes the stack healthy again."""
         _hold(run.good(FIXED), "the fix does not help")
 
-    def test_stages(self, run: Measured) -> None:
-        """Each of several faults goes with its own fix only, and the next one then shows."""
-        for order in run.record.facts.get("orders", run.lab.orders):
-            for count in range(1, len(order)):
-                phase = fixed_only(run.lab, order[:count])
-                gone = set(order[:count])
-                _hold([f for f in run.good(phase) if f.stage in gone], f"{phase}: not gone")
-                _hold(run.ill(phase, gone), f"{phase}: not there")
-                evidence = run.check.evident(run.reading(phase))
-                _hold(showing(run.lab, evidence, gone), f"{phase}: evidence is missing")
-                loud = [item.words for item in evidence if item.stage in gone and item.holds]
-                assert not loud, f"{phase}: evidence without a fault: " + "; ".join(loud)
+    def test_each_fault(self, run: Measured) -> None:
+        """Each of several faults still harms users when it is the only one that is left."""
+        for fault in run.record.facts.get("left", ()):
+            phase = only(fault)
+            _hold(run.ill(phase), f"{phase}: not there")
+            evidence = run.check.evident(run.reading(phase))
+            _hold([item for item in evidence if item.fault == fault], f"{phase}: no evidence")
 
     def test_alternatives(self, run: Measured) -> None:
         """Each alternative works too, after the fault was proven again."""
         for phase in _walked(run, map(alternative, range(1, len(run.lab.alternative) + 1))):
-            _hold(run.expected(before(phase)), f"{phase}: the symptom was not there")
+            _hold(run.expected(phase.before), f"{phase}: the symptom was not there")
             _hold(run.good(phase), f"{phase} does not help")
 
     def test_cheats(self, run: Measured) -> None:
@@ -204,11 +150,11 @@ class Contract:
             return  # a control has no faulty phase; its cheat is the opposite
         names = {measure.name for measure in run.check.symptom if not measure.steady}
         assert names, "no measure tells the phases apart"
-        phases = {ill_in(run.lab, measure.stage) for measure in run.check.symptom}
-        while_ill = [f for p in phases for f in run.good(p) if ill_in(run.lab, f.stage) == p]
+        ill = [only(fault) for fault in run.record.facts.get("left", ())] or [FAULTY]
+        while_ill = [f for p in ill for f in run.good(p) if f.fault == p.left]
         without = [phase for phase in (HEALTHY, STILL, FIXED) if phase in run.phases]
         for found, phase in (
-            (while_ill, "well in the faulty phase"),
+            (while_ill, "well with the fault"),
             *((run.bad(phase), f"ill, {phase}") for phase in without),
         ):
             always = [f.words for f in found if f.name in names and f.holds]

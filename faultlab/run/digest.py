@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -22,10 +23,10 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Remedy
 
 _STACK = {"daemons", "scope", "requires", "load"}
-_WALKED = _STACK | {"ordered", "alternative", "cheat"}
+_WALKED = _STACK | {"alternative", "cheat"}
 _REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
-# In a lab's folder: lab.toml counts by its keys, and no walk tries repairs.toml.
-_NOT_WALKED = ("lab.toml", "README.md", "ticket.md", "repairs.toml")
+# In a lab's folder: TOML and YAML count by what they mean, and no walk tries repairs.toml.
+_NOT_WALKED = ("lab.toml", "compose.yaml", "README.md", "ticket.md", "repairs.toml")
 _PROGRAM = Path(__file__).parents[1]
 # Python 3.11 counts the recursion of all threads together, and raises SystemError if two parse.
 _one_at_a_time = threading.Lock()
@@ -34,9 +35,9 @@ _one_at_a_time = threading.Lock()
 def fault(lab: Lab) -> str:
     """Return the digest of a lab's fault, stack and check, on which a tool is examined."""
     digest = hashlib.sha256(_dumped(lab, include={"inject", "fix", "truth"}))
-    digest.update(_meaning(checks.file_of(lab.id).read_text()).encode())
-    for file in [paths.labs() / "stack.yaml", *([lab.overlay] if lab.overlay else [])]:
-        digest.update(file.read_bytes())
+    for check in checks.files(lab):
+        digest.update(_meaning(check.read_text()).encode())
+    digest.update(_services(lab))
     return digest.hexdigest()[:12]
 
 
@@ -65,20 +66,24 @@ def repairs(lab: Lab) -> Callable[[Remedy], str]:
 def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
     """Return the digest of these steps and of the lab's files, check and images."""
     digest = hashlib.sha256(steps)
-    digest.update((paths.labs() / "stack.yaml").read_bytes())
+    digest.update(_services(lab))
     for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
         if file.name not in _NOT_WALKED:
             digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
-    for file in _reached([checks.file_of(lab.id)], within=paths.checks()):
+    for file in _reached(checks.files(lab), within=paths.checks()):
         digest.update(_meaning(file.read_text()).encode())
     for name in lab.services.images(lab.daemons):
         digest.update(images.tag(name).encode())
     return digest
 
 
+def _services(lab: Lab) -> bytes:
+    """Return what the lab's compose files say about the services that it needs."""
+    return json.dumps(lab.services.used(lab.daemons), sort_keys=True).encode()
+
+
 def _dumped(model: BaseModel, **what: Any) -> bytes:
-    """Return some keys of a model; a limit without `pids` as when there was no such key."""
-    return model.model_dump_json(**what).replace(',"pids":null', "").encode()
+    return model.model_dump_json(exclude_none=True, **what).encode()
 
 
 def program(lab_id: str) -> str:
@@ -91,7 +96,8 @@ def program(lab_id: str) -> str:
 
 def reached(lab_id: str) -> list[Path]:
     """Return the modules of faultlab that a walk through a lab can run."""
-    return _reached([checks.file_of(lab_id), paths.checks() / "conftest.py"], within=_PROGRAM)
+    starts = [*checks.files(labs.load(lab_id)), paths.checks() / "conftest.py"]
+    return _reached(starts, within=_PROGRAM)
 
 
 def _reached(files: Iterable[Path], within: Path) -> list[Path]:

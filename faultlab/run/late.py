@@ -8,7 +8,7 @@ from typing import Any
 
 from faultlab.core.text import minutes
 from faultlab.engine.contract import Say
-from faultlab.run.readings import CHECK, LATER
+from faultlab.run.phase import CHECK, LATER
 
 MINUTES = 3.0  # unless another number is given
 MOST = 60.0

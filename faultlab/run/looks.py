@@ -10,9 +10,9 @@ from typing import Any
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.engine import pace, speed
-from faultlab.engine.contention import Contention
 from faultlab.engine.contract import Engine, Say
+from faultlab.engine.measure import cpu_reference, load_scale
+from faultlab.engine.measure.cpu_interference import CpuInterference
 from faultlab.engine.stack import Stack
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
@@ -21,22 +21,9 @@ from faultlab.lab.reading import Reading
 from faultlab.probes import answers
 from faultlab.run import leftovers, outages, serving
 from faultlab.run.leftovers import Leftovers
-from faultlab.run.readings import (
-    ALTERNATIVE,
-    BEFORE,
-    CHEAT,
-    CHECK,
-    FAULTY,
-    FIXED,
-    HEALTHY,
-    LATER,
-    REPAIR,
-    STILL,
-    Measured,
-    of_examinee,
-    showing,
-)
-from faultlab.run.record import Record
+from faultlab.run.phase import CHECK, FAULTY, HEALTHY, Phase
+from faultlab.run.readings import Measured
+from faultlab.run.record import GONE, SHOWN, Record
 
 PACE, PROCESSES = "pace", "processes"  # keys of a record
 TOO_BUSY = "too busy to judge"  # in the reason of a case
@@ -58,14 +45,15 @@ class Looks(Measured):
         self.note: Say = lambda _: None  # hears why a look is taken again
         self.patience = _PATIENCE
 
-    def measure(self, phase: str) -> None:
-        """Look at the stack now and store the reading under `phase`. Raises CannotRun.
+    def measure(self, name: str) -> None:
+        """Look at the stack now and store the reading as the phase of this name. Raises CannotRun.
 
         A reading that proves nothing is recorded and taken again. If other load on this machine
         spoiled it, this repeats until the machine is calm. If it is between its limits, or if a
         busy machine can be why something does not show, this looks at most three times.
         """
         self.find_pace()
+        phase = Phase(name)
         looks, wait, unclear = 0, 1.0, ""
         while True:
             idle = self._idle()
@@ -101,30 +89,50 @@ class Looks(Measured):
         """Find the pace of a stack once, before its first load."""
         if not self.lab.load or PACE in self.record.facts:
             return
-        self.stack.pace = pace.find(self.stack.user())
+        self.stack.pace = load_scale.find(self.stack.user())
         with self.record.changing:
             self.record.facts[PACE] = self.stack.pace.share
 
-    def _keep(self, phase: str, facts: dict[str, Any]) -> None:
+    def _keep(self, phase: Phase, facts: dict[str, Any]) -> None:
         """Record the look that counts, and judge it."""
         self.record.event("measured", **facts)
         if HEALTHY in self.phases:
             found = self.findings(phase)
+            traces = self.traces(phase) if self.lab.several else set()
             with self.record.changing:
+                if self.lab.several:
+                    self._note_gone(traces)
                 self.record.facts["judged"][phase] = found
                 self.record.save()
 
-    def _unclear(self, phase: str) -> str:
+    def _note_gone(self, traces: set[str]) -> None:
+        """Record which of several faults have shown in this run, and which of these are gone.
+
+        One that is hidden by another has not shown yet, so nothing is said about it. They are known
+        by their numbers, because a name would give a secret lab away.
+        """
+        faults = [fault.id for fault in self.lab.faults]
+        now = {faults.index(fault) + 1 for fault in traces if fault}
+        shown = {*self.record.facts.get(SHOWN, ()), *now}
+        self.record.facts[SHOWN], self.record.facts[GONE] = sorted(shown), sorted(shown - now)
+
+    def _unclear(self, phase: Phase) -> str:
         """Return the values that lie between their limits, so that they prove nothing.
 
-        After a cheat that harms the users, no such value can change the answer.
+        After a cheat that harms the users, no such value can change the answer. While several
+        faults are present, those count that hold, and of one that is left only its own do.
         """
-        if HEALTHY not in self.phases or (phase.startswith(CHEAT) and self.harmed(phase)):
+        if HEALTHY not in self.phases or (phase.cheat and self.harmed(phase)):
             return ""
         unclear = self.check.undecided(self.reading(phase), self.reading(HEALTHY))
+        if self.lab.several and (phase.faulty or phase.left):
+            ill = self.ill(phase)
+            clear = phase.faulty and all(finding.holds for finding in ill)
+            names = set() if clear else {finding.name for finding in ill}
+            unclear = [finding for finding in unclear if finding.name in names]
         return "; ".join(finding.words for finding in unclear)
 
-    def _late(self, phase: str, looks: int) -> bool:
+    def _late(self, phase: Phase, looks: int) -> bool:
         """Return whether what should be healthy was not, or whether the fault left no evidence.
 
         `looks`: at this phase before. A learner who has repaired nothing must not wait three times
@@ -132,36 +140,34 @@ class Looks(Measured):
         But a machine that was stopped for a second can look like that, so there is a second look.
         """
         if phase == FAULTY:
-            return not all(found.holds for found in showing(self.lab, self.evident(phase)))
-        whole = phase in (HEALTHY, STILL, FIXED) or of_examinee(phase)
-        whole = whole or phase.startswith(ALTERNATIVE)
-        if HEALTHY not in self.phases or not whole or phase.endswith(BEFORE):
+            one = any if self.lab.several else all  # one fault can hide another
+            return not one(found.holds for found in self.evident(phase))
+        if HEALTHY not in self.phases or not phase.wanted_well:
             return False
         if self.reading(phase).outages:
             return False  # no busy machine ends another
-        tried = phase == CHECK or phase.startswith(REPAIR)
-        if tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
+        if phase.tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
             return looks == 0
         return not all(finding.holds for finding in self.good(phase))
 
-    def _look(self, phase: str) -> tuple[float, Contention]:
+    def _look(self, phase: Phase) -> tuple[float, CpuInterference]:
         """Take one reading; return its seconds and what other programs took meanwhile."""
         self.stack.helper()  # it is one of the stack's containers, whose work is no other load
         observer = self.engine.observer(self.stack.name)
-        fast = speed.measure() if self.check.relative else None
+        fast = cpu_reference.measure() if self.check.relative else None
         began, before = time.monotonic(), observer.read()
         reading = self._taken(phase, fast)
         took, seen = time.monotonic() - began, observer.since(before)
         if fast is not None:  # unfinished work of the look can slow the second one down
-            reading = replace(reading, reference=max(fast, speed.measure()))
+            reading = replace(reading, reference=max(fast, cpu_reference.measure()))
         dumped = asdict(reading)
         with self.record.changing:
             self.record.facts["readings"][phase] = dumped
         return took, seen
 
-    def _taken(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+    def _taken(self, phase: Phase, fast: float | None) -> Reading[Any, Any]:
         """Return a reading, or what had ended, so that no look was possible. Raises CannotRun."""
-        ended = self._outages(phase, self.check.may_stop) if of_examinee(phase) else []
+        ended = self._outages(phase, self.check.may_stop) if phase.of_examinee else []
         if ended:
             return Reading(None, outages=ended)
         left = self._left(phase)
@@ -177,7 +183,7 @@ class Looks(Measured):
                 reading = replace(reading, frozen=self._seen(phase, fast))
         return reading
 
-    def _tried(self, phase: str, fast: float | None, *, again: bool = True) -> Reading[Any, Any]:
+    def _tried(self, phase: Phase, fast: float | None, *, again: bool = True) -> Reading[Any, Any]:
         """Return what users see, or why there is no look, which an examinee can cause.
 
         What fails twice while everything runs and the engine responds is theirs. Raises CannotRun.
@@ -186,10 +192,10 @@ class Looks(Measured):
             return self._seen(phase, fast)
         except Exception as problem:
             # Not each look can be taken at a daemon that may stop.
-            ended = self._outages(phase, () if of_examinee(phase) else self.check.may_stop)
+            ended = self._outages(phase, () if phase.of_examinee else self.check.may_stop)
             if ended:
                 return Reading(None, outages=ended)
-            if not (of_examinee(phase) and isinstance(problem, CannotRun)):
+            if not (phase.of_examinee and isinstance(problem, CannotRun)):
                 raise
             self.stack.user()  # raises if the engine does not respond
             hindered = " ".join(problem.message.split())[:200]
@@ -197,19 +203,20 @@ class Looks(Measured):
             return self._tried(phase, fast, again=False)
         return Reading(None, outages=[Outage("", None, hindered)])
 
-    def _seen(self, phase: str, fast: float | None) -> Reading[Any, Any]:
+    def _seen(self, phase: Phase, fast: float | None) -> Reading[Any, Any]:
         """Return what users see, and the programs that answer them if that counts."""
         # A faster machine only raises the bar: what harms the users by `fast` does so by both.
-        reading = replace(self.check.take(self.stack, self.inspects), reference=fast)
+        reading = replace(
+            self.check.take(self.stack, self.inspects or self.lab.several), reference=fast
+        )
         if self._must_respond(phase, reading):
             reading = replace(reading, answers=self._answers(phase), serving=self._serving(phase))
         return reading
 
-    def _left(self, phase: str) -> Leftovers | None:
+    def _left(self, phase: Phase) -> Leftovers | None:
         """Return what was left over since the fault, in a look whose verdict is the last one."""
         before = self.record.facts.get(PROCESSES)
-        last = phase == LATER or phase.startswith(REPAIR)
-        return leftovers.find(self.stack, before) if last and before is not None else None
+        return leftovers.find(self.stack, before) if phase.last and before is not None else None
 
     def note_processes(self) -> None:
         """Record what runs now. What comes later and belongs to no daemon is left over."""
@@ -221,7 +228,7 @@ class Looks(Measured):
     def _holds(self, reading: Reading[Any, Any]) -> bool:
         return all(found.holds for found in self.check.good(reading, self.reading(HEALTHY)))
 
-    def _answers(self, phase: str) -> dict[str, list[str]]:
+    def _answers(self, phase: Phase) -> dict[str, list[str]]:
         """Send the asks of the check, each from the users of its machine.
 
         The healthy service is asked with all sets of numbers, and a later look draws one of them.
@@ -237,7 +244,7 @@ class Looks(Measured):
                 found |= answers.read(self.stack.user(ask.at), ask, self.record.id, number)
         return found
 
-    def _serving(self, phase: str) -> dict[str, str]:
+    def _serving(self, phase: Phase) -> dict[str, str]:
         """Return which program has the connection of a user at each port of the daemons."""
         processes = serving.Processes(self.stack)
         if phase == HEALTHY:
@@ -247,19 +254,19 @@ class Looks(Measured):
         found = serving.served(self.stack, processes, wanted)
         return found | dict.fromkeys(processes.strays(), serving.STRAY)
 
-    def _must_respond(self, phase: str, reading: Reading[Any, Any]) -> bool:
+    def _must_respond(self, phase: Phase, reading: Reading[Any, Any]) -> bool:
         """Return whether the responses of the service count in this phase.
 
         They do not while the fault is present, or after a cheat if users still feel the fault. The
         asks of such a stack can take a minute.
         """
-        if phase == FAULTY or phase.endswith(BEFORE):
+        if phase.faulty or phase.left:
             return self.lab.control
-        if not phase.startswith(CHEAT) or HEALTHY not in self.phases:
+        if not phase.cheat or HEALTHY not in self.phases:
             return True
         return self._holds(reading)
 
-    def _wait_for_calm(self, phase: str, spoiled: str, least: float) -> None:
+    def _wait_for_calm(self, phase: Phase, spoiled: str, least: float) -> None:
         """Wait until the machine is calm. Raises CannotRun if the run has lost too long in total.
 
         It waits at least `least` seconds, because an idle machine gets all the CPU time that it
@@ -282,10 +289,10 @@ class Looks(Measured):
                 f"wait until it is calm, then: {again}",
             )
 
-    def _outages(self, phase: str, may_stop: Collection[str]) -> list[Outage]:
+    def _outages(self, phase: Phase, may_stop: Collection[str]) -> list[Outage]:
         """Return what has ended. Raises CannotRun if no examinee has done that."""
         found = outages.find(self.stack, self.record.facts["machines"], may_stop)
-        if not found or of_examinee(phase):
+        if not found or phase.of_examinee:
             return found
         name, code = found[0].name, found[0].exit_code
         if code is None:

@@ -11,11 +11,11 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine import trial
 from faultlab.engine.contract import Engine
-from faultlab.engine.disposable import DisposableNodes
-from faultlab.engine.kubernetes import KubernetesEngine
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.kubernetes.disposable import DisposableNodes
+from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
-from faultlab.engine.vm import VmEngine
+from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight
@@ -36,7 +36,7 @@ def allowed(wanted: str, parts: bool = True) -> list[type[Engine]]:
     `parts`: an engine that is a part of the wanted one is another choice.
     """
     if wanted == AUTO:
-        return [kind for kind in ENGINES.values() if kind.unasked]
+        return [kind for kind in ENGINES.values() if kind.auto_eligible]
     if wanted not in ENGINES:
         known = ", ".join((AUTO, *ENGINES))
         raise BadInput(f"There is no engine {wanted!r}; there are {known}.", "faultlab --help")
@@ -127,7 +127,7 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
     for kind in [*ENGINES.values()][1:]:
         try:
             if kind.absent():
-                kind.refuse_silence()
+                kind.require_reachable()
             else:
                 found.append(kind.reach())
         except CannotRun as problem:
@@ -151,7 +151,7 @@ def find(lab: Lab, wanted: str) -> Stack:
     likely = []
     for kind in ENGINES.values():
         asked = wanted in (kind.name, kind.part_of) or (lab.scope == "kernel" and kind.owns_kernel)
-        likely += [kind] if asked or kind.may_have(name) else []
+        likely += [kind] if asked or kind.might_host(name) else []
     return _found(name, likely, patient=True)
 
 

@@ -29,7 +29,7 @@ def ready(engine: Engine) -> list[Fact]:
     now, unfit = engine.facts(), engine.unfit()
     about = f"{now.version}, kernel {now.kernel}"
     about += f", cgroup v{now.cgroup}" if now.cgroup else ""
-    to_engine, to_images = engine.ways
+    to_engine, to_images = engine.setup_hints
     state = paths.state()
     there = next(folder for folder in (state, *state.parents) if folder.is_dir())
     free = shutil.disk_usage(there).free / 1e9

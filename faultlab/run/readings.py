@@ -3,7 +3,7 @@
 It needs the record and the check but no engine, so a finished run is judged like a running one.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -12,31 +12,8 @@ from faultlab.lab.check import Check
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
 from faultlab.lab.reading import Reading
+from faultlab.run.phase import FAULTY, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
-
-HEALTHY = "healthy"
-FAULTY = "faulty"
-FIXED = "fixed"
-BEFORE = ", before"  # the end of a phase that shows the fault again, before an alternative
-ALTERNATIVE = "alternative "  # the beginning of a phase after an alternative; its number follows
-CHEAT = "cheat "  # the beginning of a phase after a cheat; its number follows
-STILL = "healthy, late"  # a fresh stack before its fault, late in the walk
-CHECK = "check"  # what a learner has done so far
-VERDICT = "verdict"  # what an agent has done in the end
-LATER = "later"  # the same a few minutes later: this is the verdict that counts
-REPAIR = "repair "  # the beginning of a phase after a repair of repairs.toml; its number follows
-PHASES = (HEALTHY, FAULTY, FIXED)  # of the main walk
-
-
-def of_examinee(phase: str) -> bool:
-    """Return whether a phase shows what an examinee has done, so that an outage is their result."""
-    return phase in (CHECK, VERDICT, LATER) or phase.startswith(REPAIR)
-
-
-def showing(lab: Lab, found: Iterable[Finding], gone: Collection[int] = ()) -> list[Finding]:
-    """Return the findings of no fault, and of the faults that show while some are fixed."""
-    stages = [None, *lab.showing(gone)]
-    return [finding for finding in found if finding.stage in stages]
 
 
 def sentences(found: Iterable[Finding]) -> list[str]:
@@ -53,9 +30,9 @@ class Measured:
         self.record = record
 
     @property
-    def phases(self) -> list[str]:
+    def phases(self) -> list[Phase]:
         """Return the phases that were reached, in this order."""
-        return list(self.record.facts["readings"])
+        return [*map(Phase, self.record.facts["readings"])]
 
     def reading(self, phase: str) -> Reading[Any, Any]:
         """Return a reading of this run. Raises CannotRun if the run did not get there."""
@@ -72,9 +49,25 @@ class Measured:
         """Return findings that all hold if the phase shows the symptom."""
         return self.check.bad(self.reading(phase), self.reading(HEALTHY))
 
-    def ill(self, phase: str, gone: Collection[int] = ()) -> list[Finding]:
-        """Return the findings of the symptom that must hold while these faults are fixed."""
-        return showing(self.lab, self.bad(phase), gone)
+    def ill(self, phase: str) -> list[Finding]:
+        """Return the findings of the symptom that hold if nothing is repaired.
+
+        Of several faults one can hide another. So these are the findings that hold, or held when
+        the faults were proven; of a phase with one fault left, those of that fault.
+        """
+        bad = self.bad(phase)
+        if not self.lab.several:
+            return bad
+        if left := Phase(phase).left:
+            return [finding for finding in bad if finding.fault == left]
+        examinee = Phase(phase).of_examinee and FAULTY in self.phases
+        proven = self.bad(FAULTY) if examinee else bad
+        shown = {finding.name for finding in proven if finding.holds and finding.fault}
+        return [finding for finding in bad if finding.name in shown] or bad
+
+    def traces(self, phase: str) -> set[str]:
+        """Return the faults of which evidence shows; none if the run did not look for it."""
+        return {item.fault for item in self.evident(phase) if item.holds}
 
     def harmed(self, phase: str) -> bool:
         """Return whether what must hold in every phase is far from holding in this one."""

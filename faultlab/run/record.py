@@ -28,6 +28,7 @@ SCHEMA = 2
 _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
 VERDICTS = ("fail", "unknown", "skip", "pass")  # from the worst to the best
 READY = "ready"  # after this event a learner can work
+SHOWN, GONE = "shown", "gone"  # keys: numbers of the faults of a lab that has several
 GAVE_UP = "gave up"  # after this event nothing is hidden from the learner of a mystery
 _FILE = "run.json"
 _ADDED = "events.jsonl"  # events since run.json was written, each with its place in the list

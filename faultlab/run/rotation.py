@@ -1,7 +1,7 @@
 """Rotation: the slow parts of the proof that a quick run takes; ten commits take all of them.
 
 A quick walk of a lab takes its first cheat and then its fix, on one stack. Alternatives, other
-cheats, other orders of a fix, the late look at a healthy stack and the slow tests of the system
+cheats, each of several faults, the late look at a healthy stack and the slow tests of the system
 take turns. The number of the commit decides which are next. In `make test` the labs take turns too,
 and a lab that has its turn more rarely takes more of its remedies then.
 """
@@ -27,14 +27,14 @@ T = TypeVar("T")
 class Remedies:
     """The alternatives and cheats of a walk, counted from 1, each on a fresh stack.
 
-    `orders`: the orders in which several faults are fixed, each on a fresh stack. `before_fix`: one
-    more cheat, tried before the fix on the same stack, as learners do. `late`: the last fresh stack
-    is measured before its fault.
+    `left`: those of several faults that are proven alone, after the others were fixed.
+    `before_fix`: one more cheat, tried before the fix on the same stack, as learners do. `late`:
+    the last fresh stack is measured before its fault.
     """
 
     alternatives: list[int]
     cheats: list[int]
-    orders: list[list[int]]
+    left: list[str]
     before_fix: int | None = None
     late: bool = False
 
@@ -64,8 +64,9 @@ def remedies(lab: Lab) -> Remedies:
     """Return what a walk takes in addition to the fix; if quick, one cheat and what is next."""
     alternatives = list(range(1, len(lab.alternative) + 1))
     cheats = list(range(1, len(lab.cheat) + 1))
+    faults = [fault.id for fault in lab.fault]
     if not quick():
-        return Remedies(alternatives, cheats, lab.orders, late=True)
+        return Remedies(alternatives, cheats, faults, late=True)
     # Three apart, so that a lab's remedies and those of its neighbours come at different commits.
     often = turns(lab.id)
     number, every = git.commits() // often + 3 * labs.ids().index(lab.id), EVERY // often
@@ -76,7 +77,7 @@ def remedies(lab: Lab) -> Remedies:
     return Remedies(
         alternatives=[a for a in alternatives if a in chosen],
         cheats=[c for c in cheats if (fresh if c == one else -c in chosen)],
-        orders=next_of(lab.orders, number, every) or lab.orders[:1],
+        left=next_of(faults, number, every) or faults[:1],
         before_fix=None if fresh else one,
         late=both[-1] in chosen,
     )

@@ -16,7 +16,7 @@ from faultlab.core.command import meanwhile, uninterrupted
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks, images
 from faultlab.lab import load as labs
@@ -24,7 +24,7 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
 from faultlab.run import inject
 from faultlab.run.looks import PACE, Looks
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
 from faultlab.run.timeline import Timeline
 
@@ -44,7 +44,7 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
                 f"faultlab start {lab.alias} --engine vm",
             )
         return
-    for other, lab_id in engine.neighbours().items():
+    for other, lab_id in engine.all_stacks().items():
         if other == name or not lab_id:  # a helper is of no lab
             continue
         # Of a lab that must stay secret we know only that it can be one of these.
@@ -92,7 +92,7 @@ class Run(Looks):
 
         `collects`: record its counters as long as it is up.
         """
-        check = checks.load(lab.id)
+        check = checks.load(lab)
         with lock.turn(alone=False):
             engine.down(name)
             _own_kernel(engine, lab, name)
@@ -129,8 +129,8 @@ class Run(Looks):
                 f"make reset-{lab.alias}",
             )
         if PACE in record.facts:
-            stack.pace = Pace(record.facts[PACE])
-        return cls(stack.engine, lab, checks.load(lab.id), stack, record)
+            stack.pace = LoadScale(record.facts[PACE])
+        return cls(stack.engine, lab, checks.load(lab), stack, record)
 
     def collect(self, on: bool = True) -> None:
         """Start or stop recording the counters of the stack."""
@@ -203,8 +203,8 @@ class Run(Looks):
         self.apply("inject", self.lab.inject)
         self.note_processes()
 
-    def apply(self, what: str, steps: Sequence[Step]) -> None:
-        """Carry out steps and record them."""
+    def apply(self, what: str, steps: Sequence[Step], **facts: Any) -> None:
+        """Carry out steps and record them, with facts about them."""
         for waits, some in groupby(steps, inject.waits):
             group = list(some)
             # A daemon that starts again would disturb the load of another lab; a pause does not.
@@ -212,9 +212,10 @@ class Run(Looks):
                 inject.apply(self.stack, group)
                 if not waits and inject.takes_effect_later(group):
                     self.engine.pause(_TAKES_EFFECT)
-        self.record.event(what, steps=[step.model_dump(exclude_none=True) for step in steps])
+        taken = [step.model_dump(exclude_none=True) for step in steps]
+        self.record.event(what, steps=taken, **facts)
 
-    def gate(self, phase: str = FAULTY) -> list[Finding]:
+    def gate(self, phase: Phase = FAULTY) -> list[Finding]:
         """Measure a phase and accept the fault only if its symptom shows. Raises SaidNo."""
         self.measure(phase)
         found = self.expected(phase)

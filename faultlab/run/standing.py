@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from faultlab.engine.contract import Engine
 from faultlab.lab.model import Lab
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from faultlab.run.run import Run
 
 

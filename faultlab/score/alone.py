@@ -21,12 +21,12 @@ from faultlab.engine.contract import Engine, Say
 from faultlab.lab.check import Check
 from faultlab.lab.reading import Reading
 from faultlab.run.background_load import traffic
-from faultlab.run.readings import FAULTY, HEALTHY, STILL, showing
+from faultlab.run.phase import FAULTY, HEALTHY, STILL
 from faultlab.run.run import Run
-from faultlab.score import looks, recording, trial
-from faultlab.score.looks import FLOORS, Look, made_in
-from faultlab.score.plan import STACK_SECONDS, TRIAL_SECONDS
+from faultlab.score import recording, setups, trial
 from faultlab.score.results import ALONE, Effect, Trial
+from faultlab.score.schedule import STACK_SECONDS, TRIAL_SECONDS
+from faultlab.score.setups import FLOORS, Setup, made_in
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
 
@@ -43,15 +43,15 @@ class Alone:
     allows: Callable[[float], bool]
     note: Say
 
-    def trials(self, look: Look, wanted: Sequence[Tool]) -> Generator[Trial, None, None]:
+    def trials(self, look: Setup, wanted: Sequence[Tool]) -> Generator[Trial, None, None]:
         """Yield the trials of these tools, each when it is made. Raises SaidNo, CannotRun."""
         waiting = list(wanted)
         while waiting and self.allows(STACK_SECONDS + waiting[0].window + TRIAL_SECONDS):
             self.note(f"{look.text}: a stack")
-            with looks.on_show(self.engine, look.lab, look.phase) as run:
+            with setups.on_show(self.engine, look.lab, look.phase) as run:
                 yield from self._on(run, look, waiting)
 
-    def _on(self, run: Run, look: Look, waiting: list[Tool]) -> Iterator[Trial]:
+    def _on(self, run: Run, look: Setup, waiting: list[Tool]) -> Iterator[Trial]:
         """Yield trials on one stack while its phase shows, and take their tools off the list."""
         for tool in [each for each in waiting if not trial.seen_from(each, run.stack)]:
             waiting.remove(tool)
@@ -81,7 +81,7 @@ class Alone:
         """Return whether a recording has what the tool reads; this kernel's log is in none."""
         return bool(tool.replay) and (self.engine.owns_kernel or "SYSLOG" not in tool.capabilities)
 
-    def _live(self, run: Run, look: Look, tool: Tool) -> tuple[Outcome, list[Any]]:
+    def _live(self, run: Run, look: Setup, tool: Tool) -> tuple[Outcome, list[Any]]:
         """Let one tool look, and the lab's users beside it unless it is a floor; return both."""
         felt: list[Any] = []
         load = partial(traffic, lambda: felt.append(run.check.look(run.stack)), wait=True)
@@ -89,7 +89,7 @@ class Alone:
             outcome = trial.examine(run.stack, look.lab, [tool], self.cpus)[tool.id]
         return outcome, felt
 
-    def _replayed(self, run: Run, look: Look, readers: Sequence[Tool]) -> Iterator[Trial]:
+    def _replayed(self, run: Run, look: Setup, readers: Sequence[Tool]) -> Iterator[Trial]:
         """Record one look of the lab's check, and let each of these tools read its machines."""
         self.note(f"{look.text}: recording")
         idle = look.phase in FLOORS
@@ -144,13 +144,14 @@ def _felt(run: Run, phase: str, felt: Sequence[Any]) -> bool:
     now: Reading[Any, Any] = Reading(felt[-1])
     healthy = run.reading(HEALTHY)
     if phase == FAULTY and not run.lab.control:
-        wanted = showing(run.lab, run.check.bad(now, healthy))
+        shown = {finding.name for finding in run.ill(FAULTY)}
+        wanted = [each for each in run.check.bad(now, healthy) if each.name in shown]
     else:
         wanted = run.check.good(now, healthy)
     return all(finding.holds for finding in wanted)
 
 
-def _effect(run: Run, look: Look, felt: Sequence[Any]) -> Effect | None:
+def _effect(run: Run, look: Setup, felt: Sequence[Any]) -> Effect | None:
     """Return what a tool changed for the users of a stack; None for a floor."""
     if look.phase in FLOORS:
         return None
@@ -171,3 +172,13 @@ def effect(
 
 def _since(began: float) -> float:
     return round(time.monotonic() - began, 1)
+
+
+def in_a_crowd(engine: Engine, look: Setup, wanted: Sequence[Tool]) -> Generator[Trial]:
+    """Yield the trials of tools that look at the same time, with all processors for everything.
+    Raises SaidNo, CannotRun.
+    """
+    with setups.on_show(engine, look.lab, look.phase) as run:
+        with traffic(lambda: run.check.look(run.stack)):
+            outcomes = trial.examine(run.stack, look.lab, wanted)
+        yield from (made_in(look, tool, outcomes[tool.id], run=run.record.id) for tool in wanted)

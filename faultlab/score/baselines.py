@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 from faultlab.lab import load as labs
-from faultlab.score import figures
+from faultlab.score import metrics
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial
 
@@ -28,12 +28,12 @@ def guesses(results: Results) -> Results:
         return results.only(lambda _: False)
     causes = [truth.cause for _, truth in truths]
     machines = [lab.services.daemons.get(t.component, t.component) for lab, t in truths]
-    constant = Diagnosis(True, _most(causes, figures.GUESSES), _most(machines, 1)[0])
-    share = sum(map(figures.ill, looks.values())) / len(looks)
+    constant = Diagnosis(True, _most(causes, metrics.GUESSES), _most(machines, 1)[0])
+    share = sum(map(metrics.has_fault, looks.values())) / len(looks)
     found = []
     for (lab_id, phase, number), like in sorted(looks.items()):
         dice = random.Random(f"{results.facts.get('seed')} {lab_id} {phase} {number}")
-        drawn = list(dict.fromkeys(dice.choices(causes, k=figures.GUESSES)))
+        drawn = list(dict.fromkeys(dice.choices(causes, k=metrics.GUESSES)))
         guess = Diagnosis(True, drawn, dice.choice(machines))
         quiet = Diagnosis(False)
         for tool, said in (
@@ -45,9 +45,9 @@ def guesses(results: Results) -> Results:
     return Results(results.file, results.facts, {}, {trial.key: trial for trial in found})
 
 
-def rows(guessed: Results) -> list[figures.Row]:
+def rows(guessed: Results) -> list[metrics.ToolRow]:
     """Return the rows of the guesses, by name."""
-    return sorted(figures.rows(guessed), key=lambda row: row.tool)
+    return sorted(metrics.rows(guessed), key=lambda row: row.tool)
 
 
 def _most(words: list[str], count: int) -> list[str]:

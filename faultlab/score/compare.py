@@ -12,14 +12,14 @@ from itertools import combinations
 from typing import Literal
 
 from faultlab.core.statistics import Share, mcnemar
-from faultlab.score import figures
+from faultlab.score import metrics
 from faultlab.score.results import Results, Trial
 
 _ERROR = 0.05
 _MOST = 0.5  # a tool is right on a lab if it is right in more than half of its looks
 
 On = Literal["faults", "healthy"]
-Look = tuple[str, str, int]
+Where = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Better:
 
 def better(results: Results, order: Sequence[str]) -> list[Better]:
     """Return who is better than whom. `order`: the tools, the best informed first."""
-    by_tool = figures.grouped(results.trials.values(), lambda trial: trial.tool)
+    by_tool = metrics.grouped(results.trials.values(), lambda trial: trial.tool)
     right = {tool: _right(trials) for tool, trials in by_tool.items()}
     pairs = combinations([tool for tool in order if tool in right], 2)
     return [each for one, other in pairs for each in _pair(one, other, right)]
@@ -55,26 +55,26 @@ def groups(order: Iterable[str], found: Sequence[Better]) -> dict[str, int]:
     return ranks
 
 
-def _right(trials: Iterable[Trial]) -> dict[On, dict[Look, bool]]:
+def _right(trials: Iterable[Trial]) -> dict[On, dict[Where, bool]]:
     """Return in which looks a tool was right, on faults and without."""
-    found: dict[On, dict[Look, bool]] = {"faults": {}, "healthy": {}}
+    found: dict[On, dict[Where, bool]] = {"faults": {}, "healthy": {}}
     for trial in trials:
         if trial.kind == "diagnosis":
-            ill = figures.ill(trial)
+            ill = metrics.has_fault(trial)
             side = found["faults" if ill else "healthy"]
             side[trial.lab, trial.phase, trial.number] = trial.alarm == ill
     return found
 
 
 def _pair(
-    one: str, other: str, right: Mapping[str, Mapping[On, Mapping[Look, bool]]]
+    one: str, other: str, right: Mapping[str, Mapping[On, Mapping[Where, bool]]]
 ) -> Iterator[Better]:
     """Yield on which sides the one is better than the other; nothing if it is worse on a side."""
     found = []
     for side in right[one]:
         mine, its = right[one][side], right[other][side]
         both = mine.keys() & its.keys()
-        by_lab = figures.grouped(both, lambda look: look[0]).values()
+        by_lab = metrics.grouped(both, lambda look: look[0]).values()
         pairs = [(_share(mine, looks), _share(its, looks)) for looks in by_lab]
         won, lost = sum(a > b for a, b in pairs), sum(b > a for a, b in pairs)
         p = mcnemar(won, lost)
@@ -90,5 +90,5 @@ def _pair(
     yield from found
 
 
-def _share(right: Mapping[Look, bool], looks: Sequence[Look]) -> float:
+def _share(right: Mapping[Where, bool], looks: Sequence[Where]) -> float:
     return sum(right[look] for look in looks) / len(looks)

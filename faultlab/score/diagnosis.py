@@ -35,7 +35,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Ended:
+class InstanceEnd:
     """How one instance of the tool ended. `code`: None if it was still running, as intended."""
 
     machine: str
@@ -72,7 +72,7 @@ class _Told(BaseModel):
     evidence: str | list[str] = []
 
 
-def of(tool: Tool, ended: Sequence[Ended]) -> Diagnosis:
+def of(tool: Tool, ended: Sequence[InstanceEnd]) -> Diagnosis:
     """Return the diagnosis of all instances together. Raises Broken if one of them gave none."""
     each = [_of_one(tool, one) for one in ended]
     loud = sorted((v for v in each if v.alarm), key=lambda v: v.seconds)
@@ -89,7 +89,7 @@ def of(tool: Tool, ended: Sequence[Ended]) -> Diagnosis:
     )
 
 
-def _of_one(tool: Tool, one: Ended) -> Diagnosis:
+def _of_one(tool: Tool, one: InstanceEnd) -> Diagnosis:
     match tool.output:
         case "exit":
             return _by_exit(tool, one)
@@ -102,7 +102,7 @@ def _of_one(tool: Tool, one: Ended) -> Diagnosis:
     return _by_lines(tool, one)
 
 
-def _by_lines(tool: Tool, one: Ended) -> Diagnosis:
+def _by_lines(tool: Tool, one: InstanceEnd) -> Diagnosis:
     """Return an alarm for each line that a mapping matches."""
     found = [
         (said, alarm, hit)
@@ -136,7 +136,7 @@ def _search(pattern: str, line: str) -> regex.Match[str] | None:
         raise Broken(f"its pattern {pattern!r} takes more than {_SEARCH:g} s") from error
 
 
-def _by_exit(tool: Tool, one: Ended) -> Diagnosis:
+def _by_exit(tool: Tool, one: InstanceEnd) -> Diagnosis:
     """Take the alarm from the exit code, and its causes from the lines."""
     if one.code not in _CONVENTION:
         raise Broken(_how(one))
@@ -149,7 +149,7 @@ def _by_exit(tool: Tool, one: Ended) -> Diagnosis:
     return Diagnosis(True, told.causes, where, lines, one.seconds, signals)
 
 
-def _by_json(one: Ended) -> Diagnosis:
+def _by_json(one: InstanceEnd) -> Diagnosis:
     text = next((said.line for said in reversed(one.lines) if said.line.strip()), "")
     if one.code != 0:
         raise Broken(_how(one))
@@ -167,7 +167,7 @@ def _by_json(one: Ended) -> Diagnosis:
     return Diagnosis(True, told.causes, where, kept, one.seconds, signals[:_SIGNALS])
 
 
-def _how(one: Ended) -> str:
+def _how(one: InstanceEnd) -> str:
     how = "it did not end in time" if one.code is None else f"it ended with exit code {one.code}"
     return f"{how} on {one.machine}" + (f": {one.complaint[:_LINE]}" if one.complaint else "")
 

@@ -20,14 +20,13 @@ from faultlab.engine.contract import Engine, Say
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.run import digest, parcel, placement
-from faultlab.run.readings import PHASES
-from faultlab.score import crowd as crowds
-from faultlab.score import figures, recording, results, scorecard, task, trial
+from faultlab.run.phase import PHASES
+from faultlab.score import metrics, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
-from faultlab.score.alone import Alone, share_out
-from faultlab.score.looks import STACK, Look, made_in, order
-from faultlab.score.plan import Plan, deadline
+from faultlab.score.alone import Alone, in_a_crowd, share_out
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
+from faultlab.score.schedule import Schedule, deadline
+from faultlab.score.setups import STACK, Setup, made_in, order
 from faultlab.score.tool import Tool
 
 _FILE, _REPLAYED = "score.json", "replay.json"
@@ -60,7 +59,7 @@ def score(
         _prepare(term, engine, examined, kept, network)
         kept.facts["seed"] = seed
         looks = order(here, repeat, seed, floors=way == ALONE)
-        plan = Plan(looks, examined, kept, way, seed, until)
+        plan = Schedule(looks, examined, kept, way, seed, until)
         plan.forget_the_silent()
         troubles = _make(term, engine, plan, jobs)
         if troubles:
@@ -87,7 +86,7 @@ def replay(
         for phase in PHASES:
             archive = recorded.phase(phase)
             with term.step("replay", f"{lab.id} {phase}") as step:
-                look, ran = Look(lab, phase, 1), str(recorded.manifest.get("run", ""))
+                look, ran = Setup(lab, phase, 1), str(recorded.manifest.get("run", ""))
                 made = []
                 for tool in examined:
                     outcome = trial.replay(engine, tool, archive, stack_name(STACK))
@@ -100,7 +99,7 @@ def replay(
 def _examined(names: Sequence[str]) -> list[Tool]:
     if not names:
         raise BadInput("Name some tools, or say --all.", "faultlab score --help")
-    return [tools.load(name) for name in dict.fromkeys([*names, *figures.BASELINES])]
+    return [tools.load(name) for name in dict.fromkeys([*names, *metrics.BASELINES])]
 
 
 def _refuse(
@@ -124,7 +123,7 @@ def _refuse(
 def _conclude(term: Terminal, kept: Results, way: Way, examined: Sequence[Tool]) -> None:
     scorecard.show(term, kept)
     of_today = kept.only(lambda trial: trial.lab_digest == digest.fault(labs.loaded(trial.lab)))
-    wrong = figures.disagreements(figures.of_way(of_today, way), examined)
+    wrong = metrics.disagreements(metrics.of_way(of_today, way), examined)
     if wrong:
         raise SaidNo(f"Not as expected: {wrong[0].text}.", "see [[expect]] in its tool.toml")
 
@@ -160,7 +159,7 @@ def _machine(engine: Engine) -> dict[str, object]:
     }
 
 
-def _make(term: Terminal, engine: Engine, plan: Plan, jobs: int) -> list[str]:
+def _make(term: Terminal, engine: Engine, plan: Schedule, jobs: int) -> list[str]:
     """Make the missing looks, here or in pods; return why some could not be made."""
     batch = engine.batch(batches.name_of(plan.kept.file, plan.way, str(plan.seed)))
     if batch is None:
@@ -168,7 +167,7 @@ def _make(term: Terminal, engine: Engine, plan: Plan, jobs: int) -> list[str]:
     return _as_tasks(term, batch, engine.name, plan, jobs)
 
 
-def _all(term: Terminal, engine: Engine, plan: Plan) -> list[str]:
+def _all(term: Terminal, engine: Engine, plan: Schedule) -> list[str]:
     """Make the missing looks. One that fails is reported and left for the next time."""
     make = _in_crowds(engine) if plan.way == CROWD else _alone(term, engine, plan)
     troubles: list[str] = []
@@ -193,10 +192,10 @@ def _all(term: Terminal, engine: Engine, plan: Plan) -> list[str]:
     return troubles
 
 
-Make = Callable[[Look, Sequence[Tool], Say], Generator[Trial, None, None]]
+Make = Callable[[Setup, Sequence[Tool], Say], Generator[Trial, None, None]]
 
 
-def _alone(term: Terminal, engine: Engine, plan: Plan) -> Make:
+def _alone(term: Terminal, engine: Engine, plan: Schedule) -> Make:
     """Return how a look is made with one tool after the other."""
     cpus = share_out(engine, term.say)
     plan.kept.facts["machine"] |= {"stack_cpus": engine.cpus, "tool_cpus": cpus}
@@ -205,15 +204,15 @@ def _alone(term: Terminal, engine: Engine, plan: Plan) -> Make:
 
 def _in_crowds(engine: Engine) -> Make:
     """Return how a look is made with all tools at the same time."""
-    return lambda look, wanted, _note: crowds.trials(engine, look, wanted)
+    return lambda look, wanted, _note: in_a_crowd(engine, look, wanted)
 
 
-def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Plan, jobs: int) -> list[str]:
+def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Schedule, jobs: int) -> list[str]:
     """Let an engine make the missing looks, each in a pod."""
     missing = [(look, wanted) for look in plan.looks if (wanted := plan.missing(look))]
     looks = {task.words(engine, plan.way, look, wanted): look for look, wanted in missing}
     tasks = [
-        Task(words, alone=plan.way == ALONE or checks.load(look.lab.id).relative)
+        Task(words, alone=plan.way == ALONE or checks.load(look.lab).relative)
         for words, look in looks.items()
     ]
     tool_digests = {tool.id: tool.digest for tool in plan.tools}

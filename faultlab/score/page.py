@@ -12,8 +12,8 @@ from faultlab.core import paths
 from faultlab.core.terminal import Terminal
 from faultlab.report.page import FILE as PAGE
 from faultlab.report.page import render
-from faultlab.score import figures, tables
-from faultlab.score.figures import Cell
+from faultlab.score import metrics, tables
+from faultlab.score.metrics import Cell
 from faultlab.score.results import Results, Trial
 
 _GROUPS = (
@@ -26,7 +26,7 @@ _KEPT = 3  # runs, and lines of evidence
 
 
 @dataclass(frozen=True)
-class Told:
+class Detail:
     """The result of a tool on a lab, with the runs to look at and the report of each, if any."""
 
     lab: str
@@ -36,56 +36,58 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Written:
+class PageOfScore:
     """The page of a score."""
 
     file: str
     bytes: int
 
 
-def write(term: Terminal, kept: Results, name: str) -> Written:
+def write(term: Terminal, kept: Results, name: str) -> PageOfScore:
     """Write the page to a file. Raises BadInput if its folder does not exist."""
     file = paths.in_a_folder(name)
     file.write_text(html(kept, file.parent))
     term.say(f"{file}: open it in a browser; it needs no network.")
-    return Written(str(file), file.stat().st_size)
+    return PageOfScore(str(file), file.stat().st_size)
 
 
 def html(kept: Results, folder: Path) -> str:
     """Return the page, with links relative to a folder."""
-    shown = figures.of_way(kept, figures.headline(kept))
-    rows = figures.rows(shown)
+    shown = metrics.of_way(kept, metrics.headline(kept))
+    rows = metrics.rows(shown)
     return render(
         "score.html",
         rows=rows,
-        cells=figures.cells(shown),
-        wrong={(each.tool, each.lab) for each in figures.disagreements(shown)},
-        legend=figures.LEGEND,
-        cry=figures.LETTERS["cried"],
+        cells=metrics.cells(shown),
+        wrong={(each.tool, each.lab) for each in metrics.disagreements(shown)},
+        legend=metrics.LEGEND,
+        cry=metrics.LETTERS["cried"],
         tables=tables.tables(kept),
         tools=kept.tools,
         groups=_GROUPS,
-        told={row.tool: _told(shown, row.tool, folder) for row in rows},
+        told={row.tool: _details(shown, row.tool, folder) for row in rows},
         machine=kept.facts.get("machine", {}),
         seed=kept.facts.get("seed"),
     )
 
 
-def _told(kept: Results, tool: str, folder: Path) -> dict[str, list[Told]]:
-    found: dict[str, list[Told]] = {kind: [] for _, kind in _GROUPS}
-    for cell in (each[tool] for each in figures.cells(kept).values() if tool in each):
+def _details(kept: Results, tool: str, folder: Path) -> dict[str, list[Detail]]:
+    found: dict[str, list[Detail]] = {kind: [] for _, kind in _GROUPS}
+    for cell in (each[tool] for each in metrics.cells(kept).values() if tool in each):
         its = [t for t in kept.trials.values() if (t.tool, t.lab) == (tool, cell.lab)]
         for kind, text, trials in _kinds(cell, its):
             found[kind].append(
-                Told(cell.lab, text, [_link(t.run, folder) for t in trials][:_KEPT], _lines(trials))
+                Detail(
+                    cell.lab, text, [_link(t.run, folder) for t in trials][:_KEPT], _lines(trials)
+                )
             )
     return found
 
 
 def _kinds(cell: Cell, its: Sequence[Trial]) -> list[tuple[str, str, list[Trial]]]:
-    ill = [t for t in its if figures.ill(t) and t.kind == "diagnosis"]
+    ill = [t for t in its if metrics.has_fault(t) and t.kind == "diagnosis"]
     loud = [t for t in ill if t.alarm]
-    false = [t for t in its if t.alarm and not figures.ill(t)]
+    false = [t for t in its if t.alarm and not metrics.has_fault(t)]
     unknown = [t for t in its if t.kind == "unknown"]
     found = []
     if loud:

@@ -28,7 +28,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.daemon import Daemon
 from faultlab.run import placement
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 

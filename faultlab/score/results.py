@@ -35,7 +35,7 @@ Key = tuple[str, str, str, int, Way]  # tool, lab, phase, number, way
 _OPTIONAL = ("replayed", "took", "cpu", "memory", "effect", "agent")
 
 
-class Agent(TypedDict):
+class AgentTrial(TypedDict):
     """An agent's trial beside its diagnosis. None: not tried, or its harness does not know.
 
     `repaired`: the lab's check says yes after it. `cost` in US dollars. `later`: the minutes after
@@ -96,7 +96,7 @@ class Trial:
     cpu: float | None = None
     memory: int | None = None
     effect: Effect | None = None
-    agent: Agent | None = None
+    agent: AgentTrial | None = None
 
     @property
     def key(self) -> Key:

@@ -10,11 +10,11 @@ from faultlab.core import text
 from faultlab.core.events import MAY_LACK
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
-from faultlab.score import agents, baselines, figures, floors, results, tables
-from faultlab.score.agents import AgentRow
+from faultlab.score import agent_metrics, baselines, metrics, noise_baseline, results, tables
+from faultlab.score.agent_metrics import AgentRow
 from faultlab.score.compare import Better
-from faultlab.score.figures import Cell, Disagreement, Row
-from faultlab.score.floors import Cost, Floor
+from faultlab.score.metrics import Cell, Disagreement, ToolRow
+from faultlab.score.noise_baseline import Cost, Floor
 from faultlab.score.results import ALONE, CROWD, Results, Way
 
 
@@ -92,8 +92,8 @@ def scorecard(term: Terminal, files: Sequence[str], markdown: bool) -> Scorecard
 
 def show(term: Terminal, kept: Results) -> None:
     """Print the figures of each tool, the matrix, and what is not as expected."""
-    shown = figures.of_way(kept, figures.headline(kept))
-    rows = figures.rows(shown)
+    shown = metrics.of_way(kept, metrics.headline(kept))
+    rows = metrics.rows(shown)
     cells = []
     for number, row in enumerate(rows, 1):
         shares = _brief(row.detects), _brief(row.false), _part(row.cause), _part(row.component)
@@ -103,12 +103,12 @@ def show(term: Terminal, kept: Results) -> None:
     term.say("Beside the counts: the interval of their share (95%, Wilson).")
     _more(term, kept)
     term.say()
-    for line in grid([row.tool for row in rows], figures.cells(shown)):
+    for line in grid([row.tool for row in rows], metrics.cells(shown)):
         term.say(line)
     term.say()
-    for line in figures.LEGEND:
+    for line in metrics.LEGEND:
         term.say(line)
-    _amiss(term, shown)
+    _disagreements(term, shown)
 
 
 def _more(term: Terminal, kept: Results) -> None:
@@ -124,13 +124,13 @@ def _more(term: Terminal, kept: Results) -> None:
             term.table(table.headings, cells)
 
 
-def _amiss(term: Terminal, kept: Results) -> None:
-    unknown = figures.unknowns(kept)
+def _disagreements(term: Terminal, kept: Results) -> None:
+    unknown = metrics.unknowns(kept)
     if unknown:
         term.say()
         for (tool, reason), count in unknown.items():
             term.say(f"no diagnosis: {tool}, {count} times: {reason}")
-    wrong = figures.disagreements(kept)
+    wrong = metrics.disagreements(kept)
     if wrong:
         term.say()
         for each in wrong:
@@ -164,23 +164,23 @@ def as_markdown(kept: Results) -> str:
         cells = [[c.text if isinstance(c, Share) else c for c in row] for row in table.rows]
         body = text.markdown(table.headings, cells)
         lines += [f"## {table.title}", "", *textwrap.wrap(table.text, 100), "", *body, ""]
-    shown = figures.of_way(kept, figures.headline(kept))
-    rows = figures.rows(shown)
+    shown = metrics.of_way(kept, metrics.headline(kept))
+    rows = metrics.rows(shown)
     labs = [
         [f"`{lab_id}`", *(each[r.tool].letters.strip() if r.tool in each else "" for r in rows)]
-        for lab_id, each in figures.cells(shown).items()
+        for lab_id, each in metrics.cells(shown).items()
     ]
     lines += ["## See each lab", "", *text.markdown(["", *(row.tool for row in rows)], labs)]
-    lines += ["", *(f"- {line}" for line in figures.LEGEND)]
+    lines += ["", *(f"- {line}" for line in metrics.LEGEND)]
     return "\n".join(lines) + "\n"
 
 
 def facts(kept: Results) -> Scorecard:
     """Return shares with their intervals, cells and disagreements, but not the trials."""
-    way = figures.headline(kept)
-    shown = figures.of_way(kept, way)
+    way = metrics.headline(kept)
+    shown = metrics.of_way(kept, way)
     crowd, alone = (
-        figures.rows(figures.of_way(kept, each)) if each != way else [] for each in (CROWD, ALONE)
+        metrics.rows(metrics.of_way(kept, each)) if each != way else [] for each in (CROWD, ALONE)
     )
     _, better, groups = tables.ranked(kept)
     return Scorecard(
@@ -189,21 +189,21 @@ def facts(kept: Results) -> Scorecard:
         machine=kept.facts.get("machine"),
         tools=kept.tools,
         way=way,
-        rows=[_row_facts(row) for row in figures.rows(shown)],
+        rows=[_row_facts(row) for row in metrics.rows(shown)],
         crowd=[_row_facts(row) for row in crowd],
         alone=[_row_facts(row) for row in alone],
         guesses=[_row_facts(row) for row in baselines.rows(baselines.guesses(shown))],
         groups=groups,
         better=better,
-        floors=floors.floors(kept),
-        costs=floors.costs(kept),
-        agents=agents.rows(kept),
-        cells=[cell for each in figures.cells(shown).values() for cell in each.values()],
-        disagreements=figures.disagreements(shown),
+        floors=noise_baseline.floors(kept),
+        costs=noise_baseline.costs(kept),
+        agents=agent_metrics.rows(kept),
+        cells=[cell for each in metrics.cells(shown).values() for cell in each.values()],
+        disagreements=metrics.disagreements(shown),
     )
 
 
-def _row_facts(row: Row) -> RowFacts:
+def _row_facts(row: ToolRow) -> RowFacts:
     named = {name: getattr(row, name) for name in ("detects", "cause", "component", "false")}
     shares = {n: ShareFacts(s.of, s.happened, s.interval) for n, s in named.items()}
     return RowFacts(**{**vars(row), **shares}, informed=row.informed)

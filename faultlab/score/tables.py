@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from faultlab.core.statistics import Share
-from faultlab.score import agents, baselines, compare, figures, floors
+from faultlab.score import agent_metrics, baselines, compare, metrics, noise_baseline
 from faultlab.score.compare import Better
-from faultlab.score.figures import Row
-from faultlab.score.floors import ABOUT
+from faultlab.score.metrics import ToolRow
+from faultlab.score.noise_baseline import ABOUT
 from faultlab.score.results import ALONE, CROWD, Results
 
 COSTS, AGENTS = "See what a look costs", "Compare the agents"
@@ -39,11 +39,11 @@ def tables(kept: Results) -> list[Table]:
     return [table for table in every if table.rows]
 
 
-def ranked(kept: Results) -> tuple[list[Row], list[Better], dict[str, int]]:
+def ranked(kept: Results) -> tuple[list[ToolRow], list[Better], dict[str, int]]:
     """Return the rows of the headline and of the guesses, who is better, and the groups."""
-    shown = figures.of_way(kept, figures.headline(kept))
+    shown = metrics.of_way(kept, metrics.headline(kept))
     guesses = baselines.guesses(shown)
-    rows = figures.rows(shown) + baselines.rows(guesses)
+    rows = metrics.rows(shown) + baselines.rows(guesses)
     known = [row for row in rows if row.informed is not None]
     order = [row.tool for row in sorted(known, key=lambda row: -(row.informed or 0))]
     both = Results(kept.file, trials=shown.trials | guesses.trials)
@@ -56,15 +56,15 @@ def number(value: float | None, form: str = ".1f") -> str:
     return "-" if value is None else format(value, form)
 
 
-def _headline(kept: Results, rows: list[Row], _: list[Better], groups: dict[str, int]) -> Table:
-    way = figures.headline(kept)
+def _headline(kept: Results, rows: list[ToolRow], _: list[Better], groups: dict[str, int]) -> Table:
+    way = metrics.headline(kept)
     other_way, so = (CROWD, "in a crowd") if way == ALONE else (ALONE, "alone")
-    others = {row.tool: row for row in figures.rows(figures.of_way(kept, other_way))}
+    others = {row.tool: row for row in metrics.rows(metrics.of_way(kept, other_way))}
     headings = ["tool", "group", "catches", "false alarms", "less false"]
     headings += [f"catches {so}", f"false alarms {so}"] if others else []
     headings += ["cause named", "component named", "seconds", "no diagnosis"]
 
-    def cells(row: Row) -> Iterator[Cell]:
+    def cells(row: ToolRow) -> Iterator[Cell]:
         yield from (row.tool, str(groups.get(row.tool, "-")), row.detects, row.false)
         yield number(row.informed, "+.0f")
         if others:
@@ -108,7 +108,7 @@ def _p(value: float) -> str:
 
 
 def _floors(kept: Results) -> Table:
-    found = sorted(floors.floors(kept), key=lambda floor: _place(kept, floor.tool))
+    found = sorted(noise_baseline.floors(kept), key=lambda floor: _place(kept, floor.tool))
     rows: list[list[Cell]] = [
         [
             *(each.tool, each.empty, each.idle, each.load),
@@ -136,7 +136,7 @@ def _floors(kept: Results) -> Table:
 
 
 def _costs(kept: Results) -> Table:
-    found = sorted(floors.costs(kept), key=lambda cost: _place(kept, cost.tool))
+    found = sorted(noise_baseline.costs(kept), key=lambda cost: _place(kept, cost.tool))
     rows = [
         [
             *(each.tool, number(each.seconds), number(each.cpu, ".2f")),
@@ -156,7 +156,7 @@ def _costs(kept: Results) -> Table:
 
 
 def _place(kept: Results, tool: str) -> int:
-    order = [row.tool for row in figures.rows(figures.of_way(kept, ALONE))]
+    order = [row.tool for row in metrics.rows(metrics.of_way(kept, ALONE))]
     return order.index(tool) if tool in order else len(order)
 
 
@@ -167,7 +167,7 @@ def _agents(kept: Results) -> Table:
             *(number(each.commands, ".0f"), number(each.seconds), number(each.tokens, ".0f")),
             *(number(each.cost, ".2f"), each.aborted, each.lost),
         ]
-        for each in agents.rows(kept)
+        for each in agent_metrics.rows(kept)
     ]
     text = (
         "Shares of the looks at a fault; false alarms are of the other looks. Commands, seconds,"
@@ -180,7 +180,7 @@ def _agents(kept: Results) -> Table:
 
 
 def _agents_by_lab(kept: Results) -> Table:
-    names, by_lab = agents.grid(kept)
+    names, by_lab = agent_metrics.grid(kept)
     rows = [(lab, *marks) for lab, marks in by_lab.items()]
-    text = "   ".join((agents.LEGEND, *figures.LEGEND)).replace("   ", ". ") + "."
+    text = "   ".join((agent_metrics.LEGEND, *metrics.LEGEND)).replace("   ", ". ") + "."
     return Table("See what each agent did in each lab", text, ("lab", *names), rows)

@@ -23,10 +23,9 @@ from faultlab.engine.stack import Stack
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
-from faultlab.observe.use.limits import crossed
 from faultlab.probes import cgroup
 from faultlab.score import diagnosis
-from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
+from faultlab.score.diagnosis import Broken, Diagnosis, InstanceEnd, Said
 from faultlab.score.tool import SERVERS, STACK, Alerts, Tool
 
 Kind = Literal["diagnosis", "unknown", "absent"]
@@ -88,14 +87,14 @@ def _examine(stack: Stack, lab: Lab, tool: Tool, cpus: str) -> Outcome:
             return Outcome("diagnosis", _use(stack, lab, tool, machines))
         with ThreadPoolExecutor(max_workers=len(machines)) as pool:
             ended = list(pool.map(lambda name: _instance(tool, stack, stack[name], cpus), machines))
-        return _told(tool, ended)
+        return _outcome(tool, ended)
     except (Broken, Problem) as problem:
         return Outcome("unknown", reason=str(problem))
     except Exception as error:  # if one tool breaks, the others still have their diagnoses
         return Outcome("unknown", reason=repr(error))
 
 
-def _told(tool: Tool, ended: Sequence[Ended]) -> Outcome:
+def _outcome(tool: Tool, ended: Sequence[InstanceEnd]) -> Outcome:
     """Return the diagnosis of all instances, and what they used. Raises Broken."""
     cpu = [one.spent.cpu for one in ended if one.spent.cpu is not None]
     memory = [one.spent.memory for one in ended if one.spent.memory is not None]
@@ -113,15 +112,15 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
     tables = use.tables(lab, stack, machines, tool.window)
     seconds = round(time.monotonic() - began, 2)
     lines = [
-        Said(seconds, table.name, f"{table.name}: {row.resource}: {why}")
+        Said(seconds, table.name, f"{table.name}: {row.resource}: {each.why}")
         for table in tables
         for row in table.rows
-        for _, why in crossed(row)
+        for each in row.wrong
     ]
-    return diagnosis.of(tool, [Ended("host", seconds, 0, lines)])
+    return diagnosis.of(tool, [InstanceEnd("host", seconds, 0, lines)])
 
 
-def _instance(tool: Tool, stack: Stack, machine: Machine, cpus: str) -> Ended:
+def _instance(tool: Tool, stack: Stack, machine: Machine, cpus: str) -> InstanceEnd:
     """Run the tool once beside a machine until it or its window ends. Raises Broken, CannotRun."""
     engine, command = stack.engine, tool.command
     with _running(engine, tool, command, stack=stack.name, inside=machine, cpus=cpus) as instance:
@@ -145,7 +144,7 @@ def replay(engine: Engine, tool: Tool, archive: bytes, stack: str, cpus: str = "
         return Outcome("absent", reason="it reads no bundles")
     try:
         with _running(engine, tool, tool.replay, stack=stack, files=archive, cpus=cpus) as instance:
-            return _told(tool, [instance.end()])
+            return _outcome(tool, [instance.end()])
     except (Broken, CannotRun) as problem:
         return Outcome("unknown", reason=str(problem))
 
@@ -224,7 +223,7 @@ class _Instance:
             why = self._complaint or complaint or alerts.url
             raise Broken(f"it served no alerts on {self._machine}: {why}")
 
-    def end(self) -> Ended:
+    def end(self) -> InstanceEnd:
         """Wait until the tool or its window ends. Raises Broken: too much output, or killed.
 
         `timeout` ends it with TERM (its exit code is 124 then), and with KILL a second later.
@@ -240,7 +239,9 @@ class _Instance:
         if code == _KILLED:
             raise Broken("it was killed")
         spent = cgroup.spent("\n".join(self._spent or []))
-        return Ended(self._machine, self._seconds, code, [*self._lines], self._complaint, spent)
+        return InstanceEnd(
+            self._machine, self._seconds, code, [*self._lines], self._complaint, spent
+        )
 
     def _read(self, output: Iterator[Part]) -> None:
         """Read to the end, even what is dropped: Docker cannot end a stream that is not read."""

@@ -74,7 +74,7 @@ class Case(Made):
 
 
 @dataclass(frozen=True)
-class Ended:
+class CaseEnd:
     """How pytest ended: its exit code (None after a time-out) and its last words."""
 
     code: int | None
@@ -100,7 +100,7 @@ class Runner:
         with scratch.folder() as folder:
             file = Path(folder, "verdicts.json")
             ended = self._pytest(lab, file, Path(folder, "said.txt"))
-            told = _told(file)
+            told = _report(file)
         tests: list[dict[str, str]] = told["tests"]
         verdict, reason = _judged(ended, told["collected"], tests)
         record = Record.open(told["run"])
@@ -122,21 +122,21 @@ class Runner:
             interrupted=self._interrupted(ended, told["collected"]),
         )
 
-    def _interrupted(self, ended: Ended, collected: list[str]) -> bool:
+    def _interrupted(self, ended: CaseEnd, collected: list[str]) -> bool:
         """Return whether we or a signal stopped it; a time-out counts as a result."""
         if ended.code in _JUDGED or ended.code is None:
             return False
         by_hand = ended.code == _INTERRUPTED and bool(collected)
         return self._stopped or by_hand or ended.code in _TOLD_TO_STOP
 
-    def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> Ended:
+    def _pytest(self, lab: Lab, verdicts: Path, said: Path) -> CaseEnd:
         """Run pytest on the lab's check to its end."""
         seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
-        file = checks.file_of(lab.id)
+        file = paths.checks() / checks.INCIDENT if lab.of else checks.files(lab)[0]
         # The start of pytest takes one or two seconds of CPU time, which would disturb a load.
         with lock.turn(alone=False), said.open("w") as out:
             if self._stopped:
-                return Ended(_TOLD_TO_STOP[0], "stopped")
+                return CaseEnd(_TOLD_TO_STOP[0], "stopped")
             process = subprocess.Popen(
                 [*_PYTEST, f"--rootdir={paths.root()}", f"--verdicts={verdicts}", str(file)],
                 cwd=paths.root(),
@@ -145,6 +145,7 @@ class Runner:
                     **self._quick,
                     "FAULTLAB_NAMESPACE": naming.verify_namespace(),
                     "FAULTLAB_ENGINE": self.engines[lab.id],
+                    "FAULTLAB_LAB": lab.id,
                     "PYTEST_ADDOPTS": "",  # a user's `-k` must not deselect a test
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins take half of its start
                 },
@@ -164,10 +165,10 @@ class Runner:
             process.terminate()
             _wait_for_end(process)
             self._live.discard(process)
-            return Ended(None, f"it did not end within {seconds} s")
+            return CaseEnd(None, f"it did not end within {seconds} s")
         self._live.discard(process)  # not if we are interrupted: `stop` must still find it
         lines = said.read_text(errors="replace").strip().splitlines()
-        return Ended(code, (lines or ["it printed nothing"])[-1])
+        return CaseEnd(code, (lines or ["it printed nothing"])[-1])
 
     def stop(self) -> None:
         """Tell every case to remove its stack, and wait until it has."""
@@ -195,7 +196,7 @@ def digests(lab_id: str) -> dict[str, Any]:
     return {}
 
 
-def _told(file: Path) -> dict[str, Any]:
+def _report(file: Path) -> dict[str, Any]:
     """Return what conftest.py wrote; nothing if pytest died before it, or while it wrote."""
     try:
         told: dict[str, Any] = json.loads(file.read_text())
@@ -204,7 +205,7 @@ def _told(file: Path) -> dict[str, Any]:
     return told
 
 
-def _judged(ended: Ended, collected: list[str], tests: list[dict[str, str]]) -> tuple[str, str]:
+def _judged(ended: CaseEnd, collected: list[str], tests: list[dict[str, str]]) -> tuple[str, str]:
     """Return the worst verdict and its reason, if pytest ended and all tests ran."""
     if ended.code not in _JUDGED:
         return "unknown", f"pytest: {ended.words}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from faultlab.core import paths, text
 from faultlab.core.errors import BadInput
@@ -11,15 +13,21 @@ from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.lab import load as labs
 from faultlab.lab.model import Remedy, Step
-from faultlab.lab.repair import PUBLIC
+from faultlab.lab.repair import AIMED, PUBLIC
 from faultlab.run import judge_error
 from faultlab.run.judge_error import ALL_KINDS, ALTERNATIVE, CHEAT, Document, Errors, Seen, Tried
-from faultlab.verify import judge_kinds, trials
+from faultlab.verify import trials
 
 _COUNTS = ("unsound", "accepted", "95%", "sound", "refused", "95%", "?", "failed")
 _WRONG = ("lab", "repair", "kind", "sound judge", "check", "why", "what decided")
-_AMISS = ("lab", "repair", "sound judge", "check", "reason")
+_UNDECIDED = ("lab", "repair", "sound judge", "check", "reason")
 _ANSWERS = ("what people answer", "here", "what users met", "why", "source")
+# For each kind of hole and each lab, whether its check had it and was mended. People write it:
+# lab, kind, state and reason, parted by tabs, a line each.
+KINDS = "docs/judge-kinds.tsv"
+_STATES = {"not possible": "-", "mended": "m", "was right": "r"}
+_UNTOLD = "?"
+_PARTS = ("lab", "kind", "state", "because")
 _MOST = 3  # findings in a cell
 
 Part = Callable[[Sequence[Tried]], Iterator[str]]
@@ -60,10 +68,10 @@ def _page(rows: Sequence[Tried]) -> Iterator[str]:
     wrong = [row for row in rows if row.wrong]
     yield from text.markdown(_WRONG, map(_wrong, wrong)) if wrong else ["None."]
     yield from ("", "## No verdict", "")
-    amiss = [row for row in rows if not row.decided]
-    yield from text.markdown(_AMISS, map(_amiss, amiss)) if amiss else ["None."]
+    undecided = [row for row in rows if not row.decided]
+    yield from text.markdown(_UNDECIDED, map(_undecided, undecided)) if undecided else ["None."]
     yield from ("", "## Kinds in each lab", "")
-    yield from judge_kinds.as_markdown(judge_kinds.read(paths.root() / judge_kinds.FILE))
+    yield from kinds_as_markdown(read_kinds(paths.root() / KINDS))
     yield from ("", "## Lab by lab", "")
     yield from _table("lab", {lab: [r for r in rows if r.lab == lab] for lab in labs.ids()})
     yield from ("", "## Where they were tried", "", *_places(rows))
@@ -89,7 +97,7 @@ def _wrong(row: Tried) -> list[str]:
     return [row.lab, _cell(row.title), row.kind, row.expected, row.got, _cell(row.why), decided]
 
 
-def _amiss(row: Tried) -> list[str]:
+def _undecided(row: Tried) -> list[str]:
     return [row.lab, _cell(row.title), row.expected, row.got, _cell(row.reason)]
 
 
@@ -162,3 +170,68 @@ def _code(words: str) -> str:
     words = " ".join(words.split()).replace("|", "\\|")
     fence = "``" if "`" in words else "`"
     return f"{fence}{words}{fence}"
+
+
+@dataclass(frozen=True)
+class KindState:
+    """The state of a kind in a lab, and its reason."""
+
+    lab: str
+    kind: str
+    state: str
+    because: str
+
+
+def read_kinds(file: Path) -> list[KindState]:
+    """Return the lines of the file; none without it. Raises BadInput with line and mistake."""
+    if not file.is_file():
+        return []
+    found = []
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        parts = [part.strip() for part in line.split("\t")]
+        if not line.strip() or tuple(parts) == _PARTS:
+            continue
+        found.append(_parsed(parts, f"{paths.show(file)}: line {number}"))
+    twice = [told for i, told in enumerate(found) if any(_same(told, old) for old in found[:i])]
+    if twice:
+        raise BadInput(f"{paths.show(file)}: {twice[0].lab}, {twice[0].kind}: there are two lines")
+    return found
+
+
+def _same(one: KindState, other: KindState) -> bool:
+    return (one.lab, one.kind) == (other.lab, other.kind)
+
+
+def _parsed(parts: Sequence[str], where: str) -> KindState:
+    if len(parts) != len(_PARTS) or not all(parts):
+        raise BadInput(f"{where}: expected {', '.join(_PARTS)}, parted by tabs")
+    told = KindState(*parts)
+    for word, allowed in ((told.lab, labs.ids()), (told.kind, AIMED), (told.state, _STATES)):
+        if word not in allowed:
+            raise BadInput(f"{where}: expected one of {', '.join(sorted(allowed))}, got {word!r}")
+    return told
+
+
+def kinds_as_markdown(every: Sequence[KindState]) -> Iterator[str]:
+    """Yield a table of labs and kinds, and then the reasons, kind by kind."""
+    known = {(told.lab, told.kind): told for told in every}
+    signs = [f"`{sign}` {state}" for state, sign in _STATES.items()]
+    yield f"{', '.join(signs)}, `{_UNTOLD}` not looked for yet."
+    yield ""
+    rows = []
+    for lab_id in labs.ids():
+        cells = [known.get((lab_id, kind)) for kind in AIMED]
+        rows.append([lab_id, *(_STATES[told.state] if told else _UNTOLD for told in cells)])
+    yield from text.markdown(("lab", *AIMED), rows)
+    for kind in AIMED:
+        if its := [told for told in every if told.kind == kind]:
+            yield from ("", f"### {kind[0].upper()}{kind[1:]}", "")
+            yield from text.markdown(("state", "because", "labs"), _reasons(its))
+
+
+def _reasons(its: Sequence[KindState]) -> Iterator[list[str]]:
+    """Yield each reason once, with the labs that it is true of."""
+    for state in _STATES:
+        for because in dict.fromkeys(told.because for told in its if told.state == state):
+            of = [told.lab for told in its if (told.state, told.because) == (state, because)]
+            yield [state, because.replace("|", "/"), ", ".join(of)]

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 
 from faultlab.lab.model import Lab, Step
-from faultlab.run.contract import cheat
+from faultlab.run.phase import cheat
 from faultlab.verify import proof
 from faultlab.verify.walks import Walks
 
@@ -14,7 +14,7 @@ _END = "<!-- end -->"
 _PART = r"<!-- {0} -->\n(?:(?:(?!<!-- )[\s\S])*<!-- end -->\n)?"
 
 
-def made(lab: Lab, kept: Walks) -> str:
+def rendered(lab: Lab, kept: Walks) -> str:
     """Return the lesson of a lab with the commands of its fix and its wrong turns made again."""
     text = lab.lesson
     for name, lines in (("fix", _fix(lab)), ("wrong turns", _wrong_turns(lab, kept))):
@@ -27,10 +27,10 @@ def _fix(lab: Lab) -> Iterator[str]:
     if not lab.fix:
         return
     yield "```"
-    for number, step in enumerate(lab.fix):
-        if step.stage and step.stage not in {before.stage for before in lab.fix[:number]}:
-            yield f"# fault {step.stage}"
-        yield typed(step)
+    for number, fault in enumerate(lab.faults, 1):
+        if lab.several:
+            yield f"# fault {number}"
+        yield from map(typed, fault.fix)
     yield "```"
 
 

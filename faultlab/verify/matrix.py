@@ -23,8 +23,8 @@ from faultlab.lab.check import Check
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
 from faultlab.lab.reading import Reading
+from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.placement import engines_of
-from faultlab.run.readings import FAULTY, HEALTHY, showing
 from faultlab.run.record import Record
 from faultlab.run.standing import standing
 
@@ -80,7 +80,7 @@ def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) 
     """
     chosen = labs.chosen(lab_ids, everything and not lab_ids, "matrix")
     looked_for = labs.chosen([], True, "matrix") if everything else chosen
-    check_of = {lab.id: checks.load(lab.id) for lab in looked_for}
+    check_of = {lab.id: checks.load(lab) for lab in looked_for}
     columns = [lab for lab in looked_for if check_of[lab.id].evidence]
     places, cannot = engines_of(term, chosen, wanted, parts=True)
     rows: dict[str, list[Cell]] = {}
@@ -221,8 +221,7 @@ def _evident(check: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
 
 
 def _cell(lab: Lab, other: Lab, evidence: list[Finding]) -> Cell:
-    telling = showing(other, evidence)
-    fires = bool(telling) and all(item.holds for item in telling)
+    fires = bool(evidence) and (any if other.several else all)(item.holds for item in evidence)
     return Cell(lab.id, other.id, mark(lab, other, fires, bool(evidence)), evidence)
 
 

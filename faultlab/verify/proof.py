@@ -6,8 +6,7 @@ from faultlab.core import text
 from faultlab.core.text import number
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.run.contract import alternative, cheat
-from faultlab.run.readings import FIXED, HEALTHY
+from faultlab.run.phase import FIXED, HEALTHY, alternative, cheat
 from faultlab.verify.walks import Limit, Walk, Walks
 
 _COLUMNS = ("lab", "what was done", "walks", "green", "told by")

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
+from faultlab.core.document import Finite
 from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
-from faultlab.verify.margin import sigmas
+from faultlab.lab.limits import Bound
 from faultlab.verify.walks import BURDENS, Kind, Limit, Walk, Walks
 
 ENOUGH = 4.0  # standard deviations between a mean and its limit; chance crosses it once in 30,000
@@ -33,8 +34,9 @@ class Distance:
     kind: Kind
     measure: str
     values: int
-    sigmas: float | None
+    sigmas: Finite
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def text(self) -> str:
         """Return a text such as `12.3` or `exact`."""
@@ -46,7 +48,7 @@ class Distance:
 
 
 @dataclass(frozen=True)
-class Row:
+class LabWalks:
     """The walks of one lab on one engine, for the state that the lab has today."""
 
     lab: str
@@ -97,25 +99,13 @@ class Row:
         for each in self.distances:
             if each.kind == "cheat":
                 cheats.setdefault(each.phase, []).append(each)
-        telling = [max(told, key=_far) for found in cheats.values() if (told := _told(found))]
+        telling = [max(told, key=_far) for found in cheats.values() if (told := _known(found))]
         return smallest([*telling, *(d for d in self.distances if d.kind != "cheat")])
 
     @property
     def weak(self) -> bool:
         """Return whether it is closer to a limit than chance allows."""
         return self.smallest is not None and _far(self.smallest) < ENOUGH
-
-
-@dataclass(frozen=True)
-class DistanceFacts:
-    """A distance for a program, in which no number is infinite."""
-
-    phase: str
-    kind: Kind
-    measure: str
-    values: int
-    sigmas: float | None
-    text: str
 
 
 @dataclass(frozen=True)
@@ -144,8 +134,8 @@ class RowFacts:
     again: int
     why_again: dict[str, int]
     weak: bool
-    smallest: DistanceFacts | None
-    distances: list[DistanceFacts]
+    smallest: Distance | None
+    distances: list[Distance]
 
 
 @dataclass(frozen=True)
@@ -166,14 +156,14 @@ class Reliability:
     burdens: dict[str, Burden]
 
 
-def rows(kept: Walks) -> tuple[list[Row], int]:
+def rows(kept: Walks) -> tuple[list[LabWalks], int]:
     """Return a row for each lab and engine, and the number of walks of an older state of a lab."""
     found = []
     for lab_id in labs.ids():
         today = kept.of(lab_id)
         for engine in sorted({walk.engine for walk in today}):
             its = tuple(walk for walk in today if walk.engine == engine)
-            found.append(Row(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
+            found.append(LabWalks(lab_id, engine, its, tuple(kept.limits.get(lab_id, []))))
     return found, len(kept.walks) - sum(len(row.walks) for row in found)
 
 
@@ -189,10 +179,10 @@ def _distance(limit: Limit, walks: Iterable[Walk]) -> Distance:
 
 def smallest(found: Iterable[Distance]) -> Distance | None:
     """Return the smallest known distance; None if all are unknown."""
-    return min(_told(found), key=_far, default=None)
+    return min(_known(found), key=_far, default=None)
 
 
-def _told(found: Iterable[Distance]) -> list[Distance]:
+def _known(found: Iterable[Distance]) -> list[Distance]:
     return [each for each in found if each.sigmas is not None]
 
 
@@ -230,8 +220,7 @@ def facts(kept: Walks) -> Reliability:
     )
 
 
-def _row_facts(row: Row) -> RowFacts:
-    least = row.smallest
+def _row_facts(row: LabWalks) -> RowFacts:
     return RowFacts(
         lab=row.lab,
         engine=row.engine,
@@ -246,13 +235,45 @@ def _row_facts(row: Row) -> RowFacts:
         again=row.again.happened,
         why_again=dict(reasons(row.walks).most_common()),
         weak=row.weak,
-        smallest=None if least is None else _distance_facts(least),
-        distances=[_distance_facts(each) for each in row.distances],
+        smallest=row.smallest,
+        distances=row.distances,
     )
 
 
-def _distance_facts(each: Distance) -> DistanceFacts:
-    finite = each.sigmas is not None and math.isfinite(each.sigmas)
-    return DistanceFacts(
-        **{**vars(each), "sigmas": each.sigmas if finite else None}, text=each.text
-    )
+Pair = tuple[float, float]  # a value, and the healthy value of the same run
+
+FEW = 2  # values; fewer have no standard deviation
+
+
+def sigmas(bound: Bound, pairs: Sequence[Pair], *, holds: bool = True) -> float | None:
+    """Return the distance of the mean from the limit, positive on the side where it must be.
+
+    `holds`: whether the limit must hold; for a cheat it must not. Returns None for too few values,
+    and infinity if the values are exact, without any spread, or if the limit is beyond all numbers;
+    below 0 if one of them is on the wrong side.
+    """
+    if len(pairs) < FEW:
+        return None
+    right = [bound.holds(value, healthy) is holds for value, healthy in pairs]
+    exact = math.inf if all(right) else -math.inf
+    values, limit = _scaled(bound, pairs)
+    finite = [value for value in values if math.isfinite(value)]
+    beyond = len(finite) < len(values)
+    if bound.op == "exactly" or len(finite) < FEW or (beyond and not all(right)):
+        return exact
+    spread = statistics.stdev(finite)
+    if spread <= abs(limit) * 1e-12:
+        return exact
+    apart = statistics.mean(finite) - limit
+    upwards = (bound.op == "at least") is holds
+    return (apart if upwards else -apart) / spread
+
+
+def _scaled(bound: Bound, pairs: Sequence[Pair]) -> tuple[list[float], float]:
+    """Return the values and the limit on the scale on which they are judged."""
+    if not bound.times:
+        return [value for value, _ in pairs], bound.limit
+    ratios = [value / healthy if 0 < healthy < math.inf else math.nan for value, healthy in pairs]
+    if bound.limit <= 0 or any(ratio <= 0 for ratio in ratios):
+        return ratios, bound.limit
+    return [math.log(ratio) for ratio in ratios], math.log(bound.limit)

@@ -10,7 +10,7 @@ from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.verify import proof as proofs
 from faultlab.verify import reliability, walks
-from faultlab.verify.reliability import ENOUGH, Distance, Row, smallest
+from faultlab.verify.reliability import ENOUGH, Distance, LabWalks, smallest
 from faultlab.verify.walks import Walk, Walks
 
 _ABOUT = """\
@@ -72,7 +72,7 @@ def _print(term: Terminal, kept: Walks) -> None:
     term.table(_WALKS, [_cells(row) for row in found])
     term.say("?: unknown. 95%: of the share of passes, where decided (Wilson).")
     term.say()
-    for line in _told(found, left):
+    for line in _summary(found, left):
         term.say(line)
 
 
@@ -85,7 +85,7 @@ def as_markdown(kept: Walks) -> str:
     none = f"In none of the {told} labs with more than one walk."
     lines += [_NEEDS, "", *text.markdown(_WEAK, map(_weak, weak))] if weak else [none]
     lines += ["", "## Walks", "", *text.markdown(_WALKS, map(_cells, found))]
-    lines += ["", *(f"- {line}" for line in _told(found, left))]
+    lines += ["", *(f"- {line}" for line in _summary(found, left))]
     lines += ["", "## The distance of each measure", ""]
     lines += ["The smallest distance while healthy, while faulty, and after a cheat.", ""]
     lines += text.markdown(_DISTANCES, (cells for row in found for cells in _measures(row)))
@@ -93,13 +93,13 @@ def as_markdown(kept: Walks) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _weak(row: Row) -> list[str]:
+def _weak(row: LabWalks) -> list[str]:
     least = row.smallest
     assert least is not None
     return [row.name, least.text, least.measure, least.phase]
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: LabWalks) -> list[str]:
     median, shortest, longest = row.seconds
     seconds = f"{median:.0f}"
     if len(row.walks) > 1:
@@ -117,7 +117,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def _told(found: Sequence[Row], left: int) -> Iterator[str]:
+def _summary(found: Sequence[LabWalks], left: int) -> Iterator[str]:
     """Yield the facts about all walks together, a line each."""
     each = [walk for row in found for walk in row.walks]
     unknown = Share(len(each), sum(walk.verdict == "unknown" for walk in each))
@@ -139,7 +139,7 @@ def _told(found: Sequence[Row], left: int) -> Iterator[str]:
         yield f"left out: {left} walks of labs that have changed since"
 
 
-def _measures(row: Row) -> Iterator[list[str]]:
+def _measures(row: LabWalks) -> Iterator[list[str]]:
     """Yield for each measure its smallest distance in each kind of phase."""
     for measure in dict.fromkeys(limit.measure for limit in row.limits):
         own = [each for each in row.distances if each.measure == measure]
@@ -154,7 +154,7 @@ def _least(found: Sequence[Distance]) -> str:
     return least.text if least.text == "exact" else f"{least.text} ({least.phase})"
 
 
-def _places(found: Sequence[Row]) -> Iterator[str]:
+def _places(found: Sequence[LabWalks]) -> Iterator[str]:
     def place(walk: Walk) -> str:
         where = f"engine {walk.engine or '?'}, kernel {walk.kernel or '?'}, {walk.cpus} CPUs"
         return f"{walk.began[:10]}, commit {walk.commit or '?'}: {where}"

@@ -10,7 +10,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import NoReturn
 
-from faultlab.engine import jobspec
+from faultlab.engine.kubernetes import jobspec
 from faultlab.lab import load as labs
 from faultlab.run import parcel
 from faultlab.verify.case import Case, Runner

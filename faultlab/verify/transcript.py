@@ -23,7 +23,7 @@ from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import inject, placement
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 
@@ -75,7 +75,12 @@ def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
 
 def phases(lab: Lab) -> list[str]:
     """Return the phases that a lesson can show, in this order."""
-    return [HEALTHY, FAULTY, *(f"{FIXED}{stage}" for stage in lab.stages[:-1]), FIXED]
+    return [HEALTHY, FAULTY, *map(_mended, range(1, len(lab.fault))), FIXED]
+
+
+def _mended(count: int) -> str:
+    """Return the phase after the fixes of so many of several faults, in their order."""
+    return f"{FIXED}{count}"
 
 
 def _reach(run: Run, phase: str) -> None:
@@ -84,9 +89,9 @@ def _reach(run: Run, phase: str) -> None:
         run.enter(phase)
         run.prove(phase)
     else:
-        stages = run.lab.stages
-        stage = int(phase.removeprefix(FIXED) or len(stages))
-        run.apply("fix", run.lab.fix_of(stage) if stages else run.lab.fix)
+        faults = run.lab.faults
+        count = int(phase.removeprefix(FIXED) or len(faults))
+        run.apply("fix", faults[count - 1].fix)
         if phase == FIXED:
             run.measure(FIXED)
 

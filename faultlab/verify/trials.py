@@ -16,9 +16,8 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab, Remedy
 from faultlab.lab.repair import ENDS_SOON
 from faultlab.run import digest, late
-from faultlab.run.contract import alternative, cheat
 from faultlab.run.judge_error import ALTERNATIVE, CHEAT, Seen, Tried
-from faultlab.run.readings import FAULTY, LATER, REPAIR
+from faultlab.run.phase import FAULTY, Phase, alternative, cheat, repair
 from faultlab.run.run import Run
 from faultlab.run.standing import standing
 from faultlab.verify.case import PLACE
@@ -132,7 +131,7 @@ def tried(
 def _one(run: Run, trial: Trial, number: int, after: float) -> Tried:
     """Try one repair."""
     began, started = datetime.now(UTC), time.monotonic()
-    phase = f"{REPAIR}{number}"
+    phase = repair(number)
     found = _verdict(run, trial, phase, after)
     return trial.judged(
         **found,
@@ -145,7 +144,7 @@ def _one(run: Run, trial: Trial, number: int, after: float) -> Tried:
     )
 
 
-def _verdict(run: Run, trial: Trial, phase: str, after: float) -> dict[str, Any]:
+def _verdict(run: Run, trial: Trial, phase: Phase, after: float) -> dict[str, Any]:
     """Return the verdict on a fresh fault after the steps, with the findings behind it."""
     got = "unknown"
     try:
@@ -157,13 +156,13 @@ def _verdict(run: Run, trial: Trial, phase: str, after: float) -> dict[str, Any]
         found = _judged(run, phase)
         if found["got"] == "accept" and after:
             late.wait(after, lambda _: None, run.engine.pause)
-            found = _judged(run, f"{phase}, {LATER}") | {"later": after}
+            found = _judged(run, phase.later) | {"later": after}
     except Problem as problem:
         return {"got": got, "reason": " ".join(problem.message.split())[:300]}
     return found
 
 
-def _judged(run: Run, phase: str) -> dict[str, Any]:
+def _judged(run: Run, phase: Phase) -> dict[str, Any]:
     run.measure(phase)
     good = run.good(phase)
     looks = [each for each in run.record.facts["events"] if each["event"] == "measured"]

@@ -162,7 +162,7 @@ def _missing(chosen: Sequence[Lab], runner: Runner, asked: Campaign) -> list[_Wa
     missing = asked.missing
     walks = []
     for lab in chosen:
-        check = checks.load(lab.id)
+        check = checks.load(lab)
         in_vm = placement.ENGINES[runner.engines[lab.id]].owns_kernel
         waits = check.idle is not None and not in_vm
         alone = check.relative

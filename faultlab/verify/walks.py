@@ -25,8 +25,7 @@ from faultlab.lab.check import Measure
 from faultlab.lab.limits import Bound, exactly
 from faultlab.lab.model import Lab
 from faultlab.run import digest
-from faultlab.run.contract import alternative, before, cheat, fixed_only
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, Phase, alternative, cheat, only
 from faultlab.run.record import Record
 from faultlab.verify import campaign
 from faultlab.verify.case import PLACE, Case, Made
@@ -231,7 +230,7 @@ def _values(record: Record) -> dict[str, Any]:
 
 def limits(lab: Lab) -> Iterator[Limit]:
     """Yield every limit that the contract checks for a lab, phase by phase."""
-    check = checks.load(lab.id)
+    check = checks.load(lab)
     symptom = check.symptom
 
     def well(phase: str, measures: Iterable[Measure[Any]] = symptom) -> Iterator[Limit]:
@@ -239,11 +238,12 @@ def limits(lab: Lab) -> Iterator[Limit]:
         if measures is symptom:
             yield from answered(phase, "well")
 
-    def ill(phase: str, gone: Iterable[int] = ()) -> Iterator[Limit]:
+    def ill(phase: Phase) -> Iterator[Limit]:
         if lab.control:
             return well(phase)
-        stages = [None, *lab.showing([*gone])]
-        return (_limit(phase, "ill", m, m.bad) for m in symptom if m.bad and m.stage in stages)
+        if lab.several and not phase.left:
+            return iter(())  # one fault can hide another
+        return (_limit(phase, "ill", m, m.bad) for m in symptom if m.bad and m.fault == phase.left)
 
     def answered(phase: str, kind: Kind) -> Iterator[Limit]:
         wanted = exactly(100)
@@ -252,14 +252,11 @@ def limits(lab: Lab) -> Iterator[Limit]:
 
     yield from well(HEALTHY)
     yield from ill(FAULTY)
-    for order in lab.orders:
-        for count in range(1, len(order)):
-            gone, phase = order[:count], fixed_only(lab, order[:count])
-            yield from well(phase, [m for m in symptom if m.stage in gone])
-            yield from ill(phase, gone)
+    for fault in lab.fault:
+        yield from ill(only(fault.id))
     yield from well(FIXED)
     for i, _ in enumerate(lab.alternative, 1):
-        yield from ill(before(alternative(i)))
+        yield from ill(alternative(i).before)
         yield from well(alternative(i))
     for i, _ in enumerate(lab.cheat, 1):
         yield from (_limit(cheat(i), "cheat", m, m.good) for m in symptom)

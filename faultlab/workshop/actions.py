@@ -15,6 +15,7 @@ from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Seat
 from faultlab.workshop.session import Session
+from faultlab.workshop.solo_session import SoloSession
 from faultlab.workshop.terminals import Terminals
 
 
@@ -37,22 +38,26 @@ class Actions:
             raise HTTPException(409, "This was meant for another lab.")
         if self.session.roster.paused and not visitor.trainer:
             raise HTTPException(409, "The class has ended or is paused.")
-        await self.act(request.path_params["act"], seat, facts)
+        await self._act(request.path_params["act"], seat, facts)
         return JSONResponse({})
 
-    async def act(self, act: str, seat: Seat, facts: dict[str, Any]) -> None:
+    async def _act(self, act: str, seat: Seat, facts: dict[str, Any]) -> None:
         """Do what a button says. Raises HTTPException for one that is not there."""
         match act:
+            case "choose" if isinstance(self.session, SoloSession):
+                self.session.choose(seat, *_words(facts, "lab"))
+            case "remove" if isinstance(self.session, SoloSession):
+                self.session.remove(seat)
             case "check":
                 await self.session.check(seat)
             case "hint":
                 await self.session.hint(seat)
             case "diagnose":
-                self.session.answer(seat, *words(facts, "component", "resource", "cause"))
+                self.session.answer(seat, *_words(facts, "component", "resource", "cause"))
             case "restart":
-                await self.session.restart(seat, *words(facts, "daemon"))
+                await self.session.restart(seat, *_words(facts, "daemon"))
             case "limit":
-                (daemon,) = words(facts, "daemon")
+                (daemon,) = _words(facts, "daemon")
                 await self.session.limit(seat, daemon, _limit(facts))
             case "give-up":
                 self.session.give_up(seat)
@@ -104,7 +109,7 @@ class Actions:
         return f"{self.guard.origin(request)}/join?token={self.keys.token(number)}"
 
 
-def words(facts: dict[str, Any], *names: str) -> list[str]:
+def _words(facts: dict[str, Any], *names: str) -> list[str]:
     """Return these words of what a page sent. Raises BadInput where one is missing."""
     found = [facts.get(name) for name in names]
     if not all(isinstance(word, str) and len(word) < 100 for word in found):

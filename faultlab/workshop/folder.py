@@ -7,7 +7,7 @@ from pathlib import Path
 from faultlab.core import lock, naming, paths
 from faultlab.core.errors import BadInput
 from faultlab.workshop.journal import Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 
 
 class Folder:
@@ -51,7 +51,7 @@ class Folder:
             return True
 
 
-def begun(file: str) -> tuple[Folder, Plan, Journal]:
+def begun(file: str) -> tuple[Folder, ClassPlan, Journal]:
     """Return the folder of a class that was started, its plan as of then, and its journal.
 
     Raises BadInput for a class that was never started, CannotRun for a damaged journal.
@@ -60,4 +60,4 @@ def begun(file: str) -> tuple[Folder, Plan, Journal]:
     journal = folder.journal() if folder.path.is_dir() else None
     if journal is None or not journal.events:
         raise BadInput(f"The class of {file} was never started.", f"faultlab class start {file}")
-    return folder, Plan.model_validate(journal.events[0]["plan"]), journal
+    return folder, ClassPlan.model_validate(journal.events[0]["plan"]), journal

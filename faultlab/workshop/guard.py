@@ -1,7 +1,7 @@
 """Guard: the checks of every request: its host, its origin, its token, and its rate."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,8 +37,19 @@ class Guard:
     refused and recorded with the seat that sent it.
     """
 
-    def __init__(self, session: Session, keys: Keys, hosts: Sequence[str], secure: bool) -> None:
-        """Prepare the checks. `hosts`: the names of the pages; `secure`: served over TLS."""
+    def __init__(
+        self,
+        session: Session,
+        keys: Keys,
+        hosts: Sequence[str],
+        secure: bool,
+        who: Callable[[HTTPConnection], Visitor | None] | None = None,
+    ) -> None:
+        """Prepare the checks. `hosts`: the names of the pages; `secure`: served over TLS.
+
+        `who`: tells who sent a request. Without it the token in the cookie does.
+        """
+        self._who = who
         self.session = session
         self.keys = keys
         self.hosts = hosts
@@ -57,8 +68,16 @@ class Guard:
         return f"{'https' if self.secure else 'http'}://{connection.headers.get('host', '')}"
 
     def visitor(self, connection: HTTPConnection) -> Visitor | None:
-        """Return the visitor who sent this request, by their cookie."""
-        return self.keys.visitor(connection.cookies.get(self.cookie, ""))
+        """Return the visitor who sent this request."""
+        return self._who(connection) if self._who else self.keys.visitor(self.token(connection))
+
+    def token(self, connection: HTTPConnection) -> str:
+        """Return the token in the cookie of a request."""
+        return connection.cookies.get(self.cookie, "")
+
+    def admits(self, visitor: Visitor, token: str) -> bool:
+        """Return whether a visitor who was admitted with this token still is."""
+        return self._who is not None or self.keys.visitor(token) == visitor
 
     def refusal(self, connection: HTTPConnection) -> str:
         """Return why this request is refused for every visitor; empty if it is acceptable."""

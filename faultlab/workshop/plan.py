@@ -47,7 +47,7 @@ class Draw(Strict):
     level: Annotated[int, Field(ge=1, le=5)] | None = None
 
 
-class Plan(Strict):
+class ClassPlan(Strict):
     """The facts about one class.
 
     `engine`: where its stacks run. `blind`: labs are not named, and a diagnosis is asked for.
@@ -87,7 +87,7 @@ class Plan(Strict):
         return seats
 
     @model_validator(mode="after")
-    def _labs_or_draw(self) -> Plan:
+    def _labs_or_draw(self) -> ClassPlan:
         if bool(self.labs) == bool(self.draw):
             raise ValueError("expected either labs or [draw]")
         return self
@@ -113,12 +113,12 @@ class Plan(Strict):
         return mystery.candidates(self.draw.tier, self.draw.level)
 
 
-def read(name: str) -> Plan:
+def read(name: str) -> ClassPlan:
     """Read and validate a class file. Raises BadInput with the file, the key and the mistake."""
     file = Path(name)
     if not file.exists():
         raise BadInput(f"There is no {name}.", f"see {_MANUAL} for an example")
-    found = document.strict(Plan, file, name, _MANUAL, id=file.stem)
+    found = document.strict(ClassPlan, file, name, _MANUAL, id=file.stem)
     if not _NAME.fullmatch(file.stem):
         raise BadInput(
             f"The file's name becomes one of containers: a-z, 0-9 and -, got {file.stem!r}.",

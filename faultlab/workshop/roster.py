@@ -9,24 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal
 
-from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.learn import hints
 from faultlab.learn.mystery import Score, right
 from faultlab.run.late import announced
 from faultlab.workshop.journal import Entry, Event
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 
 State = Literal["waiting", "starting", "red", "amber", "green", "over", "failed"]
-
-
-@cache
-def _stages(lab_id: str) -> dict[str, int | None]:
-    """Return the stage of each measure of a lab; read once, as its check file is slow to load."""
-    return {measure.name: measure.stage for measure in checks.load(lab_id).symptom}
 
 
 STANDING = ("red", "amber", "green", "over")  # the states in which the stack is up, unless `gone`
@@ -52,6 +44,7 @@ class Turn:
     checks: int = 0
     answers: list[dict[str, str]] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
+    faults_gone: list[int] = field(default_factory=list)  # their numbers, if there are several
     popular: list[str] = field(default_factory=list)  # public answers that are no repair by itself
     why: str = ""
     gave_up: bool = False
@@ -75,6 +68,7 @@ class Turn:
             ran=self.seconds(now),
             since=None,
             findings=[],
+            faults_gone=[],
             popular=[],
             why="",
             again=None,
@@ -83,9 +77,7 @@ class Turn:
 
     def next_hints(self) -> Iterator[int]:
         """Yield the numbers of the hints that can be next, for what the last check found."""
-        stage = _stages(self.lab)
-        gone = hints.repaired((stage.get(each["name"]), each["holds"]) for each in self.findings)
-        return hints.possible(labs.loaded(self.lab), self.hints, gone)
+        return hints.possible(labs.loaded(self.lab), self.hints, self.faults_gone)
 
     def stop(self, now: float) -> None:
         """Stop the turn's clock."""
@@ -134,7 +126,7 @@ class Seat:
 class Roster:
     """All seats, and whether the class continues."""
 
-    def __init__(self, plan: Plan, labs_of: Sequence[Sequence[str]]) -> None:
+    def __init__(self, plan: ClassPlan, labs_of: Sequence[Sequence[str]]) -> None:
         self.plan = plan
         self.paused = False
         self.ended = False
@@ -221,6 +213,7 @@ class Roster:
 
     def _seen(self, turn: Turn, event: Entry, now: float) -> None:
         turn.findings = event.get("findings", turn.findings)
+        turn.faults_gone = event.get("gone", [])
         turn.popular = event.get("popular", [])
         turn.why = event.get("why", "")
         turn.settle()

@@ -13,13 +13,12 @@ from faultlab.core.terminal import Terminal
 from faultlab.workshop import access, address, connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.address import At
-from faultlab.workshop.desk import told
 from faultlab.workshop.export import ClassId
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event
 from faultlab.workshop.roster import Roster
-from faultlab.workshop.session import Session
+from faultlab.workshop.session import Session, in_one_line
 from faultlab.workshop.site import Site
 
 
@@ -66,7 +65,7 @@ async def _end_when_told(session: Session, sign: Path, done: Callable[[], None])
     try:
         await session.end()
     except Exception as error:
-        print(f"faultlab: {told(error)}", file=sys.stderr)
+        print(f"faultlab: {in_one_line(error)}", file=sys.stderr)
     finally:
         done()
 

@@ -20,17 +20,16 @@ from starlette.types import ASGIApp
 from faultlab.core.errors import BadInput, Problem
 from faultlab.workshop.access import Keys
 from faultlab.workshop.actions import Actions
-from faultlab.workshop.desk import told
 from faultlab.workshop.guard import Guard, GuardMiddleware
 from faultlab.workshop.page import TEMPLATES, Pages
-from faultlab.workshop.session import Session
+from faultlab.workshop.session import Session, in_one_line
 from faultlab.workshop.streams import Streams, wait
 from faultlab.workshop.terminals import Terminals
 
 _FOLDER = Path(__file__).parent
 _REPORT_CSS = _FOLDER.parent / "report/report.css"  # pages look like reports
 _TICK = 1.0
-_WEIGH = 2.0  # seconds between two looks at the disk, at least
+_POLL = 2.0  # seconds between two looks at the disk, at least
 
 
 class Site:
@@ -40,11 +39,11 @@ class Site:
         """`alive`: a file that is touched once a second."""
         self.session = session
         self.alive = alive
-        self.ticks, self.weighs = _TICK, _WEIGH  # seconds from one to the next
+        self.ticks, self.polls = _TICK, _POLL  # seconds from one to the next
         self.guard = guard
         self.pages = Pages(session, keys, self.guard)
         self.streams = Streams(session, self.guard)
-        self.terminals = Terminals(session, keys, self.guard)
+        self.terminals = Terminals(session, self.guard)
         self.actions = Actions(session, keys, self.guard, self.terminals)
 
     def app(self) -> ASGIApp:
@@ -78,7 +77,7 @@ class Site:
 
     @asynccontextmanager
     async def _life(self, _app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(each) for each in (self._tick(), self._weigh())]
+        tasks = [asyncio.create_task(each) for each in (self._tick(), self._poll())]
         self.session.begin()
         yield
         for task in tasks:
@@ -96,21 +95,21 @@ class Site:
                 self.session.tick(now)
                 self.terminals.update()
             except Exception as error:  # a full disk can be free again in a second
-                print(f"faultlab: {told(error)}", file=sys.stderr)
+                print(f"faultlab: {in_one_line(error)}", file=sys.stderr)
             await wait(change, self.ticks)
 
-    async def _weigh(self) -> None:
+    async def _poll(self) -> None:
         """Check the disk repeatedly, without keeping Docker busy with it."""
         last = ""
         while True:
             began = time.monotonic()
             try:
-                await self.session.weigh()
+                await self.session.poll()
             except Exception as error:
-                if last != told(error):  # once, because Docker can be away for a long time
-                    last = told(error)
+                if last != in_one_line(error):  # once, because Docker can be away for a long time
+                    last = in_one_line(error)
                     print(f"faultlab: {last}", file=sys.stderr)
-            await asyncio.sleep(max(self.weighs, 20 * (time.monotonic() - began)))
+            await asyncio.sleep(max(self.polls, 20 * (time.monotonic() - began)))
 
 
 async def _refusal(request: Request, error: HTTPException) -> Response:

@@ -8,7 +8,6 @@ import webbrowser
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from starlette.requests import HTTPConnection
 
@@ -19,13 +18,12 @@ from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.workshop import address, connections
 from faultlab.workshop.access import Keys, Visitor
-from faultlab.workshop.actions import Actions, words
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Journal
-from faultlab.workshop.own import OwnStacks, SoloSession, last_up
-from faultlab.workshop.plan import Plan
-from faultlab.workshop.roster import Roster, Seat
+from faultlab.workshop.plan import ClassPlan
+from faultlab.workshop.roster import Roster
 from faultlab.workshop.site import Site
+from faultlab.workshop.solo_session import OwnStacks, SoloSession, last_up
 
 _ME = Visitor(1)  # at the only seat
 _SOCKETS = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
@@ -39,37 +37,13 @@ class Served:
     url: str
 
 
-class SoloActions(Actions):
-    """The buttons of a seat, and those of the catalogue."""
+def learner(connection: HTTPConnection) -> Visitor | None:
+    """Return the learner, when the other end of a connection is a socket of theirs.
 
-    session: SoloSession
-
-    async def act(self, act: str, seat: Seat, facts: dict[str, Any]) -> None:
-        """Do what a button says."""
-        match act:
-            case "choose":
-                self.session.choose(seat, *words(facts, "lab"))
-            case "remove":
-                self.session.remove(seat)
-            case _:
-                await super().act(act, seat, facts)
-
-
-class OwnGuard(Guard):
-    """Lets in the programs of one user alone: no token has to be copied."""
-
-    def visitor(self, connection: HTTPConnection) -> Visitor | None:
-        """Return the learner, when the other end of this connection is a socket of theirs."""
-        client, server = connection.client, connection.scope.get("server")
-        return _ME if client and server and owner(client, server) == os.getuid() else None
-
-
-class NoKeys(Keys):
-    """No tokens; the guard knows the visitor."""
-
-    def visitor(self, token: str) -> Visitor | None:
-        """Return the learner."""
-        return _ME
+    So the programs of one user alone are let in, and no token has to be copied.
+    """
+    client, server = connection.client, connection.scope.get("server")
+    return _ME if client and server and owner(client, server) == os.getuid() else None
 
 
 End = tuple[str, int]  # an address and a port
@@ -121,7 +95,7 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
     every = path.ordered()
     first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
     me = [getpass.getuser()]
-    plan = Plan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
+    plan = ClassPlan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)
     hosts = address.hosts(LOOPBACK, [])
     with (
         scratch.folder("faultlab-page-") as here,
@@ -131,10 +105,9 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
         journal = Journal(here / "events.jsonl")
         session = SoloSession(plan, Roster(plan, [[first]]), journal, OwnStacks(plan))
         session.last = last_up()
-        keys = NoKeys(here / "keys.json")
-        guard = OwnGuard(session, keys, hosts, secure=False)
+        keys = Keys(here / "keys.json")
+        guard = Guard(session, keys, hosts, secure=False, who=learner)
         site = Site(session, keys, guard, here / "alive")
-        site.actions = SoloActions(session, keys, guard, site.terminals)
         told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
         paths.write_whole(note, told.url)
         server = connections.Server(site.app(), 1, None, None, lambda: _say(term, told))

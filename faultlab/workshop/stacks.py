@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from faultlab.core import naming
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
+from faultlab.core.events import Kind, Step
+from faultlab.core.processes import Outcome, Processes
 from faultlab.engine.contract import Engine, Machine, Shelled
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
@@ -13,10 +16,10 @@ from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 from faultlab.learn import hints
 from faultlab.run import placement
-from faultlab.workshop.plan import Plan
-from faultlab.workshop.processes import Outcome, Processes
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Seat, Turn
 
+_PROGRAM = Path(__file__).resolve().parents[2]  # the folder of the package
 _SECONDS, _CHECK_SECONDS = 900, 300  # after this time a command counts as stuck
 STEPS = {
     "images": "checking what must be built",
@@ -34,7 +37,7 @@ class Stacks:
     as elsewhere, and a command that is stuck delays no other seat.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClassPlan) -> None:
         self.plan = plan
         self.processes = Processes()
 
@@ -53,9 +56,9 @@ class Stacks:
         if removed.code != 0:
             return removed
 
-        def hear(step: str) -> None:  # by its name alone, because its text can spoil
-            if step in STEPS:
-                tell(STEPS[step])
+        def hear(step: Step) -> None:  # by its name alone, because its text can spoil
+            if step.event == Kind.BEGIN and step.name in STEPS:
+                tell(STEPS[step.name])
 
         blind = ["--blind"] if self.plan.blind else []
         words = ("start", seat.turn.lab, *blind, "--engine", self.engine)
@@ -129,10 +132,10 @@ class Stacks:
         seat: Seat,
         *words: str,
         seconds: float = _SECONDS,
-        hear: Callable[[str], None] = lambda _: None,
+        hear: Callable[[Step], None] = lambda _: None,
     ) -> Outcome:
-        """Run one command in a seat's namespace; `hear` gets each step's name."""
-        return await self.processes.run(words, self._env(seat), seconds, hear)
+        """Run one command in a seat's namespace; `hear` gets each of its steps."""
+        return await self.processes.run(words, self._env(seat), seconds, hear, folder=_PROGRAM)
 
     def _env(self, seat: Seat) -> dict[str, str]:
         """Return what a command for this seat has in its environment, in addition to ours."""

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.websockets import WebSocket
 
 from faultlab.workshop import tty
-from faultlab.workshop.access import Allowance, Keys, Visitor
+from faultlab.workshop.access import Allowance, Visitor
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.roster import Seat, Turn
 from faultlab.workshop.session import Session
@@ -36,7 +36,6 @@ class Terminals:
     """The open terminals of one class."""
 
     session: Session
-    keys: Keys
     guard: Guard
     open: list[OpenTerminal] = field(default_factory=list)
     # For all terminals of a seat: faster than a person can read, and little work for the server.
@@ -57,8 +56,7 @@ class Terminals:
         mine = [one for one in self.open if one.visitor == visitor and one.seat is seat]
         if len(mine) >= _MOST:
             raise HTTPException(403, f"{_MOST} terminals are open: close one, then try again.")
-        token = page.cookies.get(self.guard.cookie, "")
-        one = OpenTerminal(visitor, token, seat, seat.turn, asyncio.Event())
+        one = OpenTerminal(visitor, self.guard.token(page), seat, seat.turn, asyncio.Event())
         self.open.append(one)
         try:
             await self._turn(page, one)
@@ -93,5 +91,5 @@ class Terminals:
         """End the terminals whose token is no longer valid, or whose stack has been replaced."""
         for one in self.open:
             there = one.seat.turn is one.turn and one.turn.up
-            if not there or self.keys.visitor(one.token) != one.visitor:
+            if not there or not self.guard.admits(one.visitor, one.token):
                 one.gone.set()

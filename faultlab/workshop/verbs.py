@@ -17,7 +17,7 @@ from faultlab.workshop.address import At
 from faultlab.workshop.export import ClassId, Rows
 from faultlab.workshop.folder import Folder, begun
 from faultlab.workshop.journal import Entry, Event, Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster
 from faultlab.workshop.session import Session
 from faultlab.workshop.stacks import Stacks
@@ -60,7 +60,7 @@ class Roll:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ClassEnded:
     """A class that has ended."""
 
     class_: ClassId
@@ -92,7 +92,7 @@ def status(term: Terminal, file: str) -> Roll:
     return Roll(plan.id, held, roster.ended, export.rows(roster, now))
 
 
-def end(term: Terminal, file: str) -> Ended:
+def end(term: Terminal, file: str) -> ClassEnded:
     """End a class and remove its stacks, with or without its server. The results stay.
 
     Raises CannotRun if a stack could not be removed.
@@ -116,7 +116,7 @@ def end(term: Terminal, file: str) -> Ended:
             asyncio.run(session.end(step.note))
         step.done("ended, its stacks are removed")
     term.say(f"Results: faultlab class export {file}")
-    return Ended(plan.id)
+    return ClassEnded(plan.id)
 
 
 def write(term: Terminal, file: str, to: str | None) -> Exported:
@@ -137,7 +137,7 @@ def write(term: Terminal, file: str, to: str | None) -> Exported:
     return Exported([str(target) for target in wanted], export.rows(roster, now))
 
 
-def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
+def _opened(term: Terminal, plan: ClassPlan, file: str, folder: Folder) -> Journal:
     """Return the journal of a class. If it is new, the labs of each seat are settled now."""
     folder.make()
     journal = folder.journal(mend=True)
@@ -160,7 +160,7 @@ def _opened(term: Terminal, plan: Plan, file: str, folder: Folder) -> Journal:
     return journal
 
 
-def _same(plan: Plan, began: Entry) -> bool:
+def _same(plan: ClassPlan, began: Entry) -> bool:
     """Return whether a file sets what it set when its class began.
 
     A default can differ, as limits go by the number of CPUs. A journal of an older version does not
@@ -182,12 +182,12 @@ def _say_what_is_next(term: Terminal, roster: Roster, file: str) -> None:
         term.say(f"To end the class: faultlab class end {file}")
 
 
-def _roster(plan: Plan, journal: Journal) -> Roster:
+def _roster(plan: ClassPlan, journal: Journal) -> Roster:
     found = Roster(plan, journal.events[0]["labs"])
     for event in journal.events:
         found.apply(event)
     return found
 
 
-def _session(plan: Plan, journal: Journal) -> Session:
+def _session(plan: ClassPlan, journal: Journal) -> Session:
     return Session(plan, _roster(plan, journal), journal, Stacks(plan))

@@ -45,7 +45,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": plan.blind,
-        "ticket": _html(hints.told(lab, lab.ticket)) if standing or open_ else "",
+        "ticket": _html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
         **_hints(session, turn, shown),
@@ -67,7 +67,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
 def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
     """Return the hints that were given, and what the next one costs at most."""
     lab, cost = session.lab(turn), session.plan.hint_cost
-    texts = [hints.told(lab, lab.hint[number - 1].text) for number in turn.hints]
+    texts = [hints.as_typed(lab, lab.hint[number - 1].text) for number in turn.hints]
     more = shown and len(turn.hints) < session.hints(turn)
     left = [lab.hint[number - 1].cost for number in turn.next_hints()] if more else []
     return {

@@ -18,7 +18,7 @@ import httpx
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 from faultlab.core import naming, paths
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.commandline import words
 from tests.waiting import until

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from faultlab.core import paths
-from faultlab.engine import registry
-from faultlab.engine.disposable import DisposableNodes
-from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine.kubernetes import registry
+from faultlab.engine.kubernetes.disposable import DisposableNodes
+from faultlab.engine.kubernetes.engine import KubernetesEngine
 
 needs_time = pytest.mark.skipif(
     not os.environ.get("LONG"), reason="building a cluster takes long: LONG=1"

@@ -31,7 +31,7 @@ from xdist.workermanage import WorkerController
 from faultlab.core import git, lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import verify_namespace
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.run import rotation
 from faultlab.run.looks import TOO_BUSY
 from tests.live import turns

@@ -16,7 +16,7 @@ import pytest
 
 from faultlab.core import lock
 from faultlab.core.naming import STACK_LABEL
-from faultlab.engine.docker import docker_url
+from faultlab.engine.docker.connection import docker_url
 from faultlab.engine.kernel import MOVING
 
 _TIMERS = re.compile(r"[a-z_]+timer +[\d.]+")  # of a bridge

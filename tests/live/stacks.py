@@ -11,8 +11,8 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine.container import DockerMachine
 from faultlab.engine.contract import Engine, Machine
+from faultlab.engine.docker.container import DockerMachine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement

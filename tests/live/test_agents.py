@@ -19,9 +19,9 @@ from faultlab.agents.session import Session
 from faultlab.core import naming
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import load as labs
-from faultlab.run.readings import FAULTY, HEALTHY
+from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.record import Record
 from faultlab.score.results import Results
 from tests.live.commandline import finish, spawn

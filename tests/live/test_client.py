@@ -19,7 +19,7 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine
 from faultlab.lab import load as labs
-from faultlab.run.readings import CHECK
+from faultlab.run.phase import CHECK
 from faultlab.run.run import Run
 from tests.live.stacks import untouched
 

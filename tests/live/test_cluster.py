@@ -20,9 +20,9 @@ from playwright.sync_api import Browser
 
 from faultlab.core import git, naming, paths
 from faultlab.core.errors import CannotRun
-from faultlab.engine import program, registry
 from faultlab.engine.contract import Machine
-from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine.kubernetes import program, registry
+from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
 from tests.live import clusters
 from tests.live.classes import Class, opened, type_into

@@ -15,13 +15,13 @@ import pytest
 from faultlab.core import lock, paths
 from faultlab.core.errors import SaidNo
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
 from faultlab.run import preflight
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY
+from faultlab.run.phase import FAULTY
 from faultlab.run.standing import standing
 from tests.live.host import differences, snapshot
 from tests.live.stacks import container, engine_for, untouched

@@ -20,8 +20,8 @@ import pytest
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine.docker import docker_url
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.connection import docker_url
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.stacks import untouched

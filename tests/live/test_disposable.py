@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import kernel, ssh
+from faultlab.engine import kernel
 from faultlab.engine.contract import Engine
-from faultlab.engine.disposable import DisposableNodes
+from faultlab.engine.kubernetes.disposable import DisposableNodes
 from faultlab.engine.shell import Shell
+from faultlab.engine.vm import ssh
 from tests.live import clusters
 from tests.live.clusters import kubectl
 from tests.live.commandline import finish, kill_9, spawn

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import libvirt, vm
 from faultlab.engine.contract import Engine, Program
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
+from faultlab.engine.vm import libvirt
+from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import load as labs
 from tests.engine import EngineContract
 from tests.live import clusters
@@ -73,7 +74,7 @@ class TestInTheVm(Launched):
     def engine(cls) -> Engine:
         if libvirt.state() != "running":
             pytest.skip(f"the lab VM is {libvirt.state()}")
-        return vm.VmEngine.reach()
+        return VmEngine.reach()
 
 
 @clusters.needs_time
@@ -89,7 +90,7 @@ class TestOnKubernetes(Launched):
     def test_pods_reach_their_own_stack_only(self, engine: Engine, stack: Stack) -> None:
         web, client = stack["web"], stack["client"]
         assert client.must("curl -fsS -m 3 -o /dev/null -w '%{http_code}' http://web/") == "200"
-        with engine.beside(stack.name, 60) as helper:
+        with engine.sidecar(stack.name, 60) as helper:
             assert helper.run("curl -sS -m 2 http://web/").code != 0
         assert not web.must("ip -4 route show default; ip -6 route show dev eth0")
         node = "198.19.0.1"  # what cluster.sh gives it

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine import libvirt, stack
-from faultlab.engine.local import LocalEngine
+from faultlab.engine import stack
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.vm import libvirt
 from faultlab.probes.perf import PREEMPTED
 from tests.live.commandline import finish, kill_9, spawn
 

@@ -8,12 +8,13 @@ import pytest
 from faultlab.core import lock
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
+from faultlab.lab import load as labs
 from faultlab.probes import wrk
 from tests.live.stacks import untouched
 
 pytestmark = pytest.mark.rotates(together=True, minutes=0.7)
 
-CHECK = checks.load("missing-index")
+CHECK = checks.load(labs.load("missing-index"))
 examined, watch = CHECK.evidence[0].of, CHECK.inspect
 
 TIMES = (1, 3, 10)

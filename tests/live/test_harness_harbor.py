@@ -16,7 +16,7 @@ import pytest
 
 from faultlab.agents import cases, harbor_tasks
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.live.stacks import container

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from tests.live.stacks import container

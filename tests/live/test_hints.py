@@ -14,8 +14,8 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.engine import pace
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.measure import load_scale
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import hints
@@ -75,7 +75,7 @@ def faulty(lab: Lab, name: str) -> Iterator[Run]:
     """Give a stack with the lab's fault, under a name that tells nothing."""
     with standing(engine_for(lab), lab.called("mystery"), name, collects=False) as run:
         if needs_vm(lab):  # its first pace is found alone, for which all other tests would pause
-            run.stack.pace = pace.measure(run.stack.user())
+            run.stack.pace = load_scale.measure(run.stack.user())
         else:
             run.find_pace()
         run.inject()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from tests.live.commandline import finish, kill_9, spawn
 from tests.live.host import differences, snapshot
 

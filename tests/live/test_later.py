@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.learn import learner
 from faultlab.run import leftovers
+from faultlab.run.phase import LATER
 from faultlab.run.process import processes
-from faultlab.run.readings import LATER
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container
 

@@ -14,7 +14,7 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.lab import load as labs
 from faultlab.run import rotation
-from faultlab.run.readings import CHECK
+from faultlab.run.phase import CHECK
 from faultlab.run.run import Run
 from tests.live import turns
 from tests.live.stacks import untouched

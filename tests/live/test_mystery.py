@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.learn import mystery

@@ -30,7 +30,7 @@ REPAIRS = {
     "iptables-drop": ("web", "iptables -F", ""),
     "heap-oom": ("app", HEAP, "tomcat"),
 }
-STAGED = "slow-log"  # a lab of stages, whose speed is judged
+SEVERAL = "slow-log"  # a lab of several faults, whose speed is judged
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def up() -> list[str]:
     """Return the labs of these tests that are up, on any engine."""
-    return [name for name in [*REPAIRS, STAGED] if placement.up(name)]
+    return [name for name in [*REPAIRS, SEVERAL] if placement.up(name)]
 
 
 def start(page: Page, lab: str) -> None:
@@ -175,22 +175,20 @@ def test_from_the_catalogue_to_the_lesson(
 
 
 @pytest.mark.rotates(minutes=1.4)
-def test_hints_of_a_lab_of_stages_follow_the_repairs(
+def test_hints_of_several_faults_follow_the_repairs(
     url: str, browser: Browser, tmp_path: Path
 ) -> None:
     """Before any repair, and after the first one."""
-    lab = labs.load(STAGED)
+    lab = labs.load(SEVERAL)
     page = opened(browser, url, [])
     shots = Path(os.environ.get(SHOTS, tmp_path))
     start(page, lab.id)
-    stage_of = {rung.text.replace("`", ""): rung.stage for rung in lab.hint}
-    seen = []
-    for stage in lab.stages:
-        seen.append(stage_of[hint(page)])
-        page.screenshot(path=shots / f"page-hint-{stage}.png", full_page=True)
-        inject.apply(placement.up(lab.id), lab.fix_of(stage))
+    fault_of = {rung.text.replace("`", ""): rung.fault for rung in lab.hint}
+    for fault in lab.fault:
+        assert fault_of[hint(page)] == fault.id
+        page.screenshot(path=shots / f"page-hint-{fault.id}.png", full_page=True)
+        inject.apply(placement.up(lab.id), fault.fix)
         check(page)
-    assert seen == lab.stages
     expect(page.locator("#state")).to_have_text("repaired")
 
 

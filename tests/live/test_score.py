@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.naming import stack_name
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
-from faultlab.score import alone, looks, recording, trial
+from faultlab.score import alone, recording, setups, trial
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
 from tests.live.sweep import make
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.rotates
 @pytest.fixture(scope="class")
 def standing(engine: LocalEngine) -> Iterator[Run]:
     """A stack of mtu, faulty."""
-    with looks.on_show(engine, labs.load("mtu"), FAULTY) as run:
+    with setups.on_show(engine, labs.load("mtu"), FAULTY) as run:
         yield run
 
 
@@ -179,7 +179,7 @@ timeout 2 sh -c "while :; do :; done"
 true
 '''\n[[alarm]]\nmatch = "Cpus"\n""",
     )
-    with looks.on_show(engine, labs.load("mtu"), HEALTHY) as run:
+    with setups.on_show(engine, labs.load("mtu"), HEALTHY) as run:
         outcome = trial.examine(run.stack, run.lab, [burns], cpus)["burns"]
         on = {
             name: m.must("grep Cpus_allowed_list /proc/self/status")
@@ -195,10 +195,10 @@ true
 @pytest.mark.beside
 def test_the_floors(engine: LocalEngine) -> None:
     """The empty host has machines without daemons, the idle stack has both."""
-    whole = next(look.lab for look in looks.order([], 1, 0, floors=True))
-    with looks.on_show(engine, whole, looks.IDLE) as run:
+    whole = next(look.lab for look in setups.order([], 1, 0, floors=True))
+    with setups.on_show(engine, whole, setups.IDLE) as run:
         assert run.stack.stopped() == []
-    with looks.on_show(engine, whole, looks.EMPTY) as run:
+    with setups.on_show(engine, whole, setups.EMPTY) as run:
         whole_stack = Stack(engine, run.stack.name)
         assert {each.split()[0] for each in whole_stack.stopped()} == {*whole.daemons}
         assert {*run.stack} == {"client", "web", "app", "db", "cache"}

@@ -20,8 +20,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync import client
 from websockets.typing import Origin
 
-from faultlab.engine import bounds
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import bounds
 from tests.live import classes
 from tests.live.classes import Class, opened, settle, type_into
 from tests.live.stacks import container
@@ -85,7 +84,7 @@ def test_a_seat_is_limited_as_a_whole(pair: Class) -> None:
         container(machine).attrs["HostConfig"]["CgroupParent"] for machine in pair.stack(1).values()
     }
     assert parent not in ("", "/docker") and "-1-" in parent.replace("_", "-")
-    where, top = bounds._path(parent), LocalEngine.cgroups
+    where, top = bounds._path(parent), Path("/sys/fs/cgroup")
     files = [*top.glob(f"{where}/memory.max"), *top.glob(f"*/{where}/memory.limit_in_bytes")]
     # Those of a class that says nothing of seat_limits.
     assert {int(file.read_text()) for file in files} == {4 * 2**30}

@@ -22,7 +22,8 @@ from pathlib import Path
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import removal
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.lab import images
 from faultlab.observe import profiler
@@ -311,8 +312,10 @@ def test_a_machine_cannot_take_all_processes_of_the_host(stack: Stack) -> None:
 
 def _kept(engine: LocalEngine) -> list[str]:
     """Return what the host has for stacks: our table of the packet filter, and our cgroups."""
-    tables = engine.once("machine", "nft list tables", "faultlab-look", ("NET_ADMIN",), whole=True)
-    groups = [*engine.cgroups.glob("faultlab*"), *engine.cgroups.glob("*/faultlab*")]
+    tables = engine.helpers.on_host("nft list tables", "faultlab-look", ("NET_ADMIN",), whole=True)
+    groups = [
+        path for its in ("faultlab*", "*/faultlab*") for path in engine.bounds.cgroups.glob(its)
+    ]
     return [line for line in tables.splitlines() if "faultlab" in line] + list(map(str, groups))
 
 
@@ -330,7 +333,7 @@ def test_what_the_host_has_for_stacks_goes_with_the_last_one() -> None:
         if {each.name.removesuffix("_default") for each in engine.networks()} != {name}:
             pytest.skip("another stack is up")
         while engine.leftovers(name):  # as `down` does, which is killed then
-            engine._remove(name)
+            removal._remove(engine, name)
         assert _kept(engine)
         assert "table inet faultlab of the packet filter" in engine.tidy()
         assert _kept(engine) == [] and engine.tidy() == []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab.core import lock, paths
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.probes import wrk
 from faultlab.run import series
 from faultlab.run.record import Record

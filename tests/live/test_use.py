@@ -11,7 +11,7 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Machine
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.observe.use import limits
 from faultlab.observe.use import table as use

@@ -18,8 +18,10 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.core.naming import stack_name
-from faultlab.engine import kernel, libvirt, vm
+from faultlab.engine import kernel
 from faultlab.engine.shell import Shell
+from faultlab.engine.vm import libvirt
+from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import load as labs
 from faultlab.run import rotation
 from tests.live import turns
@@ -35,7 +37,7 @@ pytestmark = pytest.mark.alone
 
 def of_the_vm() -> Shell:
     """A root shell in the VM."""
-    return vm.VmEngine.reach(patient=True).kernel("")
+    return VmEngine.reach(patient=True).kernel("")
 
 
 def qemu() -> int:
@@ -87,7 +89,7 @@ def nothing_left(lab_id: str, before: kernel.Settings) -> None:
     """No container, no changed setting, no note."""
     assert finish(spawn("down", lab_id))[0] == 0
     shell = of_the_vm()
-    assert vm.VmEngine.reach().leftovers(stack_name(lab_id)) == []
+    assert VmEngine.reach().leftovers(stack_name(lab_id)) == []
     # Each boot computes its reserve anew, from the memory that is free at that moment.
     changed = kernel.differences(before, kernel.read(shell))
     assert [line for line in changed if not line.startswith("vm.user_reserve_kbytes ")] == []

@@ -13,8 +13,8 @@ from statistics import median
 import pytest
 
 from faultlab.core import git, paths
-from faultlab.engine import libvirt
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.vm import libvirt
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
@@ -90,7 +90,7 @@ def proven() -> dict[str, float]:
 
 def mark(lab_id: str) -> list[pytest.MarkDecorator]:
     """Return the mark of a lab that is walked beside others; none if its loads take turns."""
-    alone = needs_vm(all_labs()[lab_id]) or checks.load(lab_id).relative
+    alone = needs_vm(all_labs()[lab_id]) or checks.load(labs.load(lab_id)).relative
     return [] if alone else [pytest.mark.beside]
 
 

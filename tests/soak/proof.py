@@ -10,7 +10,7 @@ from typing import Any
 
 from faultlab.workshop import export
 from faultlab.workshop.journal import Entry, Event
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster
 from tests.pieces import Row
 from tests.trend import Slope, slope
@@ -28,7 +28,7 @@ WARM = 180.0  # seconds in which a server reads what it will need
 
 def points(events: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return the results of a class from its journal alone, without the minutes."""
-    plan = Plan.model_validate(events[0]["plan"])
+    plan = ClassPlan.model_validate(events[0]["plan"])
     roster = Roster(plan, events[0]["labs"])
     for event in events:
         roster.apply(event)

@@ -18,12 +18,11 @@ import pytest
 
 from faultlab.cli.main import main
 from faultlab.core import lock
-from faultlab.engine import compose
+from faultlab.engine.docker import compose
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.score import tool
-from faultlab.workshop import roster
 
 if TYPE_CHECKING:
     from tests.unit.fake import FakeEngine
@@ -150,7 +149,7 @@ def forget() -> None:
 
     Not that of compose files: it goes by their paths, and each test has its own folder.
     """
-    for kept in (images.tag, compose.program, labs.loaded, roster._stages, tool.causes):
+    for kept in (images.tag, compose.program, labs.loaded, tool.causes):
         kept.cache_clear()
 
 

@@ -22,7 +22,6 @@ import pytest
 from faultlab.core import lock, naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal as Console
-from faultlab.engine.contention import Observer
 from faultlab.engine.contract import (
     Engine,
     Images,
@@ -35,6 +34,7 @@ from faultlab.engine.contract import (
     State,
 )
 from faultlab.engine.fact import Facts
+from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab.model import Lab
 from faultlab.run import placement
@@ -125,7 +125,7 @@ class FakeMachine(Machine):
         self.ended: int | None = None  # its exit code; a machine whose processes are gone
         self.limits: tuple[float | None, str | None, int | None] = (None, None, None)
         self.files: dict[str, bytes] = {}
-        self.furnished = False
+        self.isolated = False
         self.stack = stack
         self.cpus = ""
 
@@ -233,7 +233,7 @@ class FakeEngine(Engine):
         return ""
 
     @classmethod
-    def may_have(cls, stack: str) -> bool:
+    def might_host(cls, stack: str) -> bool:
         """It may have any stack."""
         return True
 
@@ -273,7 +273,7 @@ class FakeEngine(Engine):
         """Return the stacks that are up."""
         return sorted(name for name in self.stacks_up if name.startswith(naming.prefix_of_all()))
 
-    def neighbours(self) -> Mapping[str, str]:
+    def all_stacks(self) -> Mapping[str, str]:
         """Return every stack with its lab."""
         return {
             name: machine.lab_id
@@ -311,11 +311,11 @@ class FakeEngine(Engine):
                 if machine.name == name:
                     machine.ended = exit_code
 
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Note that it was done."""
         for machine in machines:
             assert isinstance(machine, FakeMachine)
-            machine.furnished = True
+            machine.isolated = True
 
     def down(self, stack: str) -> None:
         """Forget a stack."""
@@ -343,12 +343,8 @@ class FakeEngine(Engine):
         """Return what a test says."""
         return self.sizes
 
-    def once(self, image: str, script: str, stack: str, rights: Sequence[str] = ()) -> str:
-        """Answer like a machine."""
-        return Network().answer(script, "") or ""
-
     @contextmanager
-    def beside(
+    def sidecar(
         self, stack: str, seconds: int, *, whole: bool = False, rights: Sequence[str] = ()
     ) -> Iterator[Machine]:
         """Give a machine that is in no stack."""
@@ -360,16 +356,14 @@ class FakeEngine(Engine):
             del self.stacks_up[helper]
 
     @contextmanager
-    def lines(
-        self, image: str, command: Sequence[str], inside: Machine, rights: Sequence[str] = ()
-    ) -> Iterator[Iterator[str]]:
-        """Print the words of an `echo`, and nothing for any other program."""
-        yield iter([" ".join(command[1:])] if command[0] == "echo" else [])
-
-    @contextmanager
     def process(self, program: Program) -> Iterator[Process]:
-        """Run an `echo`."""
-        yield FakeProcess(" ".join(program.command[1:]).encode() + b"\n")
+        """Run an `echo`, or a script, which is answered as by a machine."""
+        match program.command:
+            case ["sh", "-ec", script]:
+                printed = Network().answer(script, "") or ""
+            case [_, *words]:
+                printed = " ".join(words) + "\n"
+        yield FakeProcess(printed.encode())
 
 
 class FakeProcess:

@@ -23,14 +23,14 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync import client
 from websockets.typing import Origin
 
+from faultlab.core.processes import Outcome
 from faultlab.lab import load as labs
 from faultlab.learn import hints
 from faultlab.workshop import connections
 from faultlab.workshop.access import TRAINER, Keys
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Journal
-from faultlab.workshop.plan import Plan
-from faultlab.workshop.processes import Outcome
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.site import Site
@@ -41,9 +41,9 @@ NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # httpx would read all authori
 FOUND = [{"name": "pages", "value": 0, "unit": "", "wanted": "at least 57", "holds": False}]
 
 
-def planned(**facts: Any) -> Plan:
+def planned(**facts: Any) -> ClassPlan:
     whole = {"title": "Tuesday", "seats": ["Ada", "Grace", "Linus"], "labs": ["mtu", "somaxconn"]}
-    return Plan.model_validate({"id": "class", **whole, **facts})
+    return ClassPlan.model_validate({"id": "class", **whole, **facts})
 
 
 RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
@@ -61,7 +61,7 @@ def roster(*events: Happened, **facts: Any) -> Roster:
 class FakeStacks(Stacks):
     """Stacks whose commands say at once what a test wants."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClassPlan) -> None:
         super().__init__(plan)
         self.well: set[int] = set()
         self.full: set[int] = set()

@@ -18,20 +18,19 @@ from typing import Any
 
 import pytest
 
-from faultlab.agents import adapter, command, exam, remote, session, wire
+from faultlab.agents import adapter, agent_protocol, command, exam, remote, session
 from faultlab.agents.agent import Agent, load
 from faultlab.agents.builtin import BUILT_IN, CHEATER, ORACLE, BuiltIn
 from faultlab.agents.command import Output
-from faultlab.agents.session import Lost, Session
-from faultlab.agents.verdict import Checked
+from faultlab.agents.session import Checked, Lost, Session
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, LATER, PHASES
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, LATER, PHASES
 from faultlab.run.record import Record
-from faultlab.score import agents, results
+from faultlab.score import agent_metrics, results
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial
 from tests.unit.conftest import REPO, Project
@@ -342,15 +341,18 @@ class TestWire:
     @pytest.mark.parametrize("line", MALFORMED, ids=lambda line: repr(line[:30]))
     def test_a_malformed_line_is_answered(self, opened: Opened, line: bytes) -> None:
         """With an error and no traceback; and the next line is answered as ever."""
-        its = wire.Wire(opened(), time.monotonic() + 60)
+        its = agent_protocol.Wire(opened(), time.monotonic() + 60)
         assert its.answer(line).keys() == {"error"}
         assert its.trouble is None
         asked = b'{"run": {"machine": "web", "command": "echo well"}}\n'
         assert its.answer(asked) == {"code": 0, "out": "well\n", "err": ""}
 
     def test_a_line_without_an_end(self, opened: Opened, tmp_path: Path) -> None:
-        its = wire.Wire(opened(), time.monotonic() + 60)
-        with wire.listening(tmp_path / "s", its.answer), socket.socket(socket.AF_UNIX) as agent:
+        its = agent_protocol.Wire(opened(), time.monotonic() + 60)
+        with (
+            agent_protocol.listening(tmp_path / "s", its.answer),
+            socket.socket(socket.AF_UNIX) as agent,
+        ):
             agent.connect(str(tmp_path / "s"))
             agent.sendall(b"x" * (1 << 20))
             assert b"at most" in agent.makefile("rb").readline()
@@ -363,14 +365,14 @@ class TestWire:
             raise ZeroDivisionError
 
         its.run = broken  # type: ignore[method-assign]
-        line = wire.Wire(its, time.monotonic() + 60)
+        line = agent_protocol.Wire(its, time.monotonic() + 60)
         asked = b'{"run": {"machine": "web", "command": "x"}}\n'
         for _ in range(2):
             assert line.answer(asked) == {"error": "the session is over"}
         assert line.over.is_set() and "ZeroDivisionError" in str(line.trouble)
 
     def test_usage_is_kept(self, opened: Opened) -> None:
-        its = wire.Wire(opened(), time.monotonic() + 60)
+        its = agent_protocol.Wire(opened(), time.monotonic() + 60)
         for tokens in (100, 250):
             assert its.answer(b'{"usage": {"tokens": %d, "cost": 0.5}}\n' % tokens) == {}
         assert (its.usage.tokens, its.usage.cost) == (250, 0.5)
@@ -541,7 +543,7 @@ class TestExam:
         kept = Results(Path("x"), tools={"oracle": {"title": "x", "digest": "new"}})
         kept.trials = {each.key: each for each in (one, whole, old)}
         assert exam._left_healthy(kept, "oracle").text.startswith("1 of 1")
-        assert agents.rows(kept)[0].false.of == 1
+        assert agent_metrics.rows(kept)[0].false.of == 1
 
     def test_a_lost_trial_is_made_again(self, opened: Opened, tmp_path: Path) -> None:
         """It is reported and counted as an error until a trial in its place has a result.
@@ -560,7 +562,7 @@ class TestExam:
         assert len(troubles) == 1 and "web was started again" in troubles[0]
         kinds = {t.tool: t.kind for t in kept.trials.values()}
         assert kinds == {"oracle": "diagnosis", "broken": "unknown"}
-        lost, made = agents.rows(kept)[:2]
+        lost, made = agent_metrics.rows(kept)[:2]
         assert (lost.errors, lost.lost.text) == (1, ABORTED)
         assert (made.errors, made.lost.happened) == (0, 0)
         again = [exam.Case(BuiltIn("broken", "x", lambda *_: None), lab, HEALTHY, 1)]
@@ -578,7 +580,7 @@ class TestExam:
         [trial] = results.read(tmp_path / "r.json").trials.values()
         assert trial.kind == "diagnosis" and trial.agent is not None
         assert (trial.agent["repaired"], trial.agent["aborted"]) == (False, "by the agent")
-        row = agents.rows(kept)[0]
+        row = agent_metrics.rows(kept)[0]
         assert (row.repaired.text, row.aborted.text) == ("0 of 1, 0% (0 to 79)", ABORTED)
         exam.show(Terminal(), kept, ["broken"])
 

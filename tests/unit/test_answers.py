@@ -138,12 +138,12 @@ def test_no_check_runs_a_program_of_a_machine_that_learners_have() -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_every_lab_asks_its_service(lab_id: str) -> None:
-    asks = checks.load(lab_id).asks
+    asks = checks.load(labs.load(lab_id)).asks
     assert asks and all(isinstance(ask, Ask) for ask in asks)
     assert len({ask.name for ask in asks}) == len(asks)
 
 
 def test_answers_come_back_from_a_record() -> None:
-    check = checks.load("mtu")
+    check = checks.load(labs.load("mtu"))
     with pytest.raises(BadInput):
         check.load({"answers": {}})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine.bounds import Bounded
+from faultlab.engine.docker.bounds import StackBounds
 
 ONE = ["cpu/cpu.cfs_quota_us", "memory/memory.limit_in_bytes", "pids/pids.max", "blkio/tasks"]
 TWO = ["cpu.max", "memory.max", "pids.max"]
@@ -21,23 +23,16 @@ def at(folder: Path, path: str, file: str) -> Path:
     return folder / controller / path / name
 
 
-def here(folder: Path) -> Bounded:
-    class Here(Bounded):
-        cgroups = folder
-        owns_kernel = True  # no share of this machine
+def bounds(folder: Path) -> StackBounds:
+    alone = SimpleNamespace(owns_kernel=True)  # no share of this machine
+    return StackBounds(cast(Any, alone), folder)
 
-        def __init__(self) -> None:
-            pass
 
-        def once(self, image: str, script: str, stack: str, *_: object, **__: object) -> str:
-            there = script.replace("/cgroup", str(folder))
-            done = subprocess.run(["sh", "-ec", there], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise CannotRun(done.stderr)
-            return done.stdout
-
-    Here.__abstractmethods__ = frozenset()
-    return Here()  # type: ignore[abstract]
+def run(script: str, folder: Path) -> None:
+    there = script.replace("/cgroup", str(folder))
+    done = subprocess.run(["sh", "-ec", there], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CannotRun(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +47,7 @@ def test_the_limits_of_a_stack(files: list[str], parent: str, path: str, tmp_pat
     for file in files:
         at(tmp_path, path, file).parent.mkdir(parents=True, exist_ok=True)
         at(tmp_path, path, file).write_text("max\n")
-    here(tmp_path).bind("stack", parent, LIMITS)
+    run(bounds(tmp_path).binding(parent, LIMITS), tmp_path)
     written = [at(tmp_path, path, file).read_text().strip() for file in files[:3]]
     assert written == ["150000", "4294967296", "2048"]
     if files is ONE:
@@ -68,12 +63,12 @@ def test_the_cgroup_of_a_stack_goes_with_it(path: str, tmp_path: Path) -> None:
     others = [tmp_path / "faultlab/anna-1-mtu-2", tmp_path / "docker/faultlab"]
     for folder in (tmp_path / path, *others):
         folder.mkdir(parents=True)
-    engine, stack = here(tmp_path), "faultlab-anna-1-mtu"
-    engine.once("machine", engine.unbinding(stack), stack, cgroups=True)
+    its, stack = bounds(tmp_path), "faultlab-anna-1-mtu"
+    run(its.unbinding(stack), tmp_path)
     assert not (tmp_path / path).exists() and all(other.is_dir() for other in others)
-    assert engine.unbinding(stack) == ""
+    assert its.unbinding(stack) == ""
 
 
 def test_a_cgroup_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match=r"neither memory\.max nor memory\.limit_in_bytes"):
-        here(tmp_path).bind("stack", "/faultlab/x", {"mem_limit": "1g"})
+        run(bounds(tmp_path).binding("/faultlab/x", {"mem_limit": "1g"}), tmp_path)

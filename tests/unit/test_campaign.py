@@ -16,7 +16,7 @@ from faultlab.engine.batch import Ended as TaskEnd
 from faultlab.engine.batch import Task
 from faultlab.lab.model import Lab
 from faultlab.verify import task
-from faultlab.verify.case import Case, Ended, Runner
+from faultlab.verify.case import Case, CaseEnd, Runner
 from tests.unit.conftest import Project, Result, Run, told
 from tests.unit.fake import FakeEngine, engines
 
@@ -38,13 +38,13 @@ class Walks:
         self.cut_at = 99
         self.verdict = "pass"
 
-    def walk(self, lab: Lab, file: Path, _said: Path) -> Ended:
+    def walk(self, lab: Lab, file: Path, _said: Path) -> CaseEnd:
         if len(self.made) >= self.cut_at:
             raise KeyboardInterrupt
         self.made.append(lab.id)
         test = {**TEST, "verdict": self.verdict, "text": self.verdict}
         file.write_text(json.dumps({"run": "", "collected": ["test_fix"], "tests": [test]}))
-        return Ended(0 if self.verdict == "pass" else 1, "ended")
+        return CaseEnd(0 if self.verdict == "pass" else 1, "ended")
 
 
 @pytest.fixture

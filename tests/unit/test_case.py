@@ -16,7 +16,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.contract import Contract
 from faultlab.run.record import Record
-from faultlab.verify.case import Case, Ended, Runner, _judged
+from faultlab.verify.case import Case, CaseEnd, Runner, _judged
 from tests.unit.conftest import REPO, Project
 from tests.unit.fake import FakeEngine, engines
 from tests.waiting import until
@@ -89,7 +89,7 @@ def test_fix() -> None:
 LOCAL = {"mtu": "local"}
 
 EVERY = [
-    *("test_healthy", "test_symptom", "test_evidence", "test_fix", "test_stages"),
+    *("test_healthy", "test_symptom", "test_evidence", "test_fix", "test_each_fault"),
     *("test_alternatives", "test_cheats", "test_opposite", "test_nothing_left"),
 ]
 FULL = "test_the_table_is_full_and_never_fuller"
@@ -106,11 +106,11 @@ OWN = {  # tests that a check file adds for its own lab
 class Told(Runner):
     """It runs no pytest, and has what one would have told."""
 
-    def __init__(self, facts: dict[str, Any], ended: Ended) -> None:
+    def __init__(self, facts: dict[str, Any], ended: CaseEnd) -> None:
         super().__init__(LOCAL)
         self._facts, self._ended = facts, ended
 
-    def _pytest(self, lab: Lab, file: Path, said: Path) -> Ended:
+    def _pytest(self, lab: Lab, file: Path, said: Path) -> CaseEnd:
         file.write_text(json.dumps(self._facts))
         return self._ended
 
@@ -139,7 +139,9 @@ def test_the_worst_verdict_is_that_of_the_case(
     ]
 
     collected = [test["test"] for test in tests]
-    told = Told({"run": "r1", "collected": collected, "tests": tests}, Ended(1, "1 failed in 3 s"))
+    told = Told(
+        {"run": "r1", "collected": collected, "tests": tests}, CaseEnd(1, "1 failed in 3 s")
+    )
     case = told.run(labs.load("mtu"), 2)
     got = (case.lab, case.number, case.verdict, case.run, case.reason, case.tests, case.engine)
     assert got == ("mtu", 2, verdict, "r1", reason, tests, "local")
@@ -230,18 +232,18 @@ PASSED = [{"test": "test_healthy", "verdict": "pass", "text": ""}]
 @pytest.mark.parametrize(
     ("ended", "collected", "verdict", "reason"),
     [
-        (Ended(0, ""), ["test_healthy"], "pass", ""),
-        (Ended(0, ""), ["test_healthy", "test_fix"], "unknown", "pytest: test_fix never ran"),
-        (Ended(0, ""), ["test_healthy"] * 2, "unknown", "pytest: test_healthy never ran"),
-        (Ended(0, ""), [], "unknown", "pytest: no test was there"),
-        (Ended(None, "too long"), ["test_healthy"], "unknown", "pytest: too long"),
-        (Ended(2, "stop"), ["test_healthy"], "unknown", "pytest: stop"),
-        (Ended(5, "no tests ran"), ["test_healthy"], "unknown", "pytest: no tests ran"),
-        (Ended(-9, "half a li"), ["test_healthy"], "unknown", "pytest: half a li"),
+        (CaseEnd(0, ""), ["test_healthy"], "pass", ""),
+        (CaseEnd(0, ""), ["test_healthy", "test_fix"], "unknown", "pytest: test_fix never ran"),
+        (CaseEnd(0, ""), ["test_healthy"] * 2, "unknown", "pytest: test_healthy never ran"),
+        (CaseEnd(0, ""), [], "unknown", "pytest: no test was there"),
+        (CaseEnd(None, "too long"), ["test_healthy"], "unknown", "pytest: too long"),
+        (CaseEnd(2, "stop"), ["test_healthy"], "unknown", "pytest: stop"),
+        (CaseEnd(5, "no tests ran"), ["test_healthy"], "unknown", "pytest: no tests ran"),
+        (CaseEnd(-9, "half a li"), ["test_healthy"], "unknown", "pytest: half a li"),
     ],
 )
 def test_only_a_whole_session_is_judged(
-    ended: Ended, collected: list[str], verdict: str, reason: str
+    ended: CaseEnd, collected: list[str], verdict: str, reason: str
 ) -> None:
     assert _judged(ended, collected, PASSED) == (verdict, reason)
 
@@ -249,7 +251,7 @@ def test_only_a_whole_session_is_judged(
 def test_a_record_of_half_a_session_is_no_pass_either(project: Project) -> None:
     run_id = "20260101-000000-mtu-aaaa"
     project.run(run_id, tests=PASSED, commit="abc", kernel="6.1", cpus=2)
-    told = Told({"run": run_id, "collected": ["test_fix"], "tests": PASSED}, Ended(0, ""))
+    told = Told({"run": run_id, "collected": ["test_fix"], "tests": PASSED}, CaseEnd(0, ""))
     case = told.run(labs.load("mtu"), 1)
     assert (case.commit, case.kernel, case.cpus) == ("abc", "6.1", 2)
     assert (case.verdict, Record.read(run_id).verdict) == ("unknown", "unknown")
@@ -295,7 +297,8 @@ def collected(*words: str) -> dict[str, list[str]]:
 
 
 def test_every_check_file_has_the_tests_of_every_lab() -> None:
-    names = {lab_id: f"test_{lab_id.replace('-', '_')}" for lab_id in labs.ids()}
+    alone = [lab_id for lab_id in labs.ids() if not labs.load(lab_id).of]
+    names = {lab_id: f"test_{lab_id.replace('-', '_')}" for lab_id in alone}
     assert collected("checks") == {
         name: [*EVERY, *OWN.get(lab_id, [])] for lab_id, name in names.items()
     }

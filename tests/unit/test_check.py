@@ -22,7 +22,6 @@ from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.lab.reading import Reading, loaded
 from faultlab.probes import ab, connect, curl, memcaslap, mysqlslap, places, startup, wrk
-from faultlab.run import contract
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 DEAD: dict[type, Callable[[], Any]] = {  # what probes read when nothing listens any more
@@ -273,7 +272,7 @@ def test_signs_compare_before_with_after() -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_reading_comes_back_from_json_as_it_was(lab_id: str) -> None:
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     look, inspection = returned(check.look), returned(check.inspect)
     for reading in (
         Reading(make(look)),
@@ -299,7 +298,7 @@ def keys(value: Any) -> set[str]:
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_reading_with_an_entry_missing_is_refused_or_can_be_judged(lab_id: str) -> None:
     """`faultlab show` of a syn-flood whose record had lost one counter ended with a KeyError."""
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     recorded = sorted((RECORDED / "runs").glob(f"*-{lab_id}-????/run.json"))
     if not recorded:
         pytest.skip("no run of this lab is recorded")
@@ -318,14 +317,14 @@ def test_a_reading_with_an_entry_missing_is_refused_or_can_be_judged(lab_id: str
 @pytest.mark.parametrize("stored", [{}, {"look": 5, "before": None, "after": None}])
 def test_a_reading_of_another_shape(stored: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="does not fit"):
-        checks.load("mtu").load(stored)
+        checks.load(labs.load("mtu")).load(stored)
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_no_value_is_both_good_and_bad(lab_id: str) -> None:
     """Otherwise one reading could pass as either phase."""
     values = [0.0, 1e-4, 0.01, 0.5, 1, 4, 28, 33, 50, 100, 400, 999, 1e4, 1e6]
-    for measure in checks.load(lab_id).symptom:
+    for measure in checks.load(labs.load(lab_id)).symptom:
         if measure.bad is None or measure.steady:
             continue
         for healthy in values:
@@ -341,7 +340,7 @@ def test_no_value_is_both_good_and_bad(lab_id: str) -> None:
 @pytest.mark.parametrize("known", [DEAD, SILENT], ids=["refused", "silent"])
 def test_a_dead_stack_is_never_well(lab_id: str, known: dict[type, Callable[[], Any]]) -> None:
     """Ratios to a healthy phase say nothing when that phase was dead as well."""
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     try:
         dead = make(returned(check.look), 5, known)  # three pages of three would be healthy
     except CannotRun:
@@ -365,7 +364,7 @@ def killed(value: Any, known: dict[type, Callable[[], Any]]) -> Any:
 @pytest.mark.parametrize("known", [DEAD, SILENT], ids=["refused", "silent"])
 def test_a_stack_that_died_is_not_well(lab_id: str, known: dict[type, Callable[[], Any]]) -> None:
     """All else is as it was while the stack was well, so only the dead parts can tell."""
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     recorded = sorted((RECORDED / "runs").glob(f"*-{lab_id}-????/run.json"))
     if not recorded:
         pytest.skip("no run of this lab is recorded")
@@ -381,21 +380,11 @@ def test_a_stack_that_died_is_not_well(lab_id: str, known: dict[type, Callable[[
         assert not all(found.holds for found in check.good(dead, before))
 
 
-@pytest.mark.parametrize(
-    ("ordered", "phases"),
-    [(False, ["faulty"] * 3), (True, ["faulty", "fixed 1", "fixed 1, 2"])],
-)
-def test_the_phase_in_which_a_fault_shows(ordered: bool, phases: list[str]) -> None:
-    lab = labs.load("packet-loss").model_copy(update={"ordered": ordered})
-    assert [contract.ill_in(lab, stage) for stage in lab.stages] == phases
-    assert contract.ill_in(lab, None) == contract.ill_in(labs.load("mtu"), None) == "faulty"
-
-
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_each_of_several_faults_has_a_measure_and_a_sign(lab_id: str) -> None:
-    lab, judge = labs.load(lab_id), checks.load(lab_id)
+    lab, judge = labs.load(lab_id), checks.load(labs.load(lab_id))
     for told in (judge.symptom, judge.evidence):
-        assert {thing.stage for thing in told} - {None} == set(lab.stages)
+        assert {thing.fault for thing in told} - {""} == {fault.id for fault in lab.fault}
 
 
 def test_a_response_that_is_missing_is_not_right() -> None:

@@ -21,7 +21,7 @@ from faultlab.workshop import (
 )
 from faultlab.workshop.folder import Folder
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
+from faultlab.workshop.plan import ClassPlan
 from tests.unit.conftest import Project, Run
 from tests.unit.fake import FakeEngine, engines
 from tests.unit.served import (
@@ -157,7 +157,7 @@ def test_a_class_goes_on_with_another_number_of_cpus(
     folder, file = Folder("class"), project.root / "class.toml"
     engines(monkeypatch, local=FakeEngine)
 
-    def goes_on(text: str, cpus: int) -> Plan:
+    def goes_on(text: str, cpus: int) -> ClassPlan:
         file.write_text(text)
         monkeypatch.setattr(os, "cpu_count", lambda: cpus)
         found = plan.read(str(file))

@@ -58,15 +58,14 @@ def test_what_follows_from_the_events() -> None:
 
 
 def test_hints_are_for_what_the_last_check_found() -> None:
-    lab, measures = labs.load("packet-loss"), checks.load("packet-loss").symptom
-    turn = Turn(lab.id)
+    lab = labs.load("packet-loss")
+    turn = Turn(lab.id, hints=[n for n, rung in enumerate(lab.hint, 1) if not rung.fault])
 
-    def stages(*gone: int) -> set[int | None]:
-        turn.findings = [{"name": m.name, "holds": m.stage in gone} for m in measures]
-        turn.hints = [n for n, rung in enumerate(lab.hint, 1) if rung.stage is None]
-        return {lab.hint[number - 1].stage for number in turn.next_hints()}
+    def of(*gone: int) -> list[str]:
+        turn.faults_gone = [*gone]
+        return [lab.hint[number - 1].fault for number in turn.next_hints()]
 
-    assert (stages(), stages(1), stages(1, 2), stages(1, 2, 3)) == ({1}, {2}, {3}, set())
+    assert (of(), of(1), of(1, 2), of(1, 2, 3)) == (["netem-loss"], ["iptables-drop"], ["mtu"], [])
 
 
 def test_green_without_an_answer_is_not_told_yet() -> None:
@@ -144,7 +143,7 @@ def test_no_view_of_a_blind_seat_names_its_lab(lab_id: str, tmp_path: Path) -> N
     for well in (False, True):  # a seat shows what its last check said
         findings: list[dict[str, Any]] = [
             {"name": m.name, "holds": well, "says": m.when_good if well else m.when_bad}
-            for m in checks.load(lab_id).symptom
+            for m in checks.load(labs.load(lab_id)).symptom
         ]
         event = {"t": 1, "event": "checked", "seat": 1, "fixed": False, "findings": findings}
         found.apply({**event, "popular": ["A public answer says this."]})

@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from faultlab.core.processes import Outcome
 from faultlab.workshop import (
     export,
     view,
 )
 from faultlab.workshop.access import TRAINER
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.processes import Outcome
 from tests.unit.served import (
     RIGHT,
     Fake,

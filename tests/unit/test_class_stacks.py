@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
+from faultlab.core import events
 from faultlab.core.errors import BadInput
+from faultlab.core.processes import Outcome, Processes
 from faultlab.lab import load as labs
 from faultlab.workshop import (
     view,
 )
 from faultlab.workshop.access import TRAINER
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.processes import Outcome, Processes
 from faultlab.workshop.roster import DISK_FULL, Roster, Seat
 from faultlab.workshop.session import Session
 from faultlab.workshop.slots import Slots
@@ -53,13 +54,14 @@ def test_a_lab_that_cannot_be_removed_keeps_its_result(tmp_path: Path) -> None:
 
 
 def told_by(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, Any]:
-    """Return how a command ended that is this script, and the steps that were heard of."""
+    """Return how a command ended that is this script, and the steps that it began."""
     stub = folder / "faultlab"
     stub.write_text(f"#!/bin/sh\n{script}\n")
     stub.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(stub))
-    heard: list[str] = []
-    return asyncio.run(Processes().run(("check", "mtu"), {}, 1, heard.append)), heard
+    heard: list[events.Step] = []
+    got = asyncio.run(Processes().run(("check", "mtu"), {}, 1, heard.append))
+    return got, [step.name for step in heard if step.event == events.Kind.BEGIN]
 
 
 def test_a_command_that_prints_a_line_without_end(
@@ -180,9 +182,9 @@ def test_a_disk_that_was_full_costs_no_new_stack(act: str, when: str, tmp_path: 
         if when == "before":
             getattr(session, act)(seat)
             await asyncio.sleep(0.02)
-            await session.weigh()
+            await session.poll()
         else:
-            weighing = asyncio.create_task(session.weigh())
+            weighing = asyncio.create_task(session.poll())
             await asyncio.sleep(0.01)
             getattr(session, act)(seat)
             await asyncio.sleep(0.02 if when == "while it is cut off" else 0.3)
@@ -228,12 +230,12 @@ def test_an_error_of_ours_is_shown(here: Served, capfd: pytest.CaptureFixture[st
     here.wait(1, "red")
 
 
-@pytest.mark.parametrize("what", ["tick", "weigh"])
+@pytest.mark.parametrize("what", ["tick", "poll"])
 def test_a_clock_outlives_an_error_of_ours(
     what: str, here: Served, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Such as a disk that is full for a moment."""
-    here.site.weighs = 0.05
+    here.site.polls = 0.05
 
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("of ours")
@@ -247,10 +249,10 @@ def test_a_clock_outlives_an_error_of_ours(
     assert "faultlab: ZeroDivisionError: of ours" in said
     again = threading.Event()
 
-    async def weigh() -> None:
+    async def poll() -> None:
         again.set()
 
-    setattr(here.session, what, weigh if what == "weigh" else lambda _: again.set())
+    setattr(here.session, what, poll if what == "poll" else lambda _: again.set())
     assert again.wait(5)
 
 
@@ -306,7 +308,7 @@ def test_only_daemons_of_its_own_stack_can_be_restarted(tmp_path: Path) -> None:
             'echo \'{"event": "error", "error": "not yet", "next": "x", "exit_code": 1}\'\n'
             "echo 'faultlab: not yet' >&2\necho '  next: x' >&2\nexit 1\n",
             ["check"],
-            Outcome(1, {"verdict": "fail"}, "not yet"),
+            Outcome(1, {"verdict": "fail"}, "not yet", "x"),
         ),
         ("echo Segmentation fault >&2\nexit 139\n", [], Outcome(139, {}, "Segmentation fault")),
         ("exec sleep 9\n", [], Outcome(3, {}, "it did not end within 1 s")),

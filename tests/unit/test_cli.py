@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -15,11 +17,12 @@ from faultlab.cli.main import VERBS
 from faultlab.core import command, events, lock
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
+from faultlab.core.processes import Outcome
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch
+from faultlab.engine.vm.engine import in_vm_mark
 from faultlab.lab import load as labs
 from faultlab.lab.model import Step
-from faultlab.learn import several
+from faultlab.learn import start_many
 from faultlab.run import inject, placement
 from tests.unit.conftest import REPO, Project, Run
 from tests.unit.fake import FakeEngine, engines
@@ -47,14 +50,14 @@ def test_the_catalogue_needs_neither_docker_nor_markdown() -> None:
 
 
 def test_a_hint_imports_no_docker() -> None:
-    verb = "from faultlab.learn import hints; from faultlab.engine import peek"
+    verb = "from faultlab.learn import hints; from faultlab.engine.docker import docker_list"
     assert not imported_after(verb) & {"docker", "requests", "rich"}
 
 
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("fix mtu -1", {"lab": "mtu", "stage": -1}),
+        ("fix mtu -1", {"lab": "mtu", "fault": -1}),
         ("mystery --seed -7", {"seed": -7}),
         ("mystery --seed=-7", {"seed": -7}),
         ("use --seconds .5 mtu --json web", {"lab": "mtu", "machine": "web", "seconds": 0.5}),
@@ -154,20 +157,28 @@ class TestSeveral:
         assert isinstance(result, events.Result) and len(result.data["labs"]) == 2
         assert error == events.Error("1 of 2 labs are not up.", "faultlab start gzip", 1)
 
-    def test_an_interruption_ends_all(self, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_an_interruption_ends_all(
+        self, number: signal.Signals, faultlab: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("SLOW", "60")
-        launched: list[several.Command] = []
-        launch = several._launch
+        launched: list[asyncio.subprocess.Process] = []
+        launch = asyncio.create_subprocess_exec
 
-        def then_interrupt(one: several.Command, *more: Any) -> None:
-            launch(one, *more)
-            launched.append(one)
+        async def then_interrupt(*words: str, **how: Any) -> asyncio.subprocess.Process:
+            launched.append(await launch(*words, **how))
             if len(launched) == 2:
-                raise KeyboardInterrupt
+                asyncio.get_running_loop().call_later(0.1, signal.raise_signal, number)
+            return launched[-1]
 
-        monkeypatch.setattr(several, "_launch", then_interrupt)
-        assert faultlab("start", "mtu", "somaxconn").code == 3
-        assert all(one.process and one.process.returncode is not None for one in launched)
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", then_interrupt)
+        # It is ignored if these tests run in the background.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            assert faultlab("start", "mtu", "somaxconn").code == 3
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert [one.returncode is None for one in launched] == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -183,8 +194,8 @@ class TestSeveral:
     ],
 )
 def test_what_a_lab_is_at(line: str, doing: str) -> None:
-    command = several.Command("mtu")
-    if event := events.read(line):
+    command = start_many.Command("mtu")
+    if isinstance(event := events.read(line), events.Step):
         command.hear(event)
     assert command.doing == doing
 
@@ -195,9 +206,11 @@ def test_what_a_lab_is_at(line: str, doing: str) -> None:
 def test_the_order_of_badness(
     codes: tuple[int, ...], kind: type[Problem], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commands = [several.Command(f"lab{i}", code=code) for i, code in enumerate(codes)]
+    commands = [
+        start_many.Command(f"lab{i}", outcome=Outcome(code)) for i, code in enumerate(codes)
+    ]
     with pytest.raises(kind):
-        several._tell(Terminal(), commands, AUTO, 1.0)
+        start_many._tell(Terminal(), commands, AUTO, 1.0)
     assert capsys.readouterr().out.count("up") == len(codes)
 
 
@@ -251,8 +264,8 @@ class TestUpInTheVm:
             owns_kernel = True
 
             @classmethod
-            def may_have(cls, stack: str) -> bool:
-                return launch.in_vm_mark(stack).exists()
+            def might_host(cls, stack: str) -> bool:
+                return in_vm_mark(stack).exists()
 
             @classmethod
             def reach(cls, patient: bool = False) -> FakeEngine:
@@ -279,7 +292,7 @@ class TestUpInTheVm:
 
     def test_a_stack_that_was_started_there(self, asked: list[str]) -> None:
         lock.private(lock.folder())
-        launch.in_vm_mark("faultlab-mtu").touch()
+        in_vm_mark("faultlab-mtu").touch()
         placement.find(labs.load("mtu"), "auto")
         assert asked == ["vm"]
 

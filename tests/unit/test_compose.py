@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import compose
+from faultlab.engine.docker import compose
 from faultlab.lab import images, services
 from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Run, said
@@ -123,6 +124,44 @@ def test_needed_puts_machines_before_daemons() -> None:
         *("client", "web", "db"),
         *("nginx", "mysql", "fpm"),
     ]
+
+
+MERGED = {
+    "a value is replaced": ({"cpus": 1, "init": True}, {"cpus": 2}, {"cpus": 2, "init": True}),
+    "tables are merged": (
+        {"ulimits": {"nproc": 5}, "networks": {"default": {"aliases": ["a"], "priority": 1}}},
+        {"ulimits": {"nofile": 9}, "networks": {"default": {"aliases": ["b"]}}},
+        {
+            "ulimits": {"nproc": 5, "nofile": 9},
+            "networks": {"default": {"aliases": ["a", "b"], "priority": 1}},
+        },
+    ),
+    "a list of pairs is a table": (
+        {"environment": ["A=1", "B=x=y"]},
+        {"environment": {"A": "2"}},
+        {"environment": {"A": "2", "B": "x=y"}},
+    ),
+    "lists are added up": (
+        {"cap_add": ["NET_ADMIN"], "tmpfs": ["/a"]},
+        {"cap_add": ["NET_RAW", "NET_ADMIN"], "tmpfs": ["/b"]},
+        {"cap_add": ["NET_ADMIN", "NET_RAW"], "tmpfs": ["/a", "/b"]},
+    ),
+    "commands are replaced": (
+        {"command": ["sleep", "1"], "entrypoint": ["a"]},
+        {"command": ["sleep", "2"], "entrypoint": ["b"]},
+        {"command": ["sleep", "2"], "entrypoint": ["b"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "more", "wanted"), MERGED.values(), ids=MERGED)
+def test_files_are_merged_as_compose_does(
+    old: dict[str, Any], more: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    parts = ({"services": {"web": old}}, {"services": {"web": more, "db": None}})
+    before = copy.deepcopy(parts)
+    assert Plan(parts).services == {"web": wanted, "db": {}}
+    assert parts == before, "a file is read once and used for several stacks"
 
 
 ONE_OF = f"services.web.image: expected one of {', '.join(sorted(images.names()))}"

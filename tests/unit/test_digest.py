@@ -10,6 +10,7 @@ import pytest
 
 from faultlab.core import paths
 from faultlab.lab import load as labs
+from faultlab.lab import services
 from faultlab.run import digest
 from tests.unit.conftest import Project
 
@@ -17,18 +18,38 @@ from tests.unit.conftest import Project
 @pytest.mark.parametrize(
     ("lab_id", "file", "old", "new"),
     [
-        ("mtu", "labs/stack.yaml", "services:", "# another\nservices:"),
+        ("mtu", "labs/stack.yaml", "hostname: web", "hostname: www"),
         ("mtu", "labs/mtu/lab.toml", "mtu 1500", "mtu 1400"),
-        ("gzip", "labs/gzip/compose.yaml", "services:", "# another\nservices:"),
+        ("gzip", "labs/gzip/compose.yaml", "rate 10mbit", "rate 11mbit"),
         ("mtu", "checks/test_mtu.py", "at_least(100)", "at_least(99)"),
     ],
 )
 def test_what_makes_a_lab(lab_id: str, file: str, old: str, new: str, project: Project) -> None:
     before, of_program = digest.walk(lab_id), digest.program(lab_id)
     project.change(file, old, new)
+    forget_services()
     assert digest.walk(lab_id) != before
     assert digest.program(lab_id) == of_program
     assert digest.walk("gzip") != digest.walk("mtu")
+
+
+def forget_services() -> None:
+    """Compose files are kept by their paths, as none changes while faultlab runs."""
+    services._plan.cache_clear()
+    services._read.cache_clear()
+
+
+def test_a_daemon_that_it_does_not_have_makes_no_lab(project: Project) -> None:
+    """A new daemon made every recorded walk stale."""
+    before = digest.walk("mtu")
+    file = project.root / "labs/stack.yaml"
+    text = file.read_text().replace("services:\n", "services:  # of the stack\n", 1)
+    daemon = "  again:\n    image: nginx\n    network_mode: service:web\n    volumes: [again:/x]\n"
+    text = text.replace("\n  app:\n", f"\n{daemon}  app:\n", 1)
+    file.write_text(text.replace("\nvolumes:\n", "\nvolumes:\n  again: {}\n", 1))
+    forget_services()
+    assert "again" in labs.load("mtu").services.daemons
+    assert digest.walk("mtu") == before
 
 
 def test_what_a_check_imports_from_its_folder_makes_a_lab(project: Project) -> None:
@@ -62,7 +83,8 @@ def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch
 
 def test_the_program_that_walks_is_what_its_check_and_conftest_reach() -> None:
     mtu = {file.stem for file in digest.reached("mtu")}
-    assert mtu >= {"contract", "run", "check", "stack", "contention", "docker", "connect", "curl"}
+    assert mtu >= {"contract", "run", "check", "stack", "cpu_interference", "connection"}
+    assert mtu >= {"connect", "curl"}
     assert "cli" not in {file.parent.name for file in digest.reached("mtu")}
     assert not mtu & {"origins", "wrk", "reliability", "page", "server"}
     assert "wrk" in {file.stem for file in digest.reached("gzip")}

@@ -10,9 +10,11 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import STACK_LABEL
-from faultlab.engine import cluster, kernel, manifest, podhelpers
-from faultlab.engine.disposable import DisposableNodes, NodeKernel
-from faultlab.engine.kubernetes import KubernetesEngine
+from faultlab.engine import kernel
+from faultlab.engine.kubernetes import cluster, manifest, podhelpers
+from faultlab.engine.kubernetes.disposable import DisposableNodes, NodeKernel
+from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import placement
@@ -27,7 +29,7 @@ class Api:
 
     def __init__(self) -> None:
         self.nodes: list[str] = ["disposable"]
-        self.pods: list[str] = ["web", "agent"]
+        self.pods: list[str] = ["web", "node-pod"]
         self.asked: list[str] = []
 
     def list_node(self, label_selector: str) -> Any:
@@ -40,7 +42,7 @@ class Api:
 
     def list_namespaced_pod(self, _space: str, label_selector: str) -> Any:
         role = label_selector.rpartition("=")[2]
-        named = [name for name in self.pods if (name == "agent") == (role == "helper")]
+        named = [name for name in self.pods if (name == "node-pod") == (role == "helper")]
         state = namespace(phase="Running")
         pods = [namespace(metadata=namespace(name=name), status=state) for name in named]
         return namespace(items=pods)
@@ -59,8 +61,8 @@ def api() -> Api:
     return Api()
 
 
-class Agent:
-    """The agent of a stack. What it runs is run on a small kernel, that of its node."""
+class Pod:
+    """The node pod of a stack. What it runs is run on a small kernel, that of its node."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -80,17 +82,18 @@ class Agent:
 
 
 @pytest.fixture
-def agent(api: Api) -> Agent:
-    return Agent(api)
+def pod(api: Api) -> Pod:
+    return Pod(api)
 
 
 @pytest.fixture
-def engine(api: Api, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> DisposableNodes:
+def engine(api: Api, pod: Pod, monkeypatch: pytest.MonkeyPatch) -> DisposableNodes:
     made = DisposableNodes.__new__(DisposableNodes)
     made.cluster = cluster.Cluster.__new__(cluster.Cluster)
     made.cluster.disposable, made.cluster.core = True, api
     made._changed = set()
-    made.machine_of = lambda *_: agent  # type: ignore[method-assign, assignment]
+    made.node_pod = NodePod(made.cluster)
+    made.node_pod.machine_of = lambda *_: pod  # type: ignore[method-assign, assignment]
     monkeypatch.setattr(
         KubernetesEngine, "_remove", lambda _self, stack: api.asked.append(f"remove {stack}")
     )
@@ -107,7 +110,7 @@ def test_its_pods_are_on_a_marked_node(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "nodeAffinity" not in pod["spec"]["affinity"]
     usual = manifest.pods(manifest.Plan(STACK, "conntrack", "r1"), lab)[0]["spec"]
     assert "nodeSelector" not in usual and "tolerations" not in usual
-    helper = podhelpers.pod("agent", STACK, {}, disposable=True, whole=True)["spec"]
+    helper = podhelpers.pod("node-pod", STACK, {}, disposable=True, whole=True)["spec"]
     assert helper["nodeSelector"] == {"faultlab.disposable": "true"}
 
 
@@ -133,49 +136,49 @@ def test_a_lab_needs_a_marked_node(api: Api, engine: DisposableNodes) -> None:
 
 
 def test_a_command_on_the_node_is_one_of_its_first_process() -> None:
-    class Agent:
+    class NodePod:
         def run(self, command: str, timeout: float) -> Done:
             assert command == "nsenter -t 1 -a sh -c 'sysctl -w a=\"1 2\"'" and timeout == 30
             return Done(command, 0, "", "", 0.1)
 
-    shell = NodeKernel(Agent())  # type: ignore[arg-type]
+    shell = NodeKernel(NodePod())  # type: ignore[arg-type]
     assert shell.run('sysctl -w a="1 2"').command == 'sysctl -w a="1 2"'
 
 
-def test_the_kernel_is_restored_after_the_machines_and_before_the_agent(
-    api: Api, agent: Agent, engine: DisposableNodes
+def test_the_kernel_is_restored_after_the_machines_and_before_the_node_pod(
+    api: Api, pod: Pod, engine: DisposableNodes
 ) -> None:
-    """While they run, swap cannot be given back; without the agent, nothing can."""
-    agent.changes(STACK)
+    """While they run, swap cannot be given back; without the node pod, nothing can."""
+    pod.changes(STACK)
     engine._remove(STACK)
     assert api.asked == ["remove the machines", f"restored after {STACK}", f"remove {STACK}"]
-    assert agent.kernel.sysctls["vm.swappiness"] == "60"
+    assert pod.kernel.sysctls["vm.swappiness"] == "60"
 
 
-def test_without_its_agent_the_note_stays_for_the_next_stack(
-    api: Api, agent: Agent, engine: DisposableNodes
+def test_without_its_node_pod_the_note_stays_for_the_next_stack(
+    api: Api, pod: Pod, engine: DisposableNodes
 ) -> None:
-    agent.changes(STACK)
-    api.pods.remove("agent")
+    pod.changes(STACK)
+    api.pods.remove("node-pod")
     engine._remove(STACK)
-    assert api.asked == [f"remove {STACK}"] and agent.kernel.notes
-    with pytest.raises(CannotRun, match="agent of faultlab-conntrack does not run"):
+    assert api.asked == [f"remove {STACK}"] and pod.kernel.notes
+    with pytest.raises(CannotRun, match="node pod of faultlab-conntrack does not run"):
         engine.kernel(STACK)
 
 
 def test_what_lost_stacks_have_changed_is_restored_first(
-    api: Api, agent: Agent, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+    api: Api, pod: Pod, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what one of the same name has changed, whose namespace was deleted under it."""
-    monkeypatch.setattr(KubernetesEngine, "start_agent", lambda *_: api.asked.append("start"))
-    engine.neighbours = lambda: {STACK: "conntrack", "up": "mtu"}  # type: ignore[method-assign]
-    agent.changes("lost", "up", STACK)
-    engine.start_agent("another")  # it changes nothing
+    monkeypatch.setattr(KubernetesEngine, "start_node_pod", lambda *_: api.asked.append("start"))
+    engine.all_stacks = lambda: {STACK: "conntrack", "up": "mtu"}  # type: ignore[method-assign]
+    pod.changes("lost", "up", STACK)
+    engine.start_node_pod("another")  # it changes nothing
     engine.note_kernel(STACK)
-    engine.start_agent(STACK)
+    engine.start_node_pod(STACK)
     assert api.asked == ["start", "start", "restored after lost", f"restored after {STACK}"]
-    assert {name.rpartition("/")[2] for name in agent.kernel.notes} == {"up", STACK}
-    assert "60" in agent.kernel.notes[f"/run/faultlab/{STACK}"].partition("swappiness = ")[2][:2]
+    assert {name.rpartition("/")[2] for name in pod.kernel.notes} == {"up", STACK}
+    assert "60" in pod.kernel.notes[f"/run/faultlab/{STACK}"].partition("swappiness = ")[2][:2]
 
 
 def test_who_asks_for_the_cluster_gets_such_a_node_too() -> None:

@@ -14,10 +14,13 @@ from docker.models.containers import Container
 
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, helper, local, shell
-from faultlab.engine.container import DockerMachine
-from faultlab.engine.contract import Machine
-from faultlab.engine.local import LocalEngine
+from faultlab.engine import shell
+from faultlab.engine.contract import Machine, output_of
+from faultlab.engine.docker import helper, local
+from faultlab.engine.docker.container import DockerMachine
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.vm import boot
+from tests.unit.fake import FakeProcess
 
 UPGRADED = (
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\n"
@@ -92,7 +95,7 @@ def test_a_helper_is_gone_at_its_end(
 ) -> None:
     """Docker can refuse to remove a container that is just ending."""
     monkeypatch.setattr(Docker, "removals", [*statuses])
-    with engine.beside("stack", 10):
+    with engine.sidecar("stack", 10):
         pass
     assert Docker.removals == []
 
@@ -102,7 +105,7 @@ def test_a_helper_that_stays_is_an_error(
 ) -> None:
     monkeypatch.setattr(Docker, "removals", [500] * 100)
     monkeypatch.setattr(helper, "_PATIENCE", 0.2)
-    with pytest.raises(CannotRun, match="no exit event"), engine.beside("stack", 10):
+    with pytest.raises(CannotRun, match="no exit event"), engine.sidecar("stack", 10):
         pass
 
 
@@ -161,3 +164,14 @@ def test_no_vm_for_another_kind_of_processor(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     with pytest.raises(CannotRun, match="on x86-64 only, and this is aarch64"):
         boot.bring_up(Terminal())
+
+
+@pytest.mark.parametrize(("printed", "said"), [(b"a\nno\n", "no"), (b"", "exit code 3")])
+def test_a_script_that_fails_is_an_error_with_its_last_line(printed: bytes, said: str) -> None:
+    class Failed(FakeProcess):
+        def wait(self, seconds: float) -> int:
+            return 3
+
+    with pytest.raises(CannotRun, match=f"A helper failed: {said}"):
+        output_of(Failed(printed))
+    assert output_of(FakeProcess(b"ok\n")) == "ok\n"

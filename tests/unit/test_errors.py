@@ -19,6 +19,7 @@ from docker.context import ContextAPI
 from faultlab.cli import main as cli
 from faultlab.core import paths
 from faultlab.lab import checks
+from faultlab.lab import load as labs
 from faultlab.report import catalogue
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Run, said
@@ -201,7 +202,7 @@ def load_check(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A verb that does no more than load the check of a lab, as `start` does behind Docker."""
 
     def show(*_args: Any, **_more: Any) -> None:
-        checks.load("port-range")
+        checks.load(labs.load("port-range"))
 
     monkeypatch.setattr(catalogue, "show", show)
     return lambda: faultlab("list")

@@ -43,7 +43,7 @@ def shown(lab: Lab) -> set[float]:
     """Return the numbers of a lesson's transcripts, and those that its lab and its check set."""
     texts = [body for _, _, body in transcript.blocks(lab.lesson)]
     files = [file for file in lab.folder.rglob("*") if file.is_file() and file.suffix != ".md"]
-    texts += [file.read_text(errors="replace") for file in [*files, checks.file_of(lab.id)]]
+    texts += [file.read_text(errors="replace") for file in [*files, *checks.files(lab)]]
     table = [line for line in lab.lesson.splitlines() if line.startswith("|")]
     return numbers("\n".join([*texts, *table]))
 

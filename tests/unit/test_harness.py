@@ -14,15 +14,14 @@ import pytest
 from faultlab.agents import cases, harbor_requests, harbor_tasks, host, remote
 from faultlab.agents.cases import Case
 from faultlab.agents.command import MOST, Output
-from faultlab.agents.session import Session
-from faultlab.agents.verdict import Verdict
+from faultlab.agents.session import Session, Verdict
 from faultlab.core import extra
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import Limit
-from faultlab.run.readings import PHASES
+from faultlab.run.phase import PHASES
 from tests.unit.conftest import Run
 from tests.unit.fake import FakeEngine, FakeStack
 

@@ -19,9 +19,9 @@ def lab_with(*rungs: Hint, of: str = "packet-loss") -> Lab:
     return labs.load(of).model_copy(update={"hint": [*rungs]})
 
 
-def rung(stage: int | None = None, when: Sign | None = None) -> Hint:
+def rung(fault: str = "", when: Sign | None = None) -> Hint:
     half = [Step(at="web", restart=True)] if when else []
-    return Hint(cost=1, text="?", stage=stage, when=when, half=half)
+    return Hint(cost=1, text="?", fault=fault, when=when, half=half)
 
 
 @dataclass
@@ -74,32 +74,11 @@ def test_machines_are_looked_up_once_and_only_for_a_condition() -> None:
     assert (hints.following(lab, [2, 3, 4], stack), looked) == (4, [1])
 
 
-def test_hints_of_stages_that_are_left() -> None:
-    lab = lab_with(rung(), rung(1), rung(2), rung(3))
+def test_hints_of_faults_that_are_left() -> None:
+    lab = lab_with(rung(), *(rung(fault.id) for fault in labs.load("packet-loss").fault))
     assert (asked(lab), asked(lab, 1), asked(lab, 1, gone=(1,))) == (1, 2, 3)
     assert asked(lab, 1, gone=(1, 3)) == 3
     assert asked(lab, 1, gone=(1, 2, 3)) is None
-
-
-def test_where_one_fault_hides_the_next() -> None:
-    """What is wrong later does not show yet: its hints would be about nothing that can be seen."""
-    lab = lab_with(*(rung(stage) for stage in range(1, 6)), of="throughput")
-    assert (asked(lab), asked(lab, 1), asked(lab, 1, gone=(1,))) == (1, None, 2)
-    assert asked(lab, gone=(1, 2, 3, 4)) == 5
-
-
-@pytest.mark.parametrize(
-    ("found", "gone"),
-    [
-        ([], set()),
-        ([(None, True), (1, True), (2, False)], {1}),
-        ([(1, True), (1, False), (2, True)], {2}),
-    ],
-)
-def test_a_stage_is_repaired_when_all_its_findings_hold(
-    found: list[tuple[int | None, bool]], gone: set[int]
-) -> None:
-    assert hints.repaired(found) == gone
 
 
 @pytest.mark.parametrize(("code", "so"), [(0, True), (1, False), (None, False)])

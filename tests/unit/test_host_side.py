@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from faultlab.admin import status
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import launch, untracked
-from faultlab.engine.local import LocalEngine
+from faultlab.engine.docker import launch, untracked
+from faultlab.engine.docker.bounds import StackBounds
+from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import services
 from tests.unit.fake import FakeEngine, only_fake
 
@@ -152,12 +155,13 @@ class Docker(LocalEngine):
     """An engine with the networks and containers that a test says, and the scripts of helpers."""
 
     def __init__(self, folder: Path) -> None:
-        self.cgroups = self.tasks = folder
+        self.bounds = StackBounds(self, folder, folder)
+        self.helpers = cast(Any, self)
         (folder / "pid_max").write_text("32768\n")
         (folder / "threads-max").write_text("190000\n")
         self.up: list[str] = []
         self.scripts: list[str] = []
-        self.info: dict[str, Any] = {
+        self.said: dict[str, Any] = {
             "CgroupDriver": "cgroupfs",
             "MemTotal": 16 << 30,
             "MemoryLimit": True,
@@ -165,26 +169,23 @@ class Docker(LocalEngine):
         }
         self.images = FakeEngine().images
 
-    @property
-    def _info(self) -> Mapping[str, Any]:
-        return self.info
+    def info(self) -> dict[str, Any]:
+        return self.said
 
     def networks(self, stack: str = "") -> list[Any]:
-        return [name for name in self.up if stack in ("", name)]
+        names = [name for name in self.up if stack in ("", name)]
+        remove = self.up.remove
+        return [SimpleNamespace(id=n, name=n, remove=partial(remove, n)) for n in names]
 
-    def neighbours(self) -> Mapping[str, str]:
-        return dict.fromkeys(self.up, "mtu")
-
-    def leftovers(self, stack: str) -> list[str]:
-        return self.networks(stack)
-
-    def bridges(self, stack: str) -> list[str]:
+    def containers(self, stack: str = "") -> list[Any]:
         return []
 
-    def _remove(self, stack: str) -> None:
-        self.up.remove(stack)
+    volumes = containers
 
-    def once(self, image: str, script: str, stack: str, *_: object, **__: object) -> str:
+    def all_stacks(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.up, "mtu")
+
+    def on_host(self, script: str, *_: object, **__: object) -> str:
         self.scripts.append(script)
         return "table inet faultlab of the packet filter\n" if "delete table" in script else ""
 
@@ -234,7 +235,7 @@ def test_every_stack_is_limited_by_the_size_of_the_machine(
         "memswap_limit": "12288m",
         "pids_limit": 8192,
     }
-    script = engine.binding("/faultlab/a-mtu", engine.most())
+    script = engine.bounds.binding("/faultlab/a-mtu", engine.most())
     assert "put pids.max pids.max 8192" in script and f"{12 << 30}" in script
     assert "put pids.max pids.max 24576" in script and f"{14 << 30}" in script  # all together
 
@@ -248,9 +249,9 @@ def test_the_limits_of_a_class_go_first(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_docker_that_cannot_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(services.LIMITS_IN_ALL, raising=False)
     engine = Docker(tmp_path)
-    engine.info["MemoryLimit"] = False  # a kernel that was booted without its controller
+    engine.said["MemoryLimit"] = False  # a kernel that was booted without its controller
     assert engine.most() == {"pids_limit": 8192}
-    engine.info["CgroupDriver"] = "none"
+    engine.said["CgroupDriver"] = "none"
     assert engine.most() == {}
 
 

@@ -16,8 +16,8 @@ import pytest
 from docker.errors import APIError, DockerException
 
 from faultlab.core.errors import CannotRun
-from faultlab.engine import build
-from faultlab.engine.docker import Docker
+from faultlab.engine.docker import build
+from faultlab.engine.docker.connection import Docker
 from faultlab.lab import images
 from tests.unit.conftest import forget
 

@@ -17,9 +17,9 @@ import yaml
 from faultlab.core import archive, git, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.naming import BATCH_LABEL
-from faultlab.engine import cluster, jobspec, podhelpers, podjobs, program
 from faultlab.engine.batch import Ended, Task
-from faultlab.engine.podjobs import PodJobs
+from faultlab.engine.kubernetes import cluster, jobspec, podhelpers, podjobs, program
+from faultlab.engine.kubernetes.podjobs import PodJobs
 from faultlab.run import parcel
 from faultlab.verify import task
 from faultlab.verify.case import Case

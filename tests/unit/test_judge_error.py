@@ -17,9 +17,9 @@ from faultlab.lab import load as labs
 from faultlab.lab.limits import at_most
 from faultlab.lab.repair import AIMED
 from faultlab.run import digest, judge_error, late
-from faultlab.run.contract import alternative, cheat
 from faultlab.run.judge_error import Seen, Tried
-from faultlab.verify import beside, judge_kinds, judge_page, trials
+from faultlab.run.phase import alternative, cheat
+from faultlab.verify import beside, judge_page, trials
 from faultlab.verify.walks import Limit, Walk, Walks
 from tests.unit.conftest import Project
 from tests.unit.conftest import Run as Verbs
@@ -255,10 +255,10 @@ LINE = "mtu\tstale\tnot possible\tnginx reads the page from its disk"
 
 def test_kinds(tmp_path: Path) -> None:
     file = tmp_path / "kinds.tsv"
-    assert judge_kinds.read(file) == []
+    assert judge_page.read_kinds(file) == []
     file.write_text(f"lab\tkind\tstate\tbecause\n{LINE}\n\n{LINE.replace('mtu', 'gzip')}\n")
-    every = judge_kinds.read(file)
-    made = [*judge_kinds.as_markdown(every)]
+    every = judge_page.read_kinds(file)
+    made = [*judge_page.kinds_as_markdown(every)]
     assert (
         len(every) == 2
         and "| not possible | nginx reads the page from its disk | mtu, gzip |" in made
@@ -280,7 +280,7 @@ def test_kinds(tmp_path: Path) -> None:
 def test_a_mistake_in_kinds(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "kinds.tsv").write_text(text)
     with pytest.raises(BadInput, match=problem):
-        judge_kinds.read(tmp_path / "kinds.tsv")
+        judge_page.read_kinds(tmp_path / "kinds.tsv")
 
 
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:

@@ -20,23 +20,27 @@ import yaml
 from faultlab.core import lock, naming, paths
 from faultlab.core.defaults import AUTO
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.engine import (
+from faultlab.engine import own_pod
+from faultlab.engine.contract import Program
+from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.kubernetes import (
     cluster,
     jobspec,
     manifest,
+    namespace,
     node,
+    pod_exec,
     podhelpers,
     podtrial,
     registry,
-    room,
-    wire,
 )
-from faultlab.engine.cluster import MACHINE, ROLE_LABEL
-from faultlab.engine.contract import Program
-from faultlab.engine.kubernetes import KubernetesEngine
-from faultlab.engine.local import LocalEngine
-from faultlab.engine.pods import PodMachine
-from faultlab.engine.quantity import amount
+from faultlab.engine.kubernetes.cluster import MACHINE, ROLE_LABEL
+from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.kubernetes.helper import Helpers
+from faultlab.engine.kubernetes.node_pod import NodePod
+from faultlab.engine.kubernetes.pods import PodMachine
+from faultlab.engine.kubernetes.quantity import amount
+from faultlab.engine.measure import procfs
 from faultlab.lab import load as labs
 from faultlab.lab import recipe, services
 from faultlab.lab.images import tag
@@ -44,7 +48,7 @@ from faultlab.run import placement
 
 PLAN = manifest.Plan("faultlab-mtu", "mtu", "r1")
 DOCKERS = {"NET_ADMIN", "NET_RAW", "SYS_PTRACE"}
-ENGINE = Path(cluster.__file__).parent
+ROOM = Path(cluster.__file__).parent
 
 
 def pods_of(lab_id: str) -> dict[str, dict[str, Any]]:
@@ -120,7 +124,7 @@ def test_a_compose_file_is_merged_as_compose_does() -> None:
     memory = next(v for v in inodes["volumes"] if v["name"] == "tmpfs-php-fpm-0")
     assert memory["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
     command = next(c for c in inodes["containers"] if c["name"] == "php-fpm")["command"]
-    assert command[:4] == ["/usr/local/sbin/keep", "daemon", "QUIT", "/srv/php"]
+    assert command[:4] == ["/usr/local/sbin/supervisor", "daemon", "QUIT", "/srv/php"]
     assert "$(seq 10 29)" in command[-1] and "$$" not in command[-1]
     stampede = pods_of("stampede")
     limited = [
@@ -141,7 +145,7 @@ def test_recipes_of_images() -> None:
 
 def test_a_seat_has_limits_and_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that a lab gives a container itself stay."""
-    assert room.quota() == {}
+    assert namespace.quota() == {}
     monkeypatch.setenv("FAULTLAB_LIMITS", "cpus=1.5 memory=1g pids=512")
     monkeypatch.setenv("FAULTLAB_LIMITS_IN_ALL", "cpus=1.5 memory=4g")
     pods = pods_of("stampede")
@@ -151,22 +155,22 @@ def test_a_seat_has_limits_and_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own == [{"cpu": "500m", "memory": most}] and len(found) > 4
     made = manifest.services(labs.load("mtu"))
     assert {service.keys["pids_limit"] for service in made.values()} == {512}
-    quota = room.quota()
+    quota = namespace.quota()
     assert quota["requests.cpu"] == "1.5" and quota["requests.memory"] == "4Gi"
     assert quota["services"] == "0" and int(quota["pods"]) > len(pods_of("stampede"))
 
 
 def test_only_machines_reach_machines() -> None:
-    nothing, only = (policy["spec"] for policy in room.policies())
+    nothing, only = (policy["spec"] for policy in namespace.policies())
     machines = {"podSelector": {"matchLabels": {ROLE_LABEL: MACHINE}}}
     assert only["ingress"] == [{"from": [machines]}] and only["egress"] == [{"to": [machines]}]
     assert nothing == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 def test_helpers_have_their_rights_only() -> None:
-    agent = podhelpers.pod("agent", "s", {}, whole=True, rights=node.RIGHTS)["spec"]
-    rights = agent["containers"][0]["securityContext"]
-    assert agent["hostPID"] and "hostNetwork" not in agent and "privileged" not in rights
+    node_pod = podhelpers.pod("node-pod", "s", {}, whole=True, rights=node.RIGHTS)["spec"]
+    rights = node_pod["containers"][0]["securityContext"]
+    assert node_pod["hostPID"] and "hostNetwork" not in node_pod and "privileged" not in rights
     assert rights["capabilities"]["add"] == list(node.RIGHTS) and rights["readOnlyRootFilesystem"]
     assert (
         "capabilities"
@@ -181,7 +185,7 @@ def test_scripts_of_the_node_are_shell() -> None:
         node.closing({"abc": {"net.ipv4.ip_local_port_range": "1024 65535"}}, ["198.18.0.2"]),
         node.sizing("abc", "/faultlab/volumes/x", {"size": "16m", "nr_inodes": "512"}),
         node.bounding([("abc", "pids.max", "120")]),
-        node.counters(["abc", "def"]),
+        procfs.counters(["abc", "def"]),
     ]
     for script in scripts:
         done = subprocess.run(
@@ -205,10 +209,10 @@ def test_errors_name_the_next_command() -> None:
     forbidden = 'pods is forbidden: User "ann" cannot create resource "pods" in API group ""'
     assert cluster.refused(error(403, forbidden)).hint == "kubectl auth can-i create pods"
     assert cluster.refused(error(404, "no pod")).message.startswith("It is gone")
-    at = wire.Place("s", "web", "nginx")
+    at = pod_exec.Place("s", "web", "nginx")
     unreachable = 'error sending request: Post "https://node:10250/exec": dial tcp: no route'
-    assert wire.failed(at, unreachable).message.endswith("kubelet: dial tcp: no route")
-    assert "is not running any more" in wire.failed(at, "container not found").message
+    assert pod_exec.failed(at, unreachable).message.endswith("kubelet: dial tcp: no route")
+    assert "is not running any more" in pod_exec.failed(at, "container not found").message
     waiting = SimpleNamespace(reason="ErrImagePull", message="not found")
     with pytest.raises(CannotRun, match="no image for nginx: not found") as raised:
         podhelpers.refuse_to_wait("nginx", waiting)
@@ -250,24 +254,24 @@ def test_what_an_engineer_types() -> None:
 
 def test_a_command_that_was_cut_off_is_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that came in part is neither a page nor a missing one."""
-    cut_off = wire.Ended(None, b"200 0\n", b"", 1.0)
-    monkeypatch.setattr(wire, "run", lambda *_, **__: cut_off)
+    cut_off = pod_exec.Ended(None, b"200 0\n", b"", 1.0)
+    monkeypatch.setattr(pod_exec, "run", lambda *_, **__: cut_off)
     with pytest.raises(CannotRun, match="connection to nginx was cut off"):
         machine("nginx").run("curl x", 30)
 
 
 def test_files_that_do_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program on an empty folder would find nothing, and that would be judged."""
-    engine = KubernetesEngine.__new__(KubernetesEngine)
-    engine.cluster = cluster.Cluster.__new__(cluster.Cluster)
-    place = wire.Place("s", "helper", "helper")
-    monkeypatch.setattr(engine, "_pod", lambda *_, **__: nullcontext(place))
+    its: Any = cluster.Cluster.__new__(cluster.Cluster)
+    helpers = Helpers(KubernetesEngine.__new__(KubernetesEngine), NodePod(its))
+    place = pod_exec.Place("s", "helper", "helper")
+    monkeypatch.setattr(helpers, "_pod", lambda *_, **__: nullcontext(place))
     monkeypatch.setattr(podhelpers, "running", lambda *_: "id")
-    lost = wire.Ended(2, b"", b"tar: not found", 0.1)
-    monkeypatch.setattr(wire, "run", lambda *_, **__: lost)
+    lost = pod_exec.Ended(2, b"", b"tar: not found", 0.1)
+    monkeypatch.setattr(pod_exec, "run", lambda *_, **__: lost)
     with (
         pytest.raises(CannotRun, match="did not arrive: tar: not found"),
-        engine.process(Program("machine", ["x"], "s", files=b"x")),
+        helpers.process(Program("machine", ["x"], "s", files=b"x")),
     ):
         pass
 
@@ -276,10 +280,10 @@ def test_a_container_without_an_id_is_no_container(tmp_path: Path) -> None:
     """An empty pattern would fit each process of the node."""
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "cgroup").write_text("0::/kubepods/abc")
-    for pid, namespace in (("1", "node"), ("7", "pod"), ("8", "")):
+    for pid, its in (("1", "node"), ("7", "pod"), ("8", "")):
         (tmp_path / pid / "ns").mkdir(parents=True)
-        for kind in ("net", "mnt") if namespace else ():
-            (tmp_path / pid / "ns" / kind).symlink_to(f"{kind}:{namespace}")
+        for kind in ("net", "mnt") if its else ():
+            (tmp_path / pid / "ns" / kind).symlink_to(f"{kind}:{its}")
     (tmp_path / "8" / "cgroup").write_text("0::/kubepods/ended")
 
     def found(container: str) -> tuple[int, str]:
@@ -422,17 +426,17 @@ def test_a_pod_has_a_cluster_and_no_docker(monkeypatch: pytest.MonkeyPatch, tmp_
     """The server of a class finds its stacks there, and can be the first command there."""
     pytest.importorskip("kubernetes")
     (tmp_path / "token").write_text("secret")
-    monkeypatch.setattr(cluster, "_TOKEN", tmp_path / "token")
-    monkeypatch.setattr(cluster, "_SOCKET", tmp_path / "docker.sock")
+    monkeypatch.setattr(own_pod, "_TOKEN", tmp_path / "token")
+    monkeypatch.setattr(own_pod, "_SOCKET", tmp_path / "docker.sock")
     for name in ("KUBECONFIG", "DOCKER_HOST"):
         monkeypatch.delenv(name, raising=False)
     assert LocalEngine.absent() == "a pod has no Docker" and not KubernetesEngine.absent()
     for name in ("KUBECONFIG", "DOCKER_HOST"):
         with monkeypatch.context() as patch:
             patch.setenv(name, str(tmp_path / "none"))
-            assert not cluster.in_a_pod() and not LocalEngine.absent()
+            assert not own_pod.in_a_pod() and not LocalEngine.absent()
     (tmp_path / "docker.sock").touch()  # a pod of a CI, with a Docker beside it
-    assert not LocalEngine.absent() and not cluster.in_a_pod()
+    assert not LocalEngine.absent() and not own_pod.in_a_pod()
 
 
 def test_a_pod_asks_no_registry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,11 +476,11 @@ def test_a_stack_on_a_cluster_outlives_the_temporary_folder(
     monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "before"))
     engine = KubernetesEngine
-    assert engine.absent() and not engine.may_have("faultlab-mtu")
+    assert engine.absent() and not engine.might_host("faultlab-mtu")
     engine._marks().mkdir(parents=True)
     (engine._marks() / "faultlab-mtu").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "after"))
-    assert not engine.absent() and engine.may_have("faultlab-mtu")
+    assert not engine.absent() and engine.might_host("faultlab-mtu")
 
 
 def test_the_same_user_and_folder_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -534,12 +538,12 @@ def test_an_api_that_accepts_and_says_nothing(
         )
         monkeypatch.setenv("KUBECONFIG", str(file))
         monkeypatch.setattr(cluster, "_PATIENCE", (0.2, 0.2))
-        monkeypatch.setattr(wire, "_PATIENCE", 0.2)
+        monkeypatch.setattr(pod_exec, "_PATIENCE", 0.2)
         made = cluster.Cluster()
         with pytest.raises(CannotRun, match="does not respond: Read timed out"):
             _ = made.version
         with pytest.raises(CannotRun, match=r"does not respond: .*timed out"):
-            wire.connect(made, wire.Place("s", "web", "nginx"), ["true"])
+            pod_exec.connect(made, pod_exec.Place("s", "web", "nginx"), ["true"])
     file.write_text("a: [b")
     with pytest.raises(CannotRun, match="kubeconfig is broken"):
         cluster.Cluster()
@@ -549,22 +553,22 @@ def test_the_end_of_a_command() -> None:
     websocket = pytest.importorskip("websocket")
     assert websocket.ABNF.OPCODE_BINARY == 2
     failed = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
-    line = wire.Wire(Socket(b"\1one", b"\1", b"\2two", b"\3" + json.dumps(failed).encode()))
+    line = pod_exec.PodExec(Socket(b"\1one", b"\1", b"\2two", b"\3" + json.dumps(failed).encode()))
     assert [*line.read()] == [(1, b"one"), (2, b"two")] and line.code == 3 and not line.problem
     refused = {"status": "Failure", "message": "container not found"}
-    line = wire.Wire(Socket(b"\3" + json.dumps(refused).encode()))
+    line = pod_exec.PodExec(Socket(b"\3" + json.dumps(refused).encode()))
     assert not [*line.read()] and line.problem == "container not found"
-    line = wire.Wire(Socket(b"\1half"))
+    line = pod_exec.PodExec(Socket(b"\1half"))
     assert [*podhelpers.parts(line)] == [(b"half", None)] and line.code is None
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Any]:
     """Keep a daemon here, with its files in a folder of the test."""
-    script = (ENGINE / "keep.pl").read_text().replace("'/run/keep'", f"'{tmp_path}/keep'")
+    script = (ROOM / "supervisor.pl").read_text().replace("'/run/", f"'{tmp_path}/")
     # The processes of this test are in one cgroup with it, and must not be ended.
     script = script.replace("kill 'KILL', $pid if", "next if")
-    file = tmp_path / "keep.pl"
+    file = tmp_path / "supervisor.pl"
     file.write_text(script)
     daemon = ["sh", "-c", f"echo started >>{tmp_path}/starts; exec sleep 60"]
     process = subprocess.Popen(["perl", str(file), "daemon", "TERM", f"{tmp_path}/memory", *daemon])
@@ -577,7 +581,7 @@ def state(folder: Path, wanted: str) -> list[str]:
     deadline = time.monotonic() + 10
     words: list[str] = []
     while time.monotonic() < deadline:
-        file = folder / "keep" / "state"
+        file = folder / "supervisor" / "state"
         words = file.read_text().split() if file.exists() else []
         if words and words[0] + words[3] == wanted:
             break
@@ -589,7 +593,7 @@ def test_a_kept_daemon_starts_again(kept: Any) -> None:
     (kept.folder / "memory").mkdir()
     (kept.folder / "memory" / "file").touch()
     first = state(kept.folder, "10")
-    restart = (ENGINE / "restart.sh").read_text().replace("/run/keep", f"{kept.folder}/keep")
+    restart = (ROOM / "restart.sh").read_text().replace("/run/", f"{kept.folder}/")
     subprocess.run(["sh", "-c", restart], check=True, timeout=20)
     second = state(kept.folder, "11")
     assert (first[:4], second[:4]) == (["1", "0", "0", "0"], ["1", "0", "0", "1"])

@@ -54,6 +54,7 @@ steps = [{ at = "nginx", restart = true }]
 cost = 1
 text = "Does the request arrive?"
 """
+ALONE = [lab_id for lab_id in labs.ids() if lab_id != "mtu" and not labs.load(lab_id).of]
 MISTAKES = {
     "unknown key": (MINUTES, f"{MINUTES}\nminuts = 3", "minuts: unknown key"),
     "unknown key of a step": (INJECT, f'{INJECT}\nwhy = "x"', "inject[0].why: unknown key"),
@@ -80,26 +81,26 @@ MISTAKES = {
     ),
     "missing key": (f"{MINUTES}\n", "", "minutes: missing key"),
     "missing key of a table": ('cause     = "mtu"\n', "", "truth.cause: missing key"),
-    "a stage that is skipped": (
-        'run = "ip link set dev eth0 mtu 1500"',
-        'run = "ip link set dev eth0 mtu 1500"\nstage = 2',
-        "fix: expected stages 1, 2, … in order, in every step or in none",
+    "one fault of its own": (
+        INJECT,
+        f"{INJECT}\n[[fault]]\nid = 'mtu'",
+        "inject: unknown key (each [[fault]] has its own)",
     ),
-    "an order of one fault": (
+    "an unknown fault": (
         MINUTES,
-        f"{MINUTES}\nordered = true",
-        "ordered: expected a stage in every step of the fix",
+        f'{MINUTES}\nof = ["gzip", "mtv"]',
+        f"of[1]: expected one of {', '.join(ALONE)}, got 'mtv'",
     ),
-    "a hint for no stage": (
+    "a hint for no fault": (
         'text = "Does the request arrive?"',
-        'text = "Does it?"\nstage = 1',
-        "hint: stage 1 is in no step of the fix",
+        'text = "Does it?"\nfault = "gzip"',
+        "hint: fault: this lab has one fault, got 'gzip'",
     ),
     "hints for half repairs alone": (
         'text = "Does the request arrive?"',
         'text = "Does it?"\nwhen = { at = "web", run = "true" }'
         '\nhalf = [{ at = "web", run = "true" }]',
-        "hint: expected one without when, or one for each stage",
+        "hint: expected one without when, or one for each fault",
     ),
     "a sign on no machine": (
         'text = "Does the request arrive?"',
@@ -118,7 +119,6 @@ MISTAKES = {
         'text = "Does it?"\nwhen = { at = "web", run = "true" }',
         "hint[0]: expected when and half together",
     ),
-    "a stage of an inject": (INJECT, f"{INJECT}\nstage = 1", "inject[0].stage: unknown key"),
     "no cheat": ("[[cheat]]", "[[alternative]]", "cheat: missing key"),
     "bad at": ('at  = "web"', 'at = "wbe"', f"inject[0].at: expected one of {PLACES}, got 'wbe'"),
     "the kernel in a machine's lab": (
@@ -176,26 +176,14 @@ MISTAKES = {
 }
 
 
-def of_stages(ordered: bool) -> model.Lab:
-    """A lab of three faults."""
-    lab = labs.load("packet-loss")
-    assert lab.stages == [1, 2, 3]
-    return lab.model_copy(update={"ordered": ordered})
-
-
-def test_every_stage_is_once_the_first_to_be_fixed_and_once_the_last_one_left() -> None:
-    lab = of_stages(ordered=False)
-    assert lab.orders == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
-    subsets = {frozenset(order[:count]) for order in lab.orders for count in range(4)}
-    assert len(subsets) == 2**3
-    assert lab.showing() == [1, 2, 3]
-    assert lab.showing({2}) == [1, 3]
-
-
-def test_faults_that_hide_each_other_are_fixed_in_one_order_and_show_one_at_a_time() -> None:
-    lab = of_stages(ordered=True)
-    assert lab.orders == [[1, 2, 3]]
-    assert [lab.showing(range(1, n)) for n in (1, 2, 3, 4)] == [[1], [2], [3], []]
+def test_a_lab_has_the_faults_of_other_labs() -> None:
+    lab, parts = labs.load("packet-loss"), [*map(labs.load, labs.load("packet-loss").of)]
+    assert [fault.id for fault in lab.faults] == ["netem-loss", "iptables-drop", "mtu"]
+    assert lab.inject == [step for part in parts for step in part.inject]
+    assert lab.fix == [step for part in parts for step in part.fix]
+    assert lab.requires == ["netem", "iptables-statistic"]
+    assert labs.truths(lab) == [lab.truth, *(part.truth for part in parts)]
+    assert not labs.load("mtu").several and labs.load("mtu").faults[0].fix == labs.load("mtu").fix
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -225,6 +225,6 @@ def test_arguments(batch: int, project: Project, faultlab: Run) -> None:
 def _word(dice: random.Random) -> str:
     verbs = [str(verb) for verb in VERBS]
     labs = ("mtu", "mt", "../mtu", "", "a" * 5000, "--", "-", "/dev/null", "~")
-    options = ("--json", "--engine", "--seconds", "--stage", "--x", "--repeat", "--")
+    options = ("--json", "--engine", "--seconds", "--fault", "--x", "--repeat", "--")
     numbers = ("-1", "0", "1e9", "nan", "inf", "0x10", "٣")
     return dice.choice(dice.choice((verbs, ODD, labs, options, numbers)))

@@ -147,7 +147,7 @@ def read(one: Check[Any, Any]) -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_every_value_is_where_its_measure_looks_for_it(lab_id: str) -> None:
-    read(checks.load(lab_id))
+    read(checks.load(labs.load(lab_id)))
 
 
 def example() -> str:
@@ -163,7 +163,7 @@ def template() -> str:
 @pytest.mark.parametrize("code", [example(), template()], ids=["example", "template"])
 def test_what_an_author_begins_with_is_a_check(code: str, project: Project) -> None:
     project.write("checks/test_few_connections.py", code)
-    one = checks.load("few-connections")
+    one = checks.load(labs.load("mtu").model_copy(update={"id": "few-connections"}))
     read(one)
     assert all(measure.when_good and measure.when_bad for measure in one.symptom)
     assert all(item.machine and item.command for item in one.evidence)

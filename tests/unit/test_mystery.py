@@ -137,7 +137,7 @@ def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
     hidden = labs.load(lab_id).called(MYSTERY)
     assert (hidden.alias, hidden.id) == (MYSTERY, lab_id)
     for rung in hidden.hint:
-        assert not re.search(rf"make [a-z]+-{lab_id}\b", hints.told(hidden, rung.text))
+        assert not re.search(rf"make [a-z]+-{lab_id}\b", hints.as_typed(hidden, rung.text))
     assert lab_id not in hidden.title.split()
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from faultlab.lab import checks
 from faultlab.lab import load as labs
-from faultlab.report.comparison import Compared, Limited
-from faultlab.report.ladder import ladders, svg
+from faultlab.report.references import Compared, Limited, ladders, svg
 from tests.unit.conftest import Project, Run
 
 REPO = Path(__file__).resolve().parents[2]
@@ -128,7 +127,7 @@ def test_without_any_run(project: Project, faultlab: Run) -> None:
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_a_figure_names_what_its_check_measures(lab_id: str) -> None:
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     names = {m.name for m in check.symptom} | {item.name for item in check.evidence}
     for figure in labs.load(lab_id).figure:
         wanted = [figure.of] if isinstance(figure.of, str) else figure.of

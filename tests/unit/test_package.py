@@ -17,7 +17,7 @@ import pytest
 from faultlab.core import extra, git, make, naming, paths
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal, typable
-from faultlab.engine import libvirt
+from faultlab.engine.vm import libvirt
 from faultlab.lab import images
 from tests.unit.conftest import REPO, Project, Run
 
@@ -178,7 +178,7 @@ def test_pages_in_a_checkout_are_one_make_away() -> None:
         ("make lab-ID. The next: make next", "faultlab start ID. The next: faultlab next"),
         ("make check-mystery, or x", "faultlab check mystery, or x"),
         ("  make check-mtu                 now", "  faultlab check mtu             now"),
-        ("apply it (STAGE=1: one fault)", "apply it (add 1: one fault)"),
+        ("apply it (FAULT=1: one fault)", "apply it (add 1: one fault)"),
         ("they make it and make room", "they make it and make room"),
     ],
 )

@@ -6,6 +6,7 @@ from random import Random
 from types import ModuleType
 
 from faultlab.lab import checks
+from faultlab.lab import load as labs
 from faultlab.probes import places
 
 RUSH = Path(__file__).parents[1] / "recorded/places/rush.txt"
@@ -14,8 +15,8 @@ BOOK = '{"restaurant":"Old Mill","tables":%d}'
 
 def module_of(lab_id: str) -> ModuleType:
     """Return the module of a lab's check, which is no package's."""
-    checks.load(lab_id)
-    return sys.modules[f"faultlab_checks.{checks.file_of(lab_id).stem}"]
+    checks.load(lab := labs.load(lab_id))
+    return sys.modules[f"faultlab_checks.{checks.files(lab)[0].stem}"]
 
 
 def test_only_the_place_of_the_book_counts() -> None:

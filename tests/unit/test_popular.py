@@ -82,26 +82,26 @@ SAID = "A public answer says this: TCP probes for the MTU."
 def test_what_is_said(rows: list[Tried], code: int, wanted: list[str], project: Project) -> None:
     project.write(FILE, REPAIR)
     recorded(project, *rows)
-    assert popular.said(labs.load("mtu"), {"web": Machine(code)}) == wanted
+    assert popular.sentences(labs.load("mtu"), {"web": Machine(code)}) == wanted
 
 
 def test_several_sources(project: Project) -> None:
     project.write(FILE, REPAIR.replace("example.org", "example.org; Another one, example.com"))
-    (said,) = popular.said(labs.load("mtu"), {"web": Machine(0)})
+    (said,) = popular.sentences(labs.load("mtu"), {"web": Machine(0)})
     assert said.startswith("Several public answers say this: ")
 
 
 def test_a_secret_lab_says_nothing(project: Project) -> None:
     project.write(FILE, REPAIR)
     machines = {"web": Machine(0)}
-    assert popular.said(labs.load("mtu"), machines)
-    assert popular.said(labs.load("mtu").called("mystery"), machines) == []
+    assert popular.sentences(labs.load("mtu"), machines)
+    assert popular.sentences(labs.load("mtu").called("mystery"), machines) == []
 
 
 def test_no_file_spoils_a_check(project: Project) -> None:
     project.write(FILE, "[[repair")
-    assert popular.said(labs.load("mtu"), {"web": Machine(0)}) == []
+    assert popular.sentences(labs.load("mtu"), {"web": Machine(0)}) == []
     project.write(FILE, REPAIR)
     (project.root / "docs").mkdir()
     project.write(JUDGED, json.dumps({"schema": 1, "rows": [{"lab": 1}]}))
-    assert popular.said(labs.load("mtu"), {"web": Machine(0)}) == []
+    assert popular.sentences(labs.load("mtu"), {"web": Machine(0)}) == []

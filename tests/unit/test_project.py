@@ -19,7 +19,7 @@ from faultlab.cli.main import VERBS
 from faultlab.lab import checks, terms
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
-from faultlab.learn.hints import told
+from faultlab.learn.hints import as_typed
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run
 from tests.unit.test_house import RIDDLES
@@ -58,7 +58,7 @@ def test_a_lab_is_whole(lab_id: str) -> None:
     lab = labs.load(lab_id)
     assert set(lab.twins) <= {*LABS} - {lab_id}
     assert lab.control == (lab.tier == "control")
-    check = checks.load(lab_id)
+    check = checks.load(labs.load(lab_id))
     assert check.symptom
     assert bool(check.evidence) != lab.control
     assert any(measure.bad and not measure.steady for measure in check.symptom) != lab.control
@@ -101,7 +101,7 @@ def test_a_ticket_spoils_nothing(lab_id: str) -> None:
 
 @each_lab
 def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
-    for measure in checks.load(lab_id).symptom:
+    for measure in checks.load(labs.load(lab_id)).symptom:
         said = (measure.when_good, measure.when_bad)
         assert all(said), f"{measure.name}: a sentence is missing"
         assert len(set(said)) == 2, f"{measure.name}: both outcomes say the same"
@@ -113,7 +113,7 @@ def test_every_measure_says_what_it_means_to_a_user(lab_id: str) -> None:
 @each_lab
 def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
     """Neither the fault nor the lab: it may be shown as a mystery, beside its ticket."""
-    lab, measures = labs.load(lab_id), checks.load(lab_id).symptom
+    lab, measures = labs.load(lab_id), checks.load(labs.load(lab_id)).symptom
     said = "\n".join(f"{measure.when_good}\n{measure.when_bad}" for measure in measures)
     words = {*spoilers(lab), lab_id, *lab_id.split("-"), *TERMS.causes}
     if not lab.control:
@@ -127,14 +127,14 @@ def test_what_a_measure_says_spoils_nothing(lab_id: str) -> None:
 @each_lab
 def test_every_sign_says_where_it_is_seen(lab_id: str) -> None:
     """The machine is checked above."""
-    assert [item.name for item in checks.load(lab_id).evidence if not item.command] == []
+    assert [item.name for item in checks.load(labs.load(lab_id)).evidence if not item.command] == []
 
 
 @each_lab
 def test_what_is_said_of_a_mystery_does_not_name_it(lab_id: str) -> None:
     """The name of a stack would, and so would that of a command to type."""
     lab = labs.load(lab_id).called("mystery")
-    said = [lab.ticket, *(told(lab, hint.text) for hint in lab.hint)]
+    said = [lab.ticket, *(as_typed(lab, hint.text) for hint in lab.hint)]
     assert [text for text in said if f"-{lab_id}" in text] == []
 
 
@@ -174,7 +174,7 @@ def test_no_other_console_in_a_lesson(lab_id: str) -> None:
 def test_what_a_command_makes_is_as_it_makes_it(name: str) -> None:
     """Otherwise: make docs."""
     text = (REPO / name).read_text()
-    assert "<!-- made by `faultlab " in text and author.made(text) == text
+    assert "<!-- made by `faultlab " in text and author.rendered(text) == text
 
 
 def test_a_lesson_says_what_lab_toml_says() -> None:

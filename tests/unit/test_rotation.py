@@ -36,8 +36,8 @@ def test_within_ten_commits_every_remedy_was_walked(
         cheats = {c for walk in walks for c in walk[lab.id].all_cheats}
         assert len(alternatives) == len(lab.alternative), lab.id
         assert len(cheats) == len(lab.cheat), lab.id
-        orders = {tuple(order) for walk in walks for order in walk[lab.id].orders}
-        assert orders == {*map(tuple, lab.orders)}
+        alone = {fault for walk in walks for fault in walk[lab.id].left}
+        assert alone == {fault.id for fault in lab.fault}
         assert sum(walk[lab.id].late for walk in walks) == 1, lab.id
 
 
@@ -57,7 +57,7 @@ def test_a_whole_walk_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         walk = rotation.remedies(lab)
         assert len(walk.alternatives) == len(lab.alternative)
         assert len(walk.cheats) == len(lab.cheat)
-        assert walk.orders == lab.orders
+        assert walk.left == [fault.id for fault in lab.fault]
         assert walk.late and walk.before_fix is None
 
 

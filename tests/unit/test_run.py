@@ -14,15 +14,15 @@ import pytest
 
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
-from faultlab.engine import pace, speed
-from faultlab.engine.contention import Contention, Moment, Observer
-from faultlab.engine.pace import Pace
+from faultlab.engine.measure import cpu_reference, load_scale
+from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer
+from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.run.contract import Contract
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL
+from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
 from faultlab.run.run import Run
 from tests.unit.fake import FakeEngine
@@ -65,9 +65,9 @@ class Busy(Observer):
         """Read nothing."""
         return Moment(0, 0, {})
 
-    def since(self, before: Moment) -> Contention:
+    def since(self, before: Moment) -> CpuInterference:
         """Return the next share."""
-        return Contention(0.0, self.shares.pop(0) if self.shares else 0.0, "stress 1.0 CPUs")
+        return CpuInterference(0.0, self.shares.pop(0) if self.shares else 0.0, "stress 1.0 CPUs")
 
     def wait_for_calm(self, seconds: float) -> None:
         """Do not wait."""
@@ -85,7 +85,7 @@ class BusyEngine(FakeEngine):
 @pytest.fixture(autouse=True)
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Set the shares that others use during each look."""
-    monkeypatch.setattr(speed, "measure", lambda: 3000.0)
+    monkeypatch.setattr(cpu_reference, "measure", lambda: 3000.0)
     Busy.shares.clear()
     Busy.waited.clear()
     return Busy.shares
@@ -127,8 +127,8 @@ def measured(record: Record, *values: float) -> list[str]:
     """Return the events of a run that reads these values: first healthy, then those of a fix."""
     left = list(values)
     run = reading(record, left)
-    run.measure("healthy")
-    run.measure("fixed")
+    run.measure(HEALTHY)
+    run.measure(FIXED)
     assert not left, "it looked too seldom"
     return events(record)
 
@@ -159,7 +159,7 @@ def test_after_a_cheat_that_harms_the_users_one_look_is_enough(
 ) -> None:
     """After a repair, a service that has not come back yet gets another look."""
     run = reading(record, [100, 0, 100])
-    run.measure("healthy")
+    run.measure(HEALTHY)
     run.measure(phase)
     assert len(events(record)) == 1 + looks
 
@@ -177,18 +177,18 @@ def test_the_pace_is_found_once_before_the_first_load(
     """It can need the machine alone, so a stack that is not measured must not wait for that."""
     found: list[str] = []
 
-    def find(user: str) -> Pace:
+    def find(user: str) -> LoadScale:
         found.append(user)
-        return Pace(0.4)
+        return LoadScale(0.4)
 
-    monkeypatch.setattr(pace, "find", find)
+    monkeypatch.setattr(load_scale, "find", find)
     run = reading(record, [100, 100])
     run.lab = SYN_FLOOD
     run.stack = cast("Stack", Idle())
     for phase in ("healthy", "fixed"):
         run.measure(phase)
     assert found == ["user"]
-    assert run.stack.pace == Pace(0.4) and record.facts["pace"] == 0.4
+    assert run.stack.pace == LoadScale(0.4) and record.facts["pace"] == 0.4
 
 
 BUSY = "other programs used 50% of the CPU time (stress 1.0 CPUs)"
@@ -214,7 +214,7 @@ def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
         ("faulty", [0.1]),
         ("alternative 1, before", [0.1]),
         ("cheat 1", [0.1]),
-        ("fixed 2", [0.1]),
+        ("only mtu", [0.1]),
         ("verdict", [0.1, 2.0]),
     ],
 )
@@ -227,7 +227,7 @@ def test_a_busy_machine_gets_more_looks_at_what_should_be_healthy(
     run = reading(record, left)
     good = Measure("pages", lambda now: now, at_least(1), at_most(0.5))
     run.check = replace(run.check, symptom=(good,))
-    run.measure("healthy")
+    run.measure(HEALTHY)
     run.measure(phase)
     assert not left, "it looked too seldom"
     again = [event["text"] for event in record.facts["events"] if event["event"] == "undecided"]
@@ -244,8 +244,8 @@ def test_a_check_on_a_busy_machine_that_shows_only_a_part_of_the_fault(
     pages = Measure("pages", lambda now: now, at_least(1), at_most(0.5))
     start = Measure("start page", lambda now: now, at_least(0.05), at_most(0.01))
     run.check = replace(run.check, symptom=(pages, start))
-    run.measure("healthy")
-    run.measure("check")
+    run.measure(HEALTHY)
+    run.measure(CHECK)
     assert not left and run.good("check")[0].holds
 
 
@@ -268,8 +268,8 @@ def test_a_busy_machine_gets_more_looks_at_a_fault_without_evidence(
         inspect=inspect,
         evidence=(Evidence("errors", lambda before, after: after - before, at_least(3)),),
     )
-    run.measure("healthy")
-    run.measure("faulty")
+    run.measure(HEALTHY)
+    run.measure(FAULTY)
     assert events(record) == ["measured", *["undecided"] * (looks - 1), "measured"]
 
 
@@ -281,10 +281,10 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     seconds = itertools.accumulate(itertools.repeat(8.0))  # that everything takes
     run, noted = reading(record, [100.0] * 100), list[str]()
     run.note = noted.append
-    run.measure("healthy")
+    run.measure(HEALTHY)
     monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy to judge mtu: other programs used 50%") as error:
-        run.measure("check")
+        run.measure(CHECK)
     assert error.value.hint == "wait until it is calm, then: make check-mtu"
     assert list(record.facts["readings"]) == ["healthy"]
     assert "check" not in record.facts["judged"]
@@ -315,9 +315,9 @@ def test_each_wait_is_twice_as_long_until_the_patience_ends(
     shares += [0.0, *[0.5] * 99]
     run, engine = reading(record, [100.0] * 9), BusyEngine()
     run.engine, engine.meanwhile = engine, [free] * 99
-    run.measure("healthy")
+    run.measure(HEALTHY)
     with pytest.raises(CannotRun, match="too busy"):
-        run.measure("fixed")
+        run.measure(FIXED)
     assert engine.paused == [1, 2, 4, 8, 16, 32, 64, 53]
 
 
@@ -327,11 +327,11 @@ def test_looks_that_are_spoiled_cost_patience(
     """A look can take longer than the wait for the next one."""
     seconds = itertools.count(step=50.0)  # each look takes 50 s, and so does each wait
     run = reading(record, [100.0] * 9)
-    run.measure("healthy")
+    run.measure(HEALTHY)
     shares += [0.5] * 9
     monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy"):
-        run.measure("fixed")
+        run.measure(FIXED)
     assert Busy.waited == [129, 27]
 
 
@@ -390,7 +390,7 @@ def test_a_baseline_that_has_moved_may_decide_nothing(
     with pytest.raises(CannotRun, match="98, then 130") if decides == "late" else nullcontext():
         run.healthy_still()
     left[:] = [last]
-    run.measure("cheat 1")
+    run.measure(Phase("cheat 1"))
     with pytest.raises(CannotRun, match="when the walk began") if decides else nullcontext():
         Contract().test_healthy(run)
 
@@ -414,7 +414,7 @@ def test_a_daemon_that_has_ended_is_found_by_the_look(record: Record) -> None:
 
     run = reading(record, [100.0])
     run.check = replace(run.check, idle=ended)
-    run.measure("healthy")
+    run.measure(HEALTHY)
     assert events(record) == ["measured"]
 
 
@@ -441,6 +441,6 @@ def test_a_look_has_the_machine_alone_if_speed_is_judged(
     run = reading(record, [100.0, 99.0])
     symptom = run.check.symptom[first:]
     run.check = replace(run.check, idle=lambda _stack: idle, symptom=symptom)
-    run.measure("healthy")
-    run.measure("fixed")
+    run.measure(HEALTHY)
+    run.measure(FIXED)
     assert had == turns and events(record) == ["measured", "measured"]

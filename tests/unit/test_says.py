@@ -13,7 +13,8 @@ import pytest
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Measure
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, Measured
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY
+from faultlab.run.readings import Measured
 from faultlab.run.record import Record
 from tests.unit.test_recorded import RECORDED, RUNS
 
@@ -30,7 +31,9 @@ ROOM = {
     "Many users do not get their page while the crowd is there.": "a third and more",
     "Many honest users of the crowd's machine do not get their page.": "a third and more",
 }
-MEASURES = [(lab_id, measure) for lab_id in labs.ids() for measure in checks.load(lab_id).symptom]
+MEASURES = [
+    (lab_id, measure) for lab_id in labs.ids() for measure in checks.load(labs.load(lab_id)).symptom
+]
 
 
 def strict(measure: Measure[object]) -> bool:
@@ -52,7 +55,7 @@ def test_a_sentence_holds_at_the_limit_and_just_beyond_it(
 @pytest.mark.parametrize("lab_id", RECORDED)
 def test_the_sentences_of_recorded_states(lab_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULTLAB_STATE", str(RUNS.parent))
-    lab, check = labs.load(lab_id), checks.load(lab_id)
+    lab, check = labs.load(lab_id), checks.load(labs.load(lab_id))
     run = Measured(lab, check, Record.read(RECORDED[lab_id]))
     for phase in (HEALTHY, FAULTY, FIXED):
         said = {finding.name: finding.says for finding in run.good(phase)}

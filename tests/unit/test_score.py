@@ -19,12 +19,12 @@ from faultlab.core.statistics import Share
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
-from faultlab.run.readings import PHASES
-from faultlab.score import diagnosis, figures, looks, page, recording, results, scorecard
+from faultlab.run.phase import PHASES
+from faultlab.score import diagnosis, metrics, page, recording, results, scorecard, setups
 from faultlab.score import tool as tools
-from faultlab.score.diagnosis import Broken, Diagnosis, Ended, Said
-from faultlab.score.plan import Plan
+from faultlab.score.diagnosis import Broken, Diagnosis, InstanceEnd, Said
 from faultlab.score.results import ALONE, CROWD, Results, Trial, Way
+from faultlab.score.schedule import Schedule
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 
@@ -104,7 +104,7 @@ def test_a_mistake_in_a_tool(name: str, folder: Path, faultlab: Run) -> None:
     ],
 )
 def test_bad_input(arguments: Sequence[str], says: str, folder: Path, faultlab: Run) -> None:
-    for baseline in figures.BASELINES:
+    for baseline in metrics.BASELINES:
         (folder.parent / baseline).symlink_to(REPO / "tools" / baseline)
     if "none-such" in arguments:
         says = "There is no tool called 'none-such'; there are always-alarm, mine, never-alarm."
@@ -121,9 +121,9 @@ def speaking(output: str, **more: Any) -> Tool:
     return tool().model_copy(update={"output": output, **more})
 
 
-def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) -> Ended:
+def ended(code: int | None, *lines: str, machine: str = "web", at: float = 1.0) -> InstanceEnd:
     said = [Said(at + i, machine, line) for i, line in enumerate(lines)]
-    return Ended(machine, 9.0, code, said, "it hurts")
+    return InstanceEnd(machine, 9.0, code, said, "it hurts")
 
 
 def test_a_pattern_that_takes_for_ever_is_no_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def every(name: str, alarm: bool) -> list[Trial]:
 
 def test_whoever_always_alarms_or_never_does_scores_nothing() -> None:
     """The one catches all and cries everywhere, the other neither."""
-    found = {r.tool: r for r in figures.rows(scored(*every("always", True), *every("no", False)))}
+    found = {r.tool: r for r in metrics.rows(scored(*every("always", True), *every("no", False)))}
     always, never = found["always"], found["no"]
     assert (always.detects.percent, always.false.percent, always.informed) == (100, 100, 0)
     assert (never.detects.percent, never.false.percent, never.informed) == (0, 0, 0)
@@ -248,7 +248,7 @@ def test_shares_have_wilsons_interval() -> None:
 
 
 def test_a_trial_without_a_verdict_counts_nowhere() -> None:
-    (row,) = figures.rows(
+    (row,) = metrics.rows(
         scored(
             trial("mine", "mtu", "faulty", 1, alarm=True, causes=["mtu"], component="web"),
             trial("mine", "mtu", "faulty", 2),
@@ -274,12 +274,12 @@ def test_a_diagnosis_is_right(
     lab: str, causes: list[str], component: str, cause_right: bool, component_right: bool
 ) -> None:
     told = Diagnosis(True, causes, component)
-    assert figures.names_cause(labs.load(lab), told) is cause_right
-    assert figures.names_component(labs.load(lab), told) is component_right
+    assert metrics.names_cause(labs.load(lab), told) is cause_right
+    assert metrics.names_component(labs.load(lab), told) is component_right
 
 
 def letters(*trials: Trial) -> str:
-    (cell,) = (cell for each in figures.cells(scored(*trials)).values() for cell in each.values())
+    (cell,) = (cell for each in metrics.cells(scored(*trials)).values() for cell in each.values())
     return cell.letters
 
 
@@ -301,7 +301,7 @@ def test_what_is_not_as_expected(folder: Path) -> None:
     """must: every time; miss: never; a control: silent, in whatever phase."""
     rest = '[[expect]]\nlabs = ["*"]\ndetects = "miss"\nwhy = "It cannot."\n'
     (folder / "tool.toml").write_text(TOOL + rest)
-    found = figures.disagreements(
+    found = metrics.disagreements(
         scored(
             trial("mine", "mtu", "faulty", 1, alarm=True),
             trial("mine", "mtu", "faulty", 2, alarm=False),
@@ -321,7 +321,7 @@ def test_what_is_not_as_expected(folder: Path) -> None:
 
 def test_a_tool_that_does_not_start_is_not_as_expected(folder: Path) -> None:
     (folder / "tool.toml").write_text(TOOL)
-    (found,) = figures.disagreements(
+    (found,) = metrics.disagreements(
         scored(trial("mine", "mtu", "faulty"), trial("mine", "gzip", "faulty"))
     )
     assert (found.lab, found.found.happened, found.found.of) == ("mtu", 0, 1)
@@ -330,20 +330,20 @@ def test_a_tool_that_does_not_start_is_not_as_expected(folder: Path) -> None:
 def test_trials_of_an_older_version_count_nowhere() -> None:
     kept = scored(*(trial("mine", "mtu", "faulty", n, alarm=n == 1) for n in (1, 2)))
     kept.tools["mine"] = {"title": "x", "digest": "t", "version": "1"}
-    (row,) = figures.rows(figures.of_way(kept, CROWD))
+    (row,) = metrics.rows(metrics.of_way(kept, CROWD))
     assert row.detects.of == 2
     kept.tools["mine"]["digest"] = "new"
-    assert not figures.of_way(kept, CROWD).trials
+    assert not metrics.of_way(kept, CROWD).trials
 
 
 def test_a_trial_without_a_diagnosis_is_made_again() -> None:
     """But not one of another way, or of a repeat that is not asked for."""
     silent = [trial("mine", "mtu", "faulty", n) for n in (1, 2)]
     kept = scored(*silent, trial("mine", "mtu", "fixed", alarm=True))
-    wanted = looks.order([labs.load("mtu")], 1, 7)
-    Plan(wanted, [tool()], kept, ALONE).forget_the_silent()
+    wanted = setups.order([labs.load("mtu")], 1, 7)
+    Schedule(wanted, [tool()], kept, ALONE).forget_the_silent()
     assert len(kept.trials) == 3
-    Plan(wanted, [tool()], kept, CROWD).forget_the_silent()
+    Schedule(wanted, [tool()], kept, CROWD).forget_the_silent()
     assert {(t.phase, t.number) for t in kept.trials.values()} == {("faulty", 2), ("fixed", 1)}
 
 
@@ -375,12 +375,12 @@ def test_a_bundle_with_damaged_bytes(tmp_path: Path) -> None:
 def test_the_order_is_random_and_repeats() -> None:
     """Whole repeats, one after the other; another seed, another order."""
     chosen = [labs.load(lab_id) for lab_id in ("mtu", "gzip", "healthy")]
-    found = looks.order(chosen, 2, 7)
+    found = setups.order(chosen, 2, 7)
     names = [(look.lab.id, look.phase, look.number) for look in found]
     assert len(set(names)) == len(names) == 18
     assert [number for _, _, number in names] == [1] * 9 + [2] * 9
-    assert found == looks.order(chosen, 2, 7)
-    assert found != looks.order(chosen, 2, 8)
+    assert found == setups.order(chosen, 2, 7)
+    assert found != setups.order(chosen, 2, 8)
     assert [n[:2] for n in names[:9]] != [n[:2] for n in names[9:]]
 
 

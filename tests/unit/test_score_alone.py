@@ -18,26 +18,26 @@ from faultlab.engine.contract import Process, Program
 from faultlab.lab import load as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, PHASES
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.score import (
-    agents,
+    agent_metrics,
     alone,
     baselines,
     compare,
     diagnosis,
-    figures,
-    floors,
-    looks,
+    metrics,
+    noise_baseline,
     results,
+    schedule,
     scorecard,
+    setups,
     tables,
 )
-from faultlab.score import plan as plans
 from faultlab.score.alone import Alone
-from faultlab.score.diagnosis import Diagnosis, Ended, Said
-from faultlab.score.looks import EMPTY, IDLE, Look
-from faultlab.score.plan import Plan
+from faultlab.score.diagnosis import Diagnosis, InstanceEnd, Said
 from faultlab.score.results import ALONE, CROWD, Effect, Results, Trial
+from faultlab.score.schedule import Schedule
+from faultlab.score.setups import EMPTY, IDLE, Setup
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
 from tests.unit.fake import FakeEngine, FakeProcess
@@ -67,7 +67,7 @@ def every(
     """Trials in each phase of some labs; `alarms`: by whether something is wrong."""
     blank = [trial(name, lab, phase, number, alarm=False) for lab in lab_ids for phase in PHASES]
     return [
-        replace(each, diagnosis=Diagnosis(alarms[figures.ill(each)], signals=["web: x"]))
+        replace(each, diagnosis=Diagnosis(alarms[metrics.has_fault(each)], signals=["web: x"]))
         for each in blank
     ]
 
@@ -75,13 +75,13 @@ def every(
 class TestPlan:
     """What is missing, and what comes next."""
 
-    def plan(self, kept: Results, **facts: Any) -> Plan:
-        wanted = looks.order([labs.load(lab_id) for lab_id in LABS], 1, 7, floors=True)
-        return Plan(wanted, [tool("a"), tool("b")], kept, **facts)
+    def plan(self, kept: Results, **facts: Any) -> Schedule:
+        wanted = setups.order([labs.load(lab_id) for lab_id in LABS], 1, 7, floors=True)
+        return Schedule(wanted, [tool("a"), tool("b")], kept, **facts)
 
     def test_each_repeat_has_its_floors(self) -> None:
-        found = looks.order([labs.load("mtu")], 2, 7, floors=True)
-        assert sorted(look.text for look in found if look.phase in looks.FLOORS) == [
+        found = setups.order([labs.load("mtu")], 2, 7, floors=True)
+        assert sorted(look.text for look in found if look.phase in setups.FLOORS) == [
             *("healthy empty 1", "healthy empty 2", "healthy idle 1", "healthy idle 2")
         ]
         whole = next(look.lab for look in found if look.phase == EMPTY)
@@ -111,8 +111,8 @@ class TestPlan:
         """Much is known of healthy looks and nothing of floors; then the fault is next."""
         known = [t for n in range(2, 9) for t in every("a", {True: True, False: False}, n)]
         known += [replace(t, tool="b") for t in known]
-        well = [t for t in known if not figures.ill(t)]
-        floor = [trial(n, "healthy", p, 9, alarm=False) for n in "ab" for p in looks.FLOORS]
+        well = [t for t in known if not metrics.has_fault(t)]
+        floor = [trial(n, "healthy", p, 9, alarm=False) for n in "ab" for p in setups.FLOORS]
         plan = self.plan(scored(*well, *floor), until=math.inf)
         limited = replace(plan, until=1e12)
         chosen = limited.next(set())
@@ -120,24 +120,24 @@ class TestPlan:
         assert plan.looks[chosen].lab.id != "healthy"
         nothing_of_floors = replace(limited, kept=scored(*known))
         chosen = nothing_of_floors.next(set())
-        assert chosen is not None and plan.looks[chosen].phase in looks.FLOORS
+        assert chosen is not None and plan.looks[chosen].phase in setups.FLOORS
 
     def test_the_tool_with_the_widest_interval_is_first(self) -> None:
         known = [t for n in range(2, 9) for t in every("a", {True: True, False: False}, n)]
         plan = self.plan(scored(*known), until=1e12)
         for look in plan.looks:
-            if look.phase not in looks.FLOORS:
+            if look.phase not in setups.FLOORS:
                 assert [each.id for each in plan.missing(look)] == ["b", "a"]
 
     def test_it_stops_in_time(self) -> None:
-        plan = self.plan(scored(), until=plans.deadline(0.001))
+        plan = self.plan(scored(), until=schedule.deadline(0.001))
         assert plan.next(set()) is None and plan.left() == 2 * len(plan.looks)
-        assert plans.deadline(None) == math.inf
+        assert schedule.deadline(None) == math.inf
 
     @pytest.mark.parametrize("hours", [0.0, -1.0, math.nan, math.inf])
     def test_hours_that_are_none(self, hours: float) -> None:
         with pytest.raises(BadInput, match="--hours takes a number above 0"):
-            plans.deadline(hours)
+            schedule.deadline(hours)
 
 
 class Repairing(FakeEngine):
@@ -159,7 +159,7 @@ class TestStack:
 
     def examined(self, wanted: Sequence[Tool], phase: str, **how: Any) -> list[Trial]:
         engine = Repairing()
-        look = Look(labs.load("mtu"), phase, 1)
+        look = Setup(labs.load("mtu"), phase, 1)
         usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
@@ -179,7 +179,7 @@ class TestStack:
         assert self.given == "3"
         assert all(t.took is not None and not t.replayed and t.effect is None for t in made)
 
-    @pytest.mark.parametrize("phase", [*PHASES, *looks.FLOORS])
+    @pytest.mark.parametrize("phase", [*PHASES, *setups.FLOORS])
     @pytest.mark.parametrize("felt", [True, False])
     def test_the_check_looks_again_only_if_its_users_do_not_feel_the_phase(
         self, phase: str, felt: bool, monkeypatch: pytest.MonkeyPatch
@@ -219,7 +219,7 @@ class TestStack:
         (made,) = self.examined([tool("nowhere", at=["db"])], HEALTHY)
         assert (made.kind, made.reason) == ("absent", "no machine called db is there")
 
-    @pytest.mark.parametrize("floor", looks.FLOORS)
+    @pytest.mark.parametrize("floor", setups.FLOORS)
     def test_a_floor_is_not_proven(self, floor: str) -> None:
         made = self.examined([tool("drops"), tool("two")], floor)
         assert [(t.phase, t.alarm) for t in made] == [(floor, True), (floor, False)]
@@ -252,12 +252,14 @@ def test_what_a_container_used(said: str, cpu: float | None, memory: int | None)
 
 def test_an_alarm_is_known_by_its_lines_without_numbers() -> None:
     said = [Said(1.0, "web", line) for line in ("7 drops on 10.0.0.2:80", "9 drops on 10.0.0.3:80")]
-    told = diagnosis.of(tool("a"), [Ended("web", 9.0, 0, said)])
+    told = diagnosis.of(tool("a"), [InstanceEnd("web", 9.0, 0, said)])
     assert told.signals == ["web: # drops on #"]
-    mute = diagnosis.of(tool("a", output="exit"), [Ended("web", 9.0, 2, [])])
+    mute = diagnosis.of(tool("a", output="exit"), [InstanceEnd("web", 9.0, 2, [])])
     assert mute.alarm and mute.signals == ["web: alarm"]
     text = '{"alarm": true, "causes": ["gzip"], "evidence": ["12 kB"]}'
-    json_ = diagnosis.of(tool("a", output="json"), [Ended("web", 9.0, 0, [Said(1, "web", text)])])
+    json_ = diagnosis.of(
+        tool("a", output="json"), [InstanceEnd("web", 9.0, 0, [Said(1, "web", text)])]
+    )
     assert json_.signals == ["web: gzip", "web: # kB"]
 
 
@@ -277,7 +279,7 @@ class TestFloors:
             trial("t", "gzip", FAULTY, 1, alarm=True, signals=["m"]),
             trial("t", "gzip", FIXED, 1, alarm=False),
         )
-        (floor,) = floors.floors(found)
+        (floor,) = noise_baseline.floors(found)
         assert (floor.empty, floor.idle, floor.load) == (Share(1, 1), Share(1, 1), Share(3, 3))
         assert floor.false == {"machine": 1, "stack": 1, "load": 1, "lab": 1}
         assert floor.caught == {"machine": 1, "stack": 0, "load": 1, "lab": 1}
@@ -285,39 +287,39 @@ class TestFloors:
 
     def test_a_crowd_has_none(self) -> None:
         found = scored(trial("t", "mtu", FAULTY, alarm=True, way=CROWD))
-        assert floors.floors(found) == [] and floors.costs(found) == []
+        assert noise_baseline.floors(found) == [] and noise_baseline.costs(found) == []
 
     def test_floors_are_no_false_alarms(self) -> None:
         found = scored(*every("t", {True: True, False: False}))
         more = scored(*found.trials.values(), trial("t", "healthy", EMPTY, alarm=True))
-        shown = figures.of_way(more, ALONE)
-        assert figures.rows(shown) == figures.rows(found) and figures.headline(more) == ALONE
+        shown = metrics.of_way(more, ALONE)
+        assert metrics.rows(shown) == metrics.rows(found) and metrics.headline(more) == ALONE
 
     def test_a_part_of_the_tools_alone_is_beside_the_crowd(self) -> None:
         both = [trial(t, "mtu", FAULTY, alarm=True, way=CROWD) for t in ("one", "two")]
         crowd = scored(*both)
-        assert figures.headline(crowd) == CROWD
+        assert metrics.headline(crowd) == CROWD
         part = scored(*both, trial("one", "mtu", FAULTY, alarm=False))
-        assert figures.headline(part) == CROWD
+        assert metrics.headline(part) == CROWD
         table = tables.tables(part)[0]
         at = table.headings.index("catches alone")
         assert {row[0]: row[at] for row in table.rows[:2]} == {"one": Share(1, 0), "two": "-"}
         card = scorecard.facts(part)
         assert ([row.tool for row in card.alone], card.crowd) == (["one"], [])
         whole = scored(*part.trials.values(), trial("two", "mtu", FAULTY, alarm=True))
-        assert figures.headline(whole) == ALONE
+        assert metrics.headline(whole) == ALONE
         assert "catches in a crowd" in tables.tables(whole)[0].headings
 
     def test_costs(self) -> None:
         own = Effect("d", "s", 1.0, 2.0)
         facts: dict[str, Any] = {"took": 20.0, "cpu": 1.5, "memory": 5, "effect": own}
-        (cost,) = floors.costs(
+        (cost,) = noise_baseline.costs(
             scored(
                 trial("t", "mtu", HEALTHY, alarm=False, **facts),
                 trial("t", "mtu", FAULTY, alarm=False, **{**facts, "cpu": 0.5, "memory": 9}),
             )
         )
-        assert cost == floors.Cost("t", 1.0, 9, 20.0, 2.0, 1)
+        assert cost == noise_baseline.Cost("t", 1.0, 9, 20.0, 2.0, 1)
 
 
 def test_mcnemars_exact_test() -> None:
@@ -376,7 +378,7 @@ def test_guesses_know_the_labs_and_no_stack() -> None:
     shown = scored(
         *(t for n in range(9) for t in every("t", {True: True, False: False}, n)), seed=3
     )
-    found = {row.tool: row for row in figures.rows(baselines.guesses(shown))}
+    found = {row.tool: row for row in metrics.rows(baselines.guesses(shown))}
     constant, drawn = found[baselines.FREQUENT], found[baselines.CHANCE]
     assert constant.detects == Share(18, 18) and constant.false == Share(63, 63)
     assert constant.cause == Share(18, 18)  # of two causes it names both
@@ -402,7 +404,7 @@ class TestAgents:
         ]
 
     def test_a_row(self) -> None:
-        row, *guesses = agents.rows(scored(*self.trials()))
+        row, *guesses = agent_metrics.rows(scored(*self.trials()))
         assert (row.tool, row.repaired, row.cause) == ("nop", Share(2, 1), Share(2, 1))
         assert (row.false, row.commands, row.seconds) == (Share(1, 1), 4, 9.5)
         assert (row.tokens, row.cost, row.errors) == (None, 0.25, 0)
@@ -414,21 +416,21 @@ class TestAgents:
         twice = [replace(t, number=2) for t in self.trials() if t.lab == "mtu"]
         never = [replace(t, agent={**t.agent, "repaired": False}) for t in twice if t.agent]
         other = [trial("oracle", "gzip", HEALTHY, alarm=False, agent=self.trials()[0].agent)]
-        once = agents.grid(scored(*self.trials(), *other))
+        once = agent_metrics.grid(scored(*self.trials(), *other))
         assert once == (["nop", "oracle"], {"gzip": ["c", ""], "mtu": ["RN!", ""]})
-        both = agents.grid(scored(*self.trials(), *never))
+        both = agent_metrics.grid(scored(*self.trials(), *never))
         assert both == (["nop"], {"gzip": ["c"], "mtu": ["rN!"]})
 
     def test_the_looks_of_a_cheater_are_not_guessed(self) -> None:
         """It makes one for each cheat, so something would be wrong more often."""
         cheats = [replace(self.trials()[0], tool="cheater", number=n) for n in range(1, 50)]
-        _, *guesses = agents.rows(scored(*self.trials()))
-        cheater, _, *others = agents.rows(scored(*self.trials(), *cheats))
+        _, *guesses = agent_metrics.rows(scored(*self.trials()))
+        cheater, _, *others = agent_metrics.rows(scored(*self.trials(), *cheats))
         assert cheater.tool == "cheater" and others == guesses
 
     def test_they_are_no_tools(self) -> None:
-        assert figures.of_way(scored(*self.trials()), ALONE).trials == {}
-        assert floors.floors(scored(*self.trials())) == []
+        assert metrics.of_way(scored(*self.trials()), ALONE).trials == {}
+        assert noise_baseline.floors(scored(*self.trials())) == []
 
     def test_a_file_keeps_all_that_they_say(self, tmp_path: Path) -> None:
         kept = Results(tmp_path / "score.json")
@@ -502,10 +504,10 @@ class TestCard:
 
 def test_old_trials_were_made_in_a_crowd() -> None:
     """The file of the first card: all trials are of a crowd, with the figures of that day."""
-    crowd = figures.of_way(results.read(REPO / "docs/score.json"), CROWD)
+    crowd = metrics.of_way(results.read(REPO / "docs/score.json"), CROWD)
     assert len(crowd.trials) == 3960
     assert all(not t.replayed and t.agent is None for t in crowd.trials.values())
-    found = {row.tool: row for row in figures.rows(crowd)}
+    found = {row.tool: row for row in metrics.rows(crowd)}
     assert (found["use"].detects, found["use"].false) == (Share(57, 46), Share(141, 58))
     assert (found["tshark"].detects, found["tshark"].false) == (Share(57, 54), Share(141, 127))
     assert found["ss-rules"].cause == Share(24, 21) and found["mtr"].unknown == 3

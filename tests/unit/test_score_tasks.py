@@ -15,7 +15,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Ended, Task
 from faultlab.run import parcel
-from faultlab.score import alone, exam, looks, results, task
+from faultlab.score import alone, exam, results, setups, task
 from faultlab.score import tool as tools
 from faultlab.score.results import ALONE, CROWD
 from tests.unit.conftest import Project
@@ -72,7 +72,7 @@ class Cluster(FakeEngine):
             if self.broken and self.broken in each.words:
                 yield Ended(each.words, problem="its pod failed: MemoryError")
                 continue
-            look = looks.named(lab_id, phase, int(number))
+            look = setups.named(lab_id, phase, int(number))
             its = ALONE if way == ALONE else CROWD
             made = task.make(self, its, look, [tools.load(name) for name in names])
             yield Ended(each.words, parcel.pack(asdict(made), {t.run for t in made.trials}))

@@ -14,15 +14,17 @@ import pytest
 
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.engine import peek
+from faultlab.core.processes import Outcome
+from faultlab.engine.docker import docker_list
 from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
-from faultlab.workshop import own, solo, view
+from faultlab.workshop import solo, solo_session, view
+from faultlab.workshop.access import Keys
+from faultlab.workshop.guard import Guard
 from faultlab.workshop.journal import Event, Journal
-from faultlab.workshop.plan import Plan
-from faultlab.workshop.processes import Outcome
+from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.site import Site
 from tests.unit.conftest import Project
@@ -79,10 +81,10 @@ def test_a_socket_that_was_closed_is_of_no_user(monkeypatch: pytest.MonkeyPatch)
         assert [solo.owner(here, there) for here in queued] == [None] * 90  # TIME_WAIT
 
 
-class FakeStacks(own.OwnStacks):
+class FakeStacks(solo_session.OwnStacks):
     """Stacks that are there at once."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ClassPlan) -> None:
         super().__init__(plan)
         self.ran: list[tuple[str, ...]] = []
         self.outcome = Outcome(0)
@@ -92,20 +94,22 @@ class FakeStacks(own.OwnStacks):
         return self.outcome
 
 
-Page = Callable[[], own.SoloSession]
+Page = Callable[[], solo_session.SoloSession]
 
 
 @pytest.fixture
 def page(project: Project, tmp_path: Path, engine: FakeEngine) -> Page:
-    def make() -> own.SoloSession:
-        plan = Plan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
+    def make() -> solo_session.SoloSession:
+        plan = ClassPlan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
-        return own.SoloSession(plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan))
+        return solo_session.SoloSession(
+            plan, roster, Journal(tmp_path / "journal"), FakeStacks(plan)
+        )
 
     return make
 
 
-def finished(session: own.SoloSession, *acts: Callable[[], None]) -> Seat:
+def finished(session: solo_session.SoloSession, *acts: Callable[[], None]) -> Seat:
     """Do one after the other, each to its end."""
 
     async def all_of_them() -> None:
@@ -158,7 +162,7 @@ def test_a_lab_that_is_up_already_is_gone_on_with(page: Page) -> None:
     record = Record.create("mtu", naming.stack_name("mtu"), {})
     record.event(READY)
     record.event("hint", number=2)
-    record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False, "stage": None}]}
+    record.facts["judged"]["check"] = {"good": [{"name": "page", "holds": False}]}
     record.event("check", fixed=False)
     session = page()
     session.last = record
@@ -192,10 +196,10 @@ def test_the_newest_of_those_that_are_up(project: Project, engine: FakeEngine) -
     """Neither a run whose stack has gone nor one of another learner."""
     newest = max((started(engine, lab) for lab in ("mtu", "gzip")), key=lambda its: its.id)
     started(engine, "busy", "faultlab-grace-busy")
-    found = own.last_up()
+    found = solo_session.last_up()
     assert found and found.id == newest.id
     engine.stacks_up.clear()
-    assert own.last_up() is None
+    assert solo_session.last_up() is None
 
 
 def test_a_lab_that_the_command_line_has_started_is_not_started_again(
@@ -216,11 +220,11 @@ class Docker:
         self.runs: dict[str, str] = {}
         self.ended: dict[str, str] = {}
 
-    def __call__(self) -> dict[str, dict[str, peek.Part]]:
+    def __call__(self) -> dict[str, dict[str, docker_list.Part]]:
         named = {naming.stack_name(lab): run for lab, run in self.runs.items()}
         states = {"web": "running", **self.ended}
         return {
-            name: {part: peek.Part(run, state) for part, state in states.items()}
+            name: {part: docker_list.Part(run, state) for part, state in states.items()}
             for name, run in named.items()
         }
 
@@ -228,11 +232,11 @@ class Docker:
 @pytest.fixture
 def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
     its = Docker()
-    monkeypatch.setattr(peek, "stacks", its)
+    monkeypatch.setattr(docker_list, "stacks", its)
     return its
 
 
-def up(session: own.SoloSession) -> list[str]:
+def up(session: solo_session.SoloSession) -> list[str]:
     """Return the labs that the catalogue shows as up."""
     return [row["lab"] for track in session.catalogue() for row in track["labs"] if row["up"]]
 
@@ -243,7 +247,7 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "heap-oom"))
     docker.runs["heap-oom"], docker.ended = "r", {"tomcat": "exited 137"}
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert view.seat(session, seat)["states"] == {"tomcat": "exited 137"}
 
     started(engine, "heap-oom")
@@ -258,17 +262,17 @@ def test_a_dead_daemon_is_shown_with_the_button_to_press(
 def test_a_lab_that_is_removed_elsewhere_leaves_the_page(page: Page, docker: Docker) -> None:
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
-    asyncio.run(session.weigh())  # a lab that this Docker does not have, as one in the lab VM
+    asyncio.run(session.poll())  # a lab that this Docker does not have, as one in the lab VM
     assert seat.turn.state == "red"
     docker.runs["gzip"] = "first"
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert seat.turn.state == "red"
     docker.runs.clear()
     session.doing[1] = "removing gzip"  # our own doing
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert seat.turn.state == "red"
     session.doing.clear()
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert (seat.turn.state, "outside this page" in seat.turn.why) == ("waiting", True)
 
 
@@ -278,7 +282,7 @@ def test_a_lab_that_is_removed_right_after_it_was_gone_on_with(page: Page, docke
     session = page()
     session.last = record
     seat = finished(session)
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert seat.turn.state == "waiting"
 
 
@@ -289,7 +293,7 @@ def test_a_fresh_stack_of_the_command_line_is_not_that_of_the_page(
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
     for run, state in (("first", "red"), ("second", "waiting")):
         docker.runs["gzip"] = run
-        asyncio.run(session.weigh())
+        asyncio.run(session.poll())
         assert seat.turn.state == state
 
 
@@ -298,10 +302,10 @@ def test_labs_of_the_command_line_are_marked(page: Page, docker: Docker) -> None
     session = page()
     record = Record.create("gzip", naming.stack_name("gzip"), {})
     docker.runs["gzip"] = record.id
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert up(session) == []
     record.event(READY)
-    asyncio.run(session.weigh())
+    asyncio.run(session.poll())
     assert up(session) == ["gzip"]
 
 
@@ -317,12 +321,12 @@ def test_a_measurement_that_is_repeated_is_explained(page: Page, docker: Docker)
     async def checked() -> list[str]:
         said = []
         async with session._busy(seat, "measuring"):
-            await session.weigh()
+            await session.poll()
             said.append(session.own(seat)["delay"])
             record.event("undecided", text="other programs used 27% of the CPU time")
-            await session.weigh()
+            await session.poll()
             said.append(session.own(seat)["delay"])
-        await session.weigh()
+        await session.poll()
         return [*said, session.own(seat)["delay"]]
 
     once = "Looked again: other programs used 27% of the CPU time."
@@ -363,8 +367,8 @@ def test_only_its_owner_comes_in(
 ) -> None:
     """Another user of this machine can connect to loopback, and is shown nothing."""
     session = page()
-    keys = solo.NoKeys(tmp_path / "keys.json")
-    guard = solo.OwnGuard(session, keys, ["testserver"], secure=False)
+    keys = Keys(tmp_path / "keys.json")
+    guard = Guard(session, keys, ["testserver"], secure=False, who=solo.learner)
     site = Site(session, keys, guard, tmp_path / "alive")
     whose = {"uid": os.getuid() + 1}
     monkeypatch.setattr(solo, "owner", lambda *_: whose["uid"])

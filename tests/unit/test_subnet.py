@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.engine import subnet
+from faultlab.engine.docker import subnet
 
 ROUTES = Path(__file__).parents[1] / "recorded/route"
 

@@ -18,10 +18,10 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab.model import KERNEL
-from faultlab.observe.use import limits, namespace, rows, sections
+from faultlab.observe.use import limits, rows, sections
 from faultlab.observe.use import table as use
 from faultlab.observe.use.cells import Row, Value, blank, in_bytes, short
-from faultlab.observe.use.sections import NO_ANSWER, Looks, Pair, Section, Unread
+from faultlab.observe.use.sections import NO_ANSWER, Pair, Section, Sections, Unread
 from faultlab.probes import cgroup, descriptors, fpm, host, interface, mysql, sockets
 from faultlab.run import placement
 from faultlab.verify import transcript
@@ -31,7 +31,7 @@ PROBES = {"php-fpm": "fpm"}
 INVALID = "Invalid value for '--seconds'"
 
 
-def looks(lab: str) -> dict[str, Looks]:
+def looks(lab: str) -> dict[str, Sections]:
     return {at: sections.split(recorded(f"use/{lab}-{at}")) for at in ("web", "php-fpm")}
 
 
@@ -59,7 +59,7 @@ def test_what_is_marked(lab: str, wrong: set[str]) -> None:
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     """The whole of what a person sees, within 80 columns but for commands."""
-    body = tuple(use.rows_of("web", PROBES, looks("somaxconn"), {}))
+    body = use.judged(use.rows_of("web", PROBES, looks("somaxconn"), {}))
     use.print_table(Terminal(), use.Table("web", "web: php-fpm", body))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert "\n".join(lines) + "\n" == recorded("use/somaxconn-table")
@@ -107,7 +107,7 @@ class Local:
     ],
 )
 def test_what_cannot_be_read_says_why(section: Section, why: str) -> None:
-    found = Looks({"x": section}, {"x": section}).pair("x", cgroup.parse)
+    found = Sections({"x": section}, {"x": section}).pair("x", cgroup.parse)
     assert found == Unread(why)
 
 
@@ -186,7 +186,7 @@ def v2(**changes: object) -> str:
 
 def container_rows(before: str, after: str) -> tuple[Row, Row]:
     sections_of = {"cgroup": Section(before, 0, 1.0)}, {"cgroup": Section(after, 0, 3.0)}
-    cpu, memory = rows.container("tomcat", Looks(*sections_of))
+    cpu, memory = rows.container("tomcat", Sections(*sections_of))
     return cpu, memory
 
 
@@ -213,8 +213,8 @@ def test_a_shaped_link_that_is_full_is_marked() -> None:
     before = Section(recorded("interface/tbf"), 0, 1.0)
     sent = interface.parse(before.out)["eth0"].tx_bytes
     text = before.out.replace(f'"bytes":{sent}', f'"bytes":{sent + 245000}')
-    found = Looks({"network": before}, {"network": Section(text, 0, 3.0)})
-    row = next(row for row in namespace.rows("web", found) if row.resource == "eth0")
+    found = Sections({"network": before}, {"network": Section(text, 0, 3.0)})
+    row = next(row for row in rows.namespace("web", found) if row.resource == "eth0")
     assert row.utilisation == Value(98.0, "%", "1.0 of 1.0 Mb/s")
     assert row.saturation.text == "40 waiting"
     assert [why for _, why in limits.crossed(row)] == ["the link is full: 1.0 of 1.0 Mb/s"]
@@ -230,7 +230,7 @@ def test_syns_that_are_turned_away() -> None:
         for name, more in by.items():
             later["kernel"][name] += more
         before, after = Section(counters, 0, 1.0), Section(json.dumps(later), 0, 3.0)
-        found = namespace.rows("web", Looks({"counters": before}, {"counters": after}))
+        found = rows.namespace("web", Sections({"counters": before}, {"counters": after}))
         return next(row for row in found if row.resource == "SYN_RECV")
 
     dropped = grown(TcpExtListenDrops=70, TcpExtListenOverflows=30)
@@ -334,13 +334,13 @@ def test_mysql() -> None:
     assert (idle.connected, idle.most, idle.refused, idle.lock_waiting) == (1, 10, 0, 0)
     assert (busy.connected, busy.most, busy.refused, busy.lock_waiting) == (11, 10, 3, 2)
     sections_of = [Section(recorded(f"mysql/{name}"), 0, at) for name, at in MYSQL]
-    found = Looks({"database": sections_of[0]}, {"database": sections_of[1]})
+    found = Sections({"database": sections_of[0]}, {"database": sections_of[1]})
     by_name = {row.resource: row for row in rows.database("mysql", found)}
     assert by_name["mysql sessions"].utilisation.text == "11 of 10"
     assert by_name["mysql sessions"].errors.text == "3 refused"
     assert by_name["mysql buffers"].saturation.text == "0 waits"
     assert marked(by_name) == {"mysql sessions"}  # at the first look no statement waited for a lock
-    found = Looks({"database": replace(sections_of[1], at=1.0)}, {"database": sections_of[1]})
+    found = Sections({"database": replace(sections_of[1], at=1.0)}, {"database": sections_of[1]})
     by_name = {row.resource: row for row in rows.database("mysql", found)}
     assert by_name["mysql row locks"].saturation.text == "2 waiting"
     assert marked(by_name) == {"mysql sessions", "mysql row locks"}
@@ -359,7 +359,7 @@ def counted(**more: int) -> dict[str, Row]:
         f"{name}\t{int(value) + own[name] if name in own else value}" for name, value in lines
     )
     sections_of = {"database": Section(before, 0, 1.0)}, {"database": Section(after, 0, 3.0)}
-    return {row.resource: row for row in rows.database("mysql", Looks(*sections_of))}
+    return {row.resource: row for row in rows.database("mysql", Sections(*sections_of))}
 
 
 def test_a_program_that_only_tries_the_port_is_not_refused() -> None:
@@ -395,7 +395,7 @@ def test_a_filter_is_marked_only_where_something_listens() -> None:
         more = chain.replace("      15      636 DROP", "      25     1636 DROP")
         before = {"filter": Section(chain, 0, 1.0), "sockets": Section(out, 0, 1.0)}
         after = {"filter": Section(more, 0, 3.0), "sockets": Section(out, 0, 3.0)}
-        found = namespace.rows("web", Looks(before, after))
+        found = rows.namespace("web", Sections(before, after))
         row = next(row for row in found if row.resource == "packet filter")
         assert row.errors.text == "10 dropped"
         assert bool(limits.crossed(row)) == wrong

@@ -14,9 +14,9 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.engine import boot, libvirt, ssh
 from faultlab.engine.shell import Done
-from faultlab.engine.vm import VmEngine
+from faultlab.engine.vm import boot, libvirt, ssh
+from faultlab.engine.vm.engine import VmEngine
 
 Virsh = Callable[[str], None]
 
@@ -91,10 +91,10 @@ def test_libvirt_that_is_silent_is_no_vm_that_is_gone(virsh: Virsh) -> None:
 def test_a_silent_libvirt_hides_no_stack(virsh: Virsh) -> None:
     """`status` and `sweep` do not say that nothing is there."""
     virsh("echo 'error: failed to connect to the hypervisor' >&2; exit 1")
-    VmEngine.refuse_silence()  # this user has no stack in the VM
+    VmEngine.require_reachable()  # this user has no stack in the VM
     (lock.private(lock.folder()) / "faultlab-conntrack.in-vm").touch()
     with pytest.raises(CannotRun, match="libvirt does not say"):
-        VmEngine.refuse_silence()
+        VmEngine.require_reachable()
 
 
 def test_a_vm_of_somebody_else_is_left_alone(virsh: Virsh) -> None:

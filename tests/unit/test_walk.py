@@ -27,8 +27,9 @@ from faultlab.lab.limits import at_least_times, at_most_times
 from faultlab.lab.outage import Outage
 from faultlab.learn import checking, learner
 from faultlab.run import inject, leftovers, placement, preflight
-from faultlab.run.contract import Contract, cheat, walk
-from faultlab.run.readings import FAULTY, FIXED, HEALTHY, STILL, Measured
+from faultlab.run.contract import Contract, walk
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, cheat
+from faultlab.run.readings import Measured
 from faultlab.run.record import READY, Record
 from faultlab.run.run import Run
 from faultlab.verify import verify
@@ -410,9 +411,9 @@ class Counted(FakeEngine):
     helpers = began = 0
     breaks = ""
 
-    def furnish(self, machines: Sequence[Machine]) -> None:
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Fail, or break the network of the stack."""
-        if self.breaks == "furnish":
+        if self.breaks == "network":
             raise CannotRun("It is broken.")
         if self.breaks == "healthy":
             self.stacks_up[machines[0].stack].network.mtu = 100
@@ -430,7 +431,7 @@ class Counted(FakeEngine):
 @pytest.mark.parametrize(
     ("breaks", "says"),
     [
-        ("furnish", "It is broken"),
+        ("network", "It is broken"),
         ("healthy", "not healthy"),
         ("the fault", "the fault has no effect"),
     ],

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
+from pydantic import Field
+
+from faultlab.core.document import Finite
 from faultlab.observe.use.sections import Pair, Unread
 
 NOT_COUNTED = "this kernel does not count it"
@@ -17,7 +20,7 @@ Part = Literal["utilisation", "saturation", "errors"]
 class Value:
     """One cell. `number` None: nothing to judge, for the `reason` given."""
 
-    number: float | None
+    number: Annotated[Finite, Field(serialization_alias="value")]
     unit: str
     text: str
     reason: str = ""
@@ -34,7 +37,7 @@ class Row:
     """
 
     resource: str
-    kind: str
+    kind: Annotated[str, Field(exclude=True)]
     at: str
     command: str
     utilisation: Value

@@ -47,7 +47,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Looks:
+class Sections:
     """The sections of both looks by name. `why` is set if the place could not be read at all."""
 
     before: Mapping[str, Section]
@@ -81,12 +81,12 @@ def _parsed(section: Section, parse: Callable[[str], T]) -> T | Unread:
         return Unread(f"not understood: {last[:60]}")
 
 
-def read(place: Shell, commands: Mapping[str, str], seconds: float) -> Looks:
+def read(place: Shell, commands: Mapping[str, str], seconds: float) -> Sections:
     """Run all commands, wait, and run them again, in one shell. A failure becomes `why`."""
     try:
         return split(place.run(script(commands, seconds), timeout=seconds + 60).out)
     except CannotRun as problem:
-        return Looks({}, {}, problem.message)
+        return Sections({}, {}, problem.message)
 
 
 def script(commands: Mapping[str, str], seconds: float) -> str:
@@ -99,10 +99,10 @@ def script(commands: Mapping[str, str], seconds: float) -> str:
     return f"look() {{\n{body}\n}}\nlook; echo '{_NEXT.strip()}'; sleep {seconds:g}; look"
 
 
-def split(out: str) -> Looks:
+def split(out: str) -> Sections:
     """Split the output of the script into sections."""
     before, _, after = out.partition(_NEXT)
-    return Looks(_sections(before), _sections(after))
+    return Sections(_sections(before), _sections(after))
 
 
 def _sections(out: str) -> dict[str, Section]:

@@ -3,8 +3,7 @@
 It only reads, with one shell command in each machine and daemon, all at the same time.
 """
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -17,10 +16,10 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab.model import KERNEL, Lab
-from faultlab.observe.use import namespace, rows
-from faultlab.observe.use.cells import Row, Value
+from faultlab.observe.use import rows
+from faultlab.observe.use.cells import Row
 from faultlab.observe.use.limits import crossed
-from faultlab.observe.use.sections import Looks, read
+from faultlab.observe.use.sections import Sections, read
 from faultlab.probes import (
     cgroup,
     conntrack,
@@ -59,15 +58,6 @@ OF_PROBE = {"fpm": {"pool": fpm.COMMAND}, "mysql": {"database": mysql.COMMAND}}
 
 
 @dataclass(frozen=True)
-class Table:
-    """The rows of one machine, or of the whole host."""
-
-    name: str
-    title: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
 class Wrong:
     """A limit that a value has crossed."""
 
@@ -78,35 +68,19 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class ValueFacts:
-    """A value, or the reason for its absence."""
+class JudgedRow(Row):
+    """A resource, the command that shows it on its machine, and the limits that it has crossed."""
 
-    value: float | None
-    unit: str
-    text: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class RowFacts:
-    """A resource, and the command that shows it on its machine."""
-
-    resource: str
-    at: str
-    command: str
-    utilisation: ValueFacts
-    saturation: ValueFacts
-    errors: ValueFacts
     wrong: list[Wrong]
 
 
 @dataclass(frozen=True)
-class TableFacts:
-    """The resources of one machine, or of the whole host."""
+class Table:
+    """The rows of one machine, or of the whole host."""
 
     name: str
     title: str
-    rows: list[RowFacts]
+    rows: tuple[JudgedRow, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +89,7 @@ class Used:
 
     lab: str
     seconds: float
-    tables: list[TableFacts]
+    tables: list[Table]
 
 
 def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Used:
@@ -131,7 +105,7 @@ def show(term: Terminal, lab_id: str, machine: str | None, seconds: float) -> Us
         found = tables(lab, stack, chosen, seconds)
     for table in found:
         print_table(term, table)
-    return Used(lab.alias, seconds, [_facts(table) for table in found])
+    return Used(lab.alias, seconds, found)
 
 
 def _machines(lab: Lab, stack: Stack, machine: str | None) -> list[str]:
@@ -171,16 +145,23 @@ def tables(lab: Lab, stack: Stack, machines: list[str], seconds: float) -> list[
     for machine in machines:
         its = {name: probe[name] for name in on if on[name] == machine}
         title = f"{machine}: {', '.join(its)}" if its else machine
-        body = tuple(rows_of(machine, its, looks, stopped))
-        found.append(Table(machine, title, body))
+        found.append(Table(machine, title, judged(rows_of(machine, its, looks, stopped))))
     title = "the lab VM's kernel" if below == KERNEL else f"whole host, as seen from {below}"
-    body = tuple(rows.whole_host(below, looks[below]))
-    return [*found, Table("host", title, body)]
+    return [*found, Table("host", title, judged(rows.whole_host(below, looks[below])))]
+
+
+def judged(found: Iterable[Row]) -> tuple[JudgedRow, ...]:
+    """Return these rows with the limits that they have crossed."""
+    return tuple(JudgedRow(**vars(row), wrong=_wrong(row)) for row in found)
+
+
+def _wrong(row: Row) -> list[Wrong]:
+    return [Wrong(limit.part, why, limit.at_least, limit.source) for limit, why in crossed(row)]
 
 
 def _all(
     stack: Stack, commands: Mapping[str, Mapping[str, str]], seconds: float
-) -> dict[str, Looks]:
+) -> dict[str, Sections]:
     """Enter every place once, all at the same time."""
     shells = [stack.shell(name) for name in commands]
     with ThreadPoolExecutor(max_workers=len(shells)) as pool:
@@ -189,7 +170,10 @@ def _all(
 
 
 def rows_of(
-    machine: str, probe: Mapping[str, str], looks: Mapping[str, Looks], stopped: Mapping[str, Row]
+    machine: str,
+    probe: Mapping[str, str],
+    looks: Mapping[str, Sections],
+    stopped: Mapping[str, Row],
 ) -> Iterator[Row]:
     """Yield the rows of one machine and its daemons; `probe`: the probes of each daemon."""
     for name in (machine, *probe):
@@ -197,7 +181,7 @@ def rows_of(
             yield stopped[name]
         else:
             yield from rows.container(name, looks[name])
-    yield from namespace.rows(machine, looks[machine])
+    yield from rows.namespace(machine, looks[machine])
     for name in probe:
         if name not in stopped and probe[name] == "fpm":
             yield rows.pool(name, machine, looks[name].pair("pool", fpm.parse))
@@ -211,7 +195,7 @@ def _stopped(daemon: Machine) -> Row:
 
 def print_table(term: Terminal, table: Table) -> None:
     """Print the values, then what looks wrong, then the command that shows each row."""
-    wrong = {i: found for i, row in enumerate(table.rows, 1) if (found := crossed(row))}
+    wrong = {i for i, row in enumerate(table.rows, 1) if row.wrong}
     term.heading(table.title)
     cells = [
         (_MARK if i in wrong else "", str(i), row.resource, *(v.text for _, v in row.values))
@@ -221,8 +205,8 @@ def print_table(term: Terminal, table: Table) -> None:
     term.table(columns, cells, strong={i - 1 for i in wrong})
     term.say()
     for i, row in enumerate(table.rows, 1):
-        for _, sentence in wrong.get(i, []):
-            term.say(f"{_MARK} {i}: {row.resource}: {sentence}")
+        for each in row.wrong:
+            term.say(f"{_MARK} {i}: {row.resource}: {each.why}")
         if row.unread:
             term.say(f"{i}: {row.resource}: not read: {row.unread}")
     unread = sum(bool(row.unread) for row in table.rows)
@@ -233,25 +217,3 @@ def print_table(term: Terminal, table: Table) -> None:
         prompt = "$" if row.at == "$" else f"{row.at}#"
         term.command(f"{i:>2} {prompt} {row.command}")
     term.say()
-
-
-def _value(value: Value) -> ValueFacts:
-    # JSON has no word for the time in a queue from which no request is taken.
-    number = None if value.number == math.inf else value.number
-    return ValueFacts(number, value.unit, value.text, value.reason)
-
-
-def _facts(table: Table) -> TableFacts:
-    rows = [
-        RowFacts(
-            row.resource,
-            row.at,
-            row.command,
-            _value(row.utilisation),
-            _value(row.saturation),
-            _value(row.errors),
-            [Wrong(limit.part, why, limit.at_least, limit.source) for limit, why in crossed(row)],
-        )
-        for row in table.rows
-    ]
-    return TableFacts(table.name, table.title, rows)

@@ -148,8 +148,8 @@ node_up() {
     node_down
     "$ROOT/.venv/bin/faultlab" vm up
     local ip stage=$DIR/stage tags ssh in_node
-    ip=$(ours "from faultlab.engine import libvirt; print(libvirt.address())")
-    mapfile -t ssh < <(ours "from faultlab.engine.ssh import ssh_command; print(*ssh_command(), sep='\n')")
+    ip=$(ours "from faultlab.engine.vm import libvirt; print(libvirt.address())")
+    mapfile -t ssh < <(ours "from faultlab.engine.vm.ssh import ssh_command; print(*ssh_command(), sep='\n')")
     tags=$(ours "from faultlab.lab.images import BASE, names, tag
 print(*(tag(name) for name in names() if name != BASE))")
     say "making the disk of the node"

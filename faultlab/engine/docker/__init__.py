@@ -1,0 +1,1 @@
+"""Docker: stacks on a Docker Engine, and its images."""

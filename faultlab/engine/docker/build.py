@@ -1,0 +1,209 @@
+"""Build: make the missing container images from Debian packages.
+
+`base` comes from a registry if one responds, else from mmdebstrap. From a registry it is the same
+everywhere; mmdebstrap takes the newest packages of the day.
+"""
+
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from faultlab.core import lock, paths
+from faultlab.core.command import stream
+from faultlab.core.errors import CannotRun
+from faultlab.core.later import Later
+from faultlab.engine.contract import Images, Say
+from faultlab.engine.docker.connection import Docker
+from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
+
+docker: Any = Later("docker")
+requests: Any = Later("requests")
+
+_SUITE = "bookworm"
+_BASE_SOURCE = f"faultlab/{_SUITE}:latest"
+# debian:bookworm-20260918-slim, for all processors.
+# Source: https://github.com/docker-library/repo-info, repos/debian/remote
+_PINNED = "debian@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
+# On SIGTERM mmdebstrap removes its temporary folder; on SIGKILL it cannot.
+_STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
+
+
+class DockerImages(Images):
+    """The images of a Docker Engine."""
+
+    def __init__(self, on: Docker) -> None:
+        self._docker = on
+
+    def missing(self, wanted: Collection[str] | None = None) -> list[str]:
+        """Return the wanted images (default: all) that are missing, in build order.
+
+        `base` exists only to build the others from.
+        """
+        wanted = [BASE, *(names() if wanted is None else wanted)]
+        have = self._tags()
+        own = [name for name in wanted if Path(name).is_absolute()]
+        lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
+        return lacking if lacking != [BASE] else []
+
+    def _tags(self) -> list[str]:
+        with self._docker.errors():
+            found = self._docker.client.images.list(name="faultlab/*")
+        return [tag for image in found for tag in image.tags]
+
+    def ensure(
+        self, say: Say, wanted: Collection[str] | None = None, *, network: bool = False
+    ) -> None:
+        """Build what is missing; two commands at once build it once. Raises CannotRun.
+
+        `network`: let the build of a folder outside this project use a network too.
+        """
+        if not self.missing(wanted):
+            return
+        with lock.hold("images", "images", wait=True):
+            for name in self.missing(wanted):
+                self._build(name, lambda line, name=name: say(f"image {name}: {line}"), network)  # type: ignore[misc]
+
+    def _build(self, name: str, say: Say, network: bool) -> None:
+        ours = folder(name).is_relative_to(paths.root())
+        try:
+            _build(self._docker, name, say, "default" if ours or network else "none")
+        except CannotRun as problem:
+            if not (ours or network):
+                problem.hint = "if you trust its author, add --network to the command"
+            raise
+
+    def save(self, tags: Sequence[str], to: Path, note: Say) -> None:
+        """Write images to a compressed archive. Raises CannotRun."""
+        script = 'set -o pipefail; docker save "$@" | gzip -1 >"$0"'
+        stream(["bash", "-c", script, str(to), *tags], note, self._docker.env)
+
+    def remove(self) -> list[str]:
+        """Remove all images of ours and return their tags."""
+        have = self._tags()
+        with self._docker.errors():
+            for name in have:
+                self._docker.client.images.remove(name, force=True)
+            if _BASE_SOURCE in have:
+                # The name that Docker gave it when it was pulled; not if a container uses it.
+                with suppress(docker.errors.APIError):
+                    self._docker.client.images.remove(_PINNED)
+        return have
+
+
+def _build_base(on: Docker, say: Say) -> None:
+    """Make `faultlab/bookworm`, a bare Debian: pull it if a registry responds, else build it."""
+    repository, version = _BASE_SOURCE.split(":")
+    say("asking the registry for debian:bookworm-slim, by its digest")
+    try:
+        image = on.client.images.pull(_PINNED)
+        image.tag(repository, version)
+        return
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        why = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        say(f"it was not pulled: {why}")
+        say("no registry responds: making it from Debian packages")
+    if shutil.which("mmdebstrap") is None:
+        raise CannotRun(
+            f"No registry responds ({why}) and mmdebstrap is not installed.", "make setup"
+        )
+    make = subprocess.Popen(
+        [*_STOP_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase", _SUITE, "-"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert make.stdout is not None and make.stderr is not None
+    try:
+        with on.errors():
+            on.client.api.import_image_from_stream(make.stdout, repository, version)
+    except BaseException:
+        make.terminate()
+        make.wait()
+        raise
+    errors = make.stderr.read().decode(errors="replace").strip()
+    if make.wait() != 0:
+        raise CannotRun(
+            f"mmdebstrap failed: {errors.splitlines()[-1] if errors else 'no reason given'}",
+            f"mmdebstrap --variant=minbase {_SUITE} /dev/null",
+        )
+
+
+def _entry(found: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return a file's tar header, the same in every checkout; None for what stays out."""
+    if not belongs(Path(found.name)):
+        return None
+    found.mode = mode(found.mode)
+    found.uid = found.gid = 0
+    found.uname = found.gname = "root"
+    return found
+
+
+def pack(folder: Path, into: IO[bytes]) -> None:
+    """Write the folder as a tar file. Links are followed, so that two tools can share a file.
+
+    Raises CannotRun for a link out of the folder, or for a tool of ours out of the project. It
+    would copy any file of this machine into the image.
+    """
+    within = paths.root() if folder.is_relative_to(paths.root()) else folder
+    for file in folder.rglob("*"):
+        if not file.resolve().is_relative_to(within.resolve()):
+            raise CannotRun(f"{file} is a link out of its folder.", f"ls -l {file}")
+    with tarfile.open(fileobj=into, mode="w", dereference=True) as archive:
+        archive.add(folder, arcname=".", filter=_entry)
+    into.seek(0)
+
+
+def _build(on: Docker, name: str, say: Say, network: str) -> None:
+    """Build one image. Raises CannotRun.
+
+    `network`: of its RUN lines; "none" for no network.
+    """
+    if name == BASE:
+        _build_base(on, say)
+    base = _BASE_SOURCE if name == BASE else tag(BASE)
+    build_folder(on, folder(name), short(name), tag(name), say, base=base, network=network)
+
+
+def build_folder(
+    on: Docker, source: Path, name: str, its_tag: str, say: Say, *, base: str, network: str
+) -> None:
+    """Build the image of a folder; `say` gets each step. Raises CannotRun with the step's error."""
+    with tempfile.TemporaryFile() as context:
+        pack(source, context)
+        with on.errors():
+            stream = on.client.api.build(
+                fileobj=context,
+                custom_context=True,
+                tag=its_tag,
+                buildargs={"BASE": base},
+                labels={LABEL: name},
+                network_mode=network,
+                rm=True,
+                forcerm=True,
+                decode=True,
+            )
+        last = ""
+        for event in _each(on, stream):
+            if "error" in event:
+                detail = last or str(event["error"]).strip()
+                raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
+            text = str(event.get("stream") or event.get("status") or "").strip()
+            if text and not text.startswith("Removing intermediate container"):
+                last = text.splitlines()[-1]
+                say(last)
+
+
+def _each(on: Docker, stream: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield what Docker streams. What the caller does with it raises no error of Docker's."""
+    while True:
+        with on.errors():
+            try:
+                event = next(stream)
+            except StopIteration:
+                return
+        yield event

@@ -1,0 +1,1 @@
+"""Kubernetes: stacks as pods of a cluster."""

@@ -1,0 +1,1 @@
+"""VM: Docker in the lab VM, whose kernel labs can change."""

@@ -1,0 +1,105 @@
+"""Agent metrics: what they repaired, what they named, and what that took, from their trials."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from faultlab.core.statistics import Share, median
+from faultlab.lab import load as labs
+from faultlab.score import baselines, metrics, results
+from faultlab.score.metrics import Cell
+from faultlab.score.results import AgentTrial, Results, Trial
+
+LEGEND = "R repaired every time   r repaired now and then"
+
+Counted = Literal["commands", "seconds", "tokens", "cost"]
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    """One agent. Shares are of its looks at a fault, `false` of the other ones.
+
+    `repaired`: the lab's check said yes. `cause`, `component`: it named them. `commands`,
+    `seconds`, `tokens`, `cost`: medians of a look; None if its harness does not know them.
+    `errors`: looks that ended with an error of ours. `aborted`: of the looks with a result, those
+    in which it ended a machine, and repaired nothing so. `lost`: of all, those with our errors.
+    """
+
+    tool: str
+    repaired: Share
+    cause: Share
+    component: Share
+    false: Share
+    commands: float | None
+    seconds: float | None
+    tokens: float | None
+    cost: float | None
+    errors: int
+    aborted: Share
+    lost: Share
+
+
+def rows(kept: Results) -> list[AgentRow]:
+    """Return a row for each agent, and then for the guesses in the same looks."""
+    agents = _looks(kept)
+    found = []
+    # A cheater makes a look for each cheat, and these are no looks of the others.
+    looks = agents.only(lambda trial: trial.tool != results.CHEATER)
+    for some in (agents, baselines.guesses(looks)):
+        by_tool = metrics.grouped(some.trials.values(), lambda trial: trial.tool)
+        found += [_row(tool, trials) for tool, trials in sorted(by_tool.items())]
+    return found
+
+
+def grid(kept: Results) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the agents, and for each lab the letters of each agent: `R` if it repaired it."""
+    looks = _looks(kept)
+    names = sorted({trial.tool for trial in looks.trials.values()})
+    repaired = Counter(
+        (trial.tool, trial.lab, trial.agent["repaired"])
+        for trial in looks.trials.values()
+        if trial.agent and metrics.has_fault(trial)
+    )
+
+    def letters(cell: Cell) -> str:
+        yes, no = (repaired[cell.tool, cell.lab, each] for each in (True, False))
+        mark = "" if not yes else "r" if no else "R"
+        return (mark + cell.letters).strip()
+
+    return names, {
+        lab: [letters(its[name]) if name in its else "" for name in names]
+        for lab, its in metrics.cells(looks).items()
+    }
+
+
+def _looks(kept: Results) -> Results:
+    """Return the trials of agents and labs as they are today."""
+    return kept.only(lambda trial: trial.agent is not None and kept.current(trial))
+
+
+def _row(tool: str, trials: Sequence[Trial]) -> AgentRow:
+    told = [t for t in trials if t.kind == "diagnosis"]
+    ill = [(labs.loaded(t.lab), t.diagnosis) for t in told if t.diagnosis and metrics.has_fault(t)]
+    well = [t.alarm for t in told if not metrics.has_fault(t)]
+    facts = [t.agent for t in told if t.agent]
+    tried = [t.agent["repaired"] for t in told if t.agent and metrics.has_fault(t)]
+    known = [bool(each) for each in tried if each is not None]
+    return AgentRow(
+        tool,
+        repaired=Share(len(known), sum(known)),
+        cause=Share(len(ill), sum(metrics.names_cause(lab, said) for lab, said in ill)),
+        component=Share(len(ill), sum(metrics.names_component(lab, said) for lab, said in ill)),
+        false=Share(len(well), sum(well)),
+        commands=_median(facts, "commands"),
+        seconds=_median(facts, "seconds"),
+        tokens=_median(facts, "tokens"),
+        cost=_median(facts, "cost"),
+        errors=(errors := sum(t.kind == "unknown" for t in trials)),
+        aborted=Share(len(facts), sum(bool(each.get("aborted")) for each in facts)),
+        lost=Share(len(trials) if facts or errors else 0, errors),
+    )
+
+
+def _median(facts: Sequence[AgentTrial], key: Counted) -> float | None:
+    return median([value for each in facts if (value := each.get(key)) is not None])

@@ -1,0 +1,236 @@
+"""Solo session: the session of one learner, who chooses labs, and whose stacks are their own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from faultlab.core import naming
+from faultlab.core.defaults import AUTO
+from faultlab.core.errors import CannotRun
+from faultlab.engine.docker import docker_list
+from faultlab.engine.stack import Stack
+from faultlab.lab import load as labs
+from faultlab.lab import path
+from faultlab.learn import progress
+from faultlab.run import phase, placement
+from faultlab.run import record as records
+from faultlab.run.record import Record
+from faultlab.workshop.journal import Event
+from faultlab.workshop.roster import Seat, Turn
+from faultlab.workshop.session import Session
+from faultlab.workshop.stacks import Stacks
+
+
+@dataclass(frozen=True)
+class Here:
+    """The containers of each lab on this machine, and the runs that were handed over."""
+
+    labs: dict[str, dict[str, docker_list.Part]] = field(default_factory=dict)
+    ready: frozenset[str] = frozenset()
+
+    def run(self, lab: str) -> str:
+        """Return the run of a lab; empty if it has no containers here."""
+        return next((part.run for part in self.labs.get(lab, {}).values()), "")
+
+    def up(self, lab: str) -> bool:
+        """Return whether a learner can work on a lab."""
+        return self.run(lab) in self.ready
+
+    def again(self) -> Here:
+        """Return how it is now, with one question to Docker; unchanged without an answer."""
+        every, prefix = docker_list.stacks(), naming.prefix()
+        if every is None:
+            return self
+        labs = {
+            name.removeprefix(prefix): its for name, its in every.items() if name.startswith(prefix)
+        }
+        runs = {part.run for parts in labs.values() for part in parts.values()}
+        ready = {run for run in runs if run in self.ready or Record.ready(run)}
+        return Here(labs, frozenset(ready))
+
+
+class OwnStacks(Stacks):
+    """The learner's own stacks: those of the command line, under the same names."""
+
+    @property
+    def engine(self) -> str:
+        """Return that each lab has the engine that can run it."""
+        return AUTO
+
+    def name(self, seat: Seat) -> str:
+        """Return the name of the stack of a lab."""
+        return naming.stack_name(seat.turn.lab)
+
+    async def hint(self, seat: Seat) -> int | None:
+        """Return the hint that the command line gives; the run notes it."""
+        told = await self.run(seat, "hint", seat.turn.lab)
+        if told.code:
+            raise CannotRun(told.error)
+        number: int | None = told.facts["number"]
+        return number
+
+    def _env(self, seat: Seat) -> dict[str, str]:
+        return {}
+
+    def _stack(self, seat: Seat) -> Stack:
+        return placement.up(seat.turn.lab)
+
+
+class SoloSession(Session):
+    """The session of one learner, who chooses the labs. Only the runs are remembered.
+
+    `last`: the run of the lab to go on with when it begins, if there is one.
+    """
+
+    last: Record | None = None
+    _catalogue: list[dict[str, Any]] | None = None
+    _here = Here()
+    _delay = ""
+    _seen: tuple[Turn, str] | None = None  # the turn whose stack was there, and its run
+
+    async def poll(self) -> None:
+        """Note which labs are up here, with one question to Docker for all of them.
+
+        The command line can start labs too, and can remove the one of this page.
+        """
+        seat = self.roster.seats[0]
+        turn, free = seat.turn, seat.number not in self.doing
+        was, self._here = self._here, await asyncio.to_thread(self._here.again)
+        run = self._here.run(turn.lab)
+        if free and seat.turn is turn and seat.number not in self.doing and turn.up:
+            if run and (self._seen is None or self._seen[0] is not turn):
+                self._seen = turn, run
+            elif self._seen and self._seen[0] is turn and self._seen[1] != run:
+                why = f"{turn.lab} was removed by a command outside this page."
+                self.note(Event.REMOVED, seat.number, why=why)
+                return
+        delay = await asyncio.to_thread(self._looked_again, seat) if not free else ""
+        if (self._here, delay) != (was, self._delay):
+            self._delay = delay
+            self._catalogue = None
+            self.show()
+
+    def own(self, seat: Seat) -> dict[str, Any]:
+        """Return the labs to choose from, the state of each daemon, and why a look is repeated."""
+        parts = self._here.labs.get(seat.turn.lab, {})
+        states = {name: parts[name].state for name in self.daemons(seat) if name in parts}
+        return {
+            "catalogue": self.catalogue(),
+            "states": states if seat.turn.up else {},
+            "delay": self._delay,
+        }
+
+    def _looked_again(self, seat: Seat) -> str:
+        record = Record.open(self._here.run(seat.turn.lab))
+        if not record or not record.facts["events"]:
+            return ""
+        last, began = record.facts["events"][-1], self.journal.now() - self.waited(seat)
+        again = last["event"] == "undecided" and record.began + last["t"] > began
+        return f"Looked again: {last.get('text', '')}." if again else ""
+
+    def begin(self) -> None:
+        """Go on with the lab that was started last, if it is still up."""
+        if self.last:
+            self._adopt(self.roster.seats[0], self.last)
+
+    def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
+        """Write an event down; what the learner has done may have changed with it."""
+        self._catalogue = None
+        super().note(happened, seat, **facts)
+
+    def _adopt(self, seat: Seat, record: Record) -> None:
+        """Note what has happened in a run, at the times when it did."""
+        self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
+        self.note(Event.STARTING, seat.number)
+        found = record.facts["judged"].get(phase.CHECK, {}).get("good", [])
+        shown = None
+        for event in record.facts["events"]:
+            t = record.began + event["t"]
+            match event["event"]:
+                case "ready":
+                    self.note(Event.READY, seat.number, t=t)
+                case "hint":
+                    self.note(Event.HINTED, seat.number, t=t, number=event["number"])
+                case phase.LATER:
+                    self.note(Event.LOOKED, seat.number, t=t, fixed=event["fixed"])
+                case phase.CHECK:
+                    fixed = event["fixed"] and not event.get(phase.LATER)
+                    facts = {"findings": found, "popular": event.get("popular", [])}
+                    facts["gone"] = record.facts.get(records.GONE, [])
+                    self.note(Event.CHECKED, seat.number, t=t, fixed=fixed, **facts)
+                case "fix" | records.GAVE_UP:
+                    shown = shown or t
+        if shown:  # last, because a check that passes after a fix still ends the clock
+            self.note(Event.GAVE_UP, seat.number, t=shown)
+        if record is self.last or self._here.run(seat.turn.lab) == record.id:  # on this machine
+            self._seen = seat.turn, record.id
+
+    def choose(self, seat: Seat, lab: str) -> None:
+        """Start a lab, or go on with it if it is up, and remove the one before it."""
+        labs.loaded(lab)
+        self._must_be_free(seat)
+        self._later(self._choose(seat, lab), seat)
+
+    def remove(self, seat: Seat) -> None:
+        """Remove the lab that is up."""
+        self._must_be_free(seat)
+        self._later(self._removed(seat), seat)
+
+    def catalogue(self) -> list[dict[str, Any]]:
+        """Return the labs of each track with what the learner has done, and which one is next.
+
+        It is made once after each event, because it reads every run and each view asks for it.
+        """
+        if self._catalogue is None:
+            self._catalogue = self._tracks()
+        return self._catalogue
+
+    def _tracks(self) -> list[dict[str, Any]]:
+        every = path.ordered()
+        taken = progress.so_far(every).labs
+        following = progress.following(every, taken)
+        lab_of = {lab.id: lab for lab in every}
+
+        def row(one: progress.Taken) -> dict[str, Any]:
+            lab, (_, state, *counts) = lab_of[one.lab], one.cells
+            facts = {"lab": lab.id, "title": lab.title, "minutes": lab.minutes, "done": one.done}
+            facts |= {"level": lab.difficulty, "vm": lab.scope == "kernel"}
+            facts |= {"next": lab is following, "up": self._here.up(lab.id)}
+            return {**facts, "state": state, "counts": counts}
+
+        return [
+            {"title": title, "labs": [row(one) for one in its]}
+            for title, its in progress.by_track(taken)
+        ]
+
+    async def _choose(self, seat: Seat, lab: str) -> None:
+        await self._removed(seat)
+        async with self._busy(seat, f"looking whether {lab} is up"):
+            record = await asyncio.to_thread(_record_of, lab)
+            if record:
+                self._adopt(seat, record)
+                return
+        self.note(Event.CHOSEN, seat.number, lab=lab)
+        await self._start(seat)
+
+    async def _removed(self, seat: Seat) -> None:
+        if seat.turn.state == "waiting":
+            return
+        async with self._busy(seat, f"removing {seat.turn.lab}"):
+            await self.stacks.remove(seat)
+            self.note(Event.REMOVED, seat.number)
+
+
+def last_up() -> Record | None:
+    """Return the newest run of a lab that is up on this machine."""
+    up = {*placement.local().stacks()}
+    found = [_record_of(lab_id) for lab_id in labs.ids() if naming.stack_name(lab_id) in up]
+    return max(filter(None, found), key=lambda record: record.id, default=None)
+
+
+def _record_of(lab: str) -> Record | None:
+    """Return the record of a lab that the command line has started, if it is up and ready."""
+    stack = placement.up(lab)
+    return Record.ready(stack.run_id) if stack else None
