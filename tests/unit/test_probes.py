@@ -188,6 +188,12 @@ class Crowd(Printing):
         return self.way if command.startswith("ip route get") else f"{self.web}\n"
 
 
+def flood(crowd: Crowd, seed: int) -> int:
+    """Send SYNs from a machine that may change its own settings."""
+    its = machine(crowd)
+    return syns.flood(its, "web", owner=its, dice=Random(seed), rate=9, seconds=1)
+
+
 @pytest.mark.parametrize(
     "way", ["203.0.113.7 via 198.18.0.1 dev eth0 src 198.18.0.4", "local 127.0.0.1 dev lo"]
 )
@@ -197,7 +203,7 @@ def test_a_flood_goes_to_a_neighbour_or_nowhere(way: str) -> None:
     with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
         hping3.flood(machine(crowd), "web", dice=Random(1), seconds=1)
     with pytest.raises(CannotRun, match="web is no neighbour of crowd"):
-        syns.flood(machine(crowd), "web", dice=Random(1), rate=1, seconds=1)
+        flood(crowd, 1)
     assert crowd.typed == []
 
 
@@ -212,12 +218,12 @@ def test_a_flood_that_a_firewall_drops_is_no_error() -> None:
 def test_each_flood_looks_different() -> None:
     crowd = Crowd("1349\n")
     for seed in range(20):
-        assert syns.flood(machine(crowd), "web", dice=Random(seed), rate=9, seconds=1) == 1349
+        assert flood(crowd, seed) == 1349
     assert all(" 198.18.0.4 198.18.0.5 9 1 " in command for command in crowd.typed)
     assert len({*crowd.typed}) > 6  # of twelve ways to draw two of four systems
-    mute = machine(Crowd("", 1, "socket: Operation not permitted"))
+    mute = Crowd("", 1, "socket: Operation not permitted")
     with pytest.raises(CannotRun, match="sent nothing: socket: Operation not permitted"):
-        syns.flood(mute, "web", dice=Random(1), rate=9, seconds=1)
+        flood(mute, 1)
 
 
 def test_what_a_jvm_holds() -> None:
