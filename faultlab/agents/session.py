@@ -179,7 +179,7 @@ class Session:
         measured, after = self._measured(VERDICT), 0.0
         if measured.fixed and self._later:
             after = self._later
-            late.wait(after, note)
+            late.wait(after, note, self._run.engine.pause)
             measured = self._measured(LATER)
             self._run.record.event(LATER, fixed=measured.fixed)
         answer = self.answer or dict.fromkeys(self.terms, NO_FAULT)

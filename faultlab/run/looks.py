@@ -276,7 +276,7 @@ class Looks(Measured):
         with self.record.changing:
             del self.record.facts["readings"][phase]
         least = max(0.0, min(least, self.patience))
-        time.sleep(least)
+        self.engine.pause(least)
         self.patience -= least
         with lock.turn(alone=True):  # our own labs are no reason to wait
             waiting = time.monotonic()

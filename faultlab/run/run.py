@@ -5,7 +5,6 @@ Every reading is written to the run's record before it is judged.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from itertools import groupby
@@ -212,7 +211,7 @@ class Run(Looks):
             with nullcontext() if waits else lock.turn(alone=False):
                 inject.apply(self.stack, group)
                 if not waits and inject.takes_effect_later(group):
-                    time.sleep(_TAKES_EFFECT)
+                    self.engine.pause(_TAKES_EFFECT)
         taken = [step.model_dump(exclude_none=True) for step in steps]
         self.record.event(what, steps=taken, **facts)
 

@@ -5,7 +5,6 @@ no daemons. The idle stack has daemons and no users.
 """
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,7 +100,7 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
         if phase == EMPTY:
             _end_daemons(run)
         if phase in FLOORS:
-            time.sleep(_SETTLES)
+            engine.pause(_SETTLES)
         yield run
 
 

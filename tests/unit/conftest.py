@@ -12,16 +12,21 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from faultlab.cli.main import main
 from faultlab.core import lock
 from faultlab.engine.docker import compose
+from faultlab.engine.shell import Done, Shell
 from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.score import tool
+
+if TYPE_CHECKING:
+    from tests.unit.fake import FakeEngine
+    from tests.unit.served import Served
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -29,6 +34,25 @@ REPO = Path(__file__).resolve().parents[2]
 def recorded(name: str) -> str:
     """Return the recorded output of a program behind a probe."""
     return (REPO / f"tests/recorded/{name}.txt").read_text()
+
+
+class Printing(Shell):
+    """A machine whose commands all print the same; it keeps what was typed."""
+
+    name = "web"
+    root = "/proc/7/root"
+    pid = "7"
+
+    def __init__(self, out: str = "", code: int = 0, err: str = "") -> None:
+        self.said = code, out, err
+        self.typed: list[str] = []
+        self.waits = 0.0  # seconds for the last command, at most
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Print it, and keep the command."""
+        self.typed.append(command)
+        self.waits = timeout
+        return Done(command, *self.said, 0.1)
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,12 @@ class Project:
     def write(self, file: str, text: str) -> None:
         """Write a file whole."""
         (self.root / file).write_text(text)
+
+    def change(self, file: str, old: str, new: str) -> None:
+        """Replace the first of some words in a file that has them."""
+        text = (self.root / file).read_text()
+        assert old in text
+        self.write(file, text.replace(old, new, 1))
 
     def run(self, name: str, **facts: Any) -> Path:
         """Put the record of a run where runs are, and return its folder."""
@@ -134,6 +164,23 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
     return Project(root)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """A fake engine, which all commands of a test have."""
+    from tests.unit.fake import only_fake
+
+    return only_fake(monkeypatch)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Served]:
+    """A class of three that has begun."""
+    from tests.unit.served import served
+
+    with served(tmp_path) as it:
+        yield it
 
 
 @pytest.fixture

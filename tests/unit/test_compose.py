@@ -13,14 +13,10 @@ from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import compose
 from faultlab.lab import images, services
 from faultlab.lab.services import Plan
-from tests.unit.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Run, said
 
 OVERLAY = "labs/mtu/compose.yaml"
-LABELS = {
-    "faultlab.stack": "faultlab-x",
-    "faultlab.lab": "mtu",
-    "faultlab.run": "r1",
-}
+LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab": "mtu", "faultlab.run": "r1"}
 SUBNET = "198.18.7.0/24"
 
 
@@ -168,19 +164,15 @@ def test_files_are_merged_as_compose_does(
     assert parts == before, "a file is read once and used for several stacks"
 
 
-IMAGES = ", ".join(sorted(images.names()))
+ONE_OF = f"services.web.image: expected one of {', '.join(sorted(images.names()))}"
 MISTAKES = {
     "services: [a\n": "not valid YAML: line 2: expected ',' or ']', but got '<stream end>'",
     "- a\n": "expected services, got ['a']",
     "": "expected services, got None",
     "services: [a]\n": "services: expected a table, got ['a']",
     "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
-    "services: {web: {image: mysqld}}\n": (
-        f"services.web.image: expected one of {IMAGES}, got 'mysqld'"
-    ),
-    "services: {web: {image: [nginx]}}\n": (
-        f"services.web.image: expected one of {IMAGES}, got ['nginx']"
-    ),
+    "services: {web: {image: mysqld}}\n": f"{ONE_OF}, got 'mysqld'",
+    "services: {web: {image: [nginx]}}\n": f"{ONE_OF}, got ['nginx']",
     "services: {wbe: {cpus: 1}}\n": "services.wbe.image: missing key",
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
         "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"
@@ -204,19 +196,14 @@ UNSAFE = {  # design, section 3: the host is never touched
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_broken_overlay(text: str, project: Project, faultlab: Run) -> None:
     project.write(OVERLAY, text)
-    assert faultlab("start", "mtu") == Result(
-        2, "", f"faultlab: {OVERLAY}: {MISTAKES[text]}\n  next: edit {OVERLAY}\n"
-    )
+    assert faultlab("start", "mtu") == said(f"{OVERLAY}: {MISTAKES[text]}", f"edit {OVERLAY}")
 
 
 @pytest.mark.parametrize("key", UNSAFE)
 def test_an_overlay_cannot_open_the_stack(key: str, project: Project, faultlab: Run) -> None:
     project.write(OVERLAY, UNSAFE[key] + "\n")
-    assert faultlab("start", "mtu") == Result(
-        2,
-        "",
-        f"faultlab: {OVERLAY}: services.{key}: not allowed in a lab\n  next: edit {OVERLAY}\n",
-    )
+    problem = f"{OVERLAY}: services.{key}: not allowed in a lab"
+    assert faultlab("start", "mtu") == said(problem, f"edit {OVERLAY}")
 
 
 @pytest.mark.parametrize(
@@ -235,27 +222,13 @@ def test_an_overlay_cannot_let_packets_out(
     network: str, key: str, project: Project, faultlab: Run
 ) -> None:
     project.write(OVERLAY, f"networks: {{{network}}}\n")
-    assert faultlab("start", "mtu") == Result(
-        2,
-        "",
-        f"faultlab: {OVERLAY}: networks.{key}: not allowed in a lab\n  next: edit {OVERLAY}\n",
-    )
+    problem = f"{OVERLAY}: networks.{key}: not allowed in a lab"
+    assert faultlab("start", "mtu") == said(problem, f"edit {OVERLAY}")
 
 
 def test_the_stack_file_is_gone(project: Project, faultlab: Run) -> None:
     (project.root / "labs/stack.yaml").unlink()
-    assert faultlab("start", "mtu") == Result(
-        2, "", "faultlab: labs/stack.yaml: missing file\n  next: git status\n"
-    )
-
-
-def test_compose_by_itself_where_docker_has_no_plugin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    monkeypatch.setattr(compose, "_PLUGINS", (tmp_path / "nowhere",))
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    assert compose.program() == ("docker-compose",)
+    assert faultlab("start", "mtu") == said("labs/stack.yaml: missing file", "git status")
 
 
 @pytest.fixture
@@ -271,8 +244,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_plugin_of_docker_is_run_by_itself(
     plugin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a child of `docker` it could outlive it, and start containers after a sweep."""
-    monkeypatch.setattr(compose, "_PLUGINS", ())
+    """As a child of `docker` it could outlive it, and start containers after a sweep.
+
+    Without a plugin, or with one that cannot be run, it is the program of that name.
+    """
+    monkeypatch.setattr(compose, "_PLUGINS", (plugin.parent / "nowhere",))
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert compose.program() == ("docker-compose",)
     plugin.chmod(0o755)

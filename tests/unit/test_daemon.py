@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from faultlab.lab import daemon, images, services
-from tests.unit.conftest import REPO, Project, Result, Run, forget
+from tests.unit.conftest import REPO, Project, Run, forget, said
 
 PAGE = (REPO / "docs/adding-a-daemon.md").read_text()
 FACTS = "images/redis/daemon.toml"
@@ -64,16 +64,15 @@ def test_its_facts_change_no_image(added: Project) -> None:
 )
 def test_a_mistake_in_its_facts(text: str, problem: str, added: Project, faultlab: Run) -> None:
     added.write(FACTS, text)
-    hint = f"edit {FACTS}; docs/adding-a-daemon.md lists the keys"
-    said = f"faultlab: {FACTS}: {problem}\n  next: {hint}\n"
-    assert faultlab("start", "mtu") == Result(2, "", said)
-    assert not text.startswith("logs") or said in PAGE
+    wanted = said(f"{FACTS}: {problem}", f"edit {FACTS}; docs/adding-a-daemon.md lists the keys")
+    assert faultlab("start", "mtu") == wanted
+    assert not text.startswith("logs") or wanted.err in PAGE
 
 
 def test_a_daemon_without_facts(added: Project, faultlab: Run) -> None:
     (added.root / FACTS).unlink()
-    said = f"faultlab: {FACTS}: missing file\n  next: see docs/adding-a-daemon.md\n"
-    assert faultlab("start", "mtu") == Result(2, "", said)
+    wanted = said(f"{FACTS}: missing file", "see docs/adding-a-daemon.md")
+    assert faultlab("start", "mtu") == wanted
 
 
 def test_the_page_lists_the_keys() -> None:

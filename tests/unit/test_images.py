@@ -6,6 +6,7 @@ import io
 import re
 import tarfile
 import tempfile
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,23 +56,23 @@ def test_base_comes_first_and_the_vm_is_no_image(folder: Path) -> None:
     assert images.names() == ["base", "db", "web"]
 
 
-def test_nothing_changed(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "images"),
+    [
+        (lambda at: (at / "web/Dockerfile").touch(), []),
+        (lambda at: (at / "web/etc/start.sh").write_text("echo hullo\n"), ["web"]),
+        (lambda at: (at / "web/etc/start.sh").chmod(0o755), ["web"]),
+        (lambda at: (at / "web/etc/start.sh").rename(at / "web/etc/begin.sh"), ["web"]),
+        (lambda at: (at / "base/Dockerfile").write_text("# other\n"), ["base", "db", "web"]),
+    ],
+    ids=["time", "content", "executable", "name", "base"],
+)
+def test_what_counts_in_a_tag(
+    change: Callable[[Path], object], images: list[str], folder: Path
+) -> None:
     before = tags()
-    (folder / "web/Dockerfile").touch()
-    assert changed(before) == []
-    assert before["web"].startswith("faultlab/web:")
-
-
-def test_the_content_counts(folder: Path) -> None:
-    before = tags()
-    (folder / "web/etc/start.sh").write_text("echo hullo\n")
-    assert changed(before) == ["web"]
-
-
-def test_the_executable_bit_counts(folder: Path) -> None:
-    before = tags()
-    (folder / "web/etc/start.sh").chmod(0o755)
-    assert changed(before) == ["web"]
+    change(folder)
+    assert changed(before) == images and before["web"].startswith("faultlab/web:")
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o002])
@@ -94,18 +95,6 @@ def test_facts_count_in_no_image(folder: Path) -> None:
     (folder / "web/daemon.toml").write_text("log = '/var/log/web'\n")
     assert changed(before) == []
     assert packed(folder / "web") == context
-
-
-def test_the_name_counts(folder: Path) -> None:
-    before = tags()
-    (folder / "web/etc/start.sh").rename(folder / "web/etc/begin.sh")
-    assert changed(before) == ["web"]
-
-
-def test_base_counts_for_all(folder: Path) -> None:
-    before = tags()
-    (folder / "base/Dockerfile").write_text("# other base\n")
-    assert changed(before) == ["base", "db", "web"]
 
 
 def test_a_link_out_of_the_folder_of_a_stranger_is_refused(tmp_path: Path) -> None:

@@ -270,8 +270,3 @@ def test_steps_are_listed_with_their_keys() -> None:
     last = len(lab.cheat) - 1
     assert f"cheat[{last}].steps[{len(lab.cheat[last].steps) - 1}]" in keys
     assert keys[-1] == "hint[1].half[1]"
-
-
-def test_a_control_needs_no_fault() -> None:
-    lab = labs.load("healthy")
-    assert lab.control and lab.inject == [] and lab.fix == []

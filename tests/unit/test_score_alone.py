@@ -163,12 +163,12 @@ class TestStack:
         usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
-        self.given = engine.given
+        self.given, self.ran = engine.given, engine.ran
         return made
 
     @pytest.fixture(autouse=True)
-    def at_once(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(setups, "_SETTLES", 0.0)
+    def apart(self, project: Project) -> None:
+        """Keep its records out of this checkout."""
 
     def test_the_tools_share_a_proven_stack(self) -> None:
         made = self.examined([tool("quiet"), tool("drops"), tool("last")], FAULTY)
@@ -190,7 +190,6 @@ class TestStack:
             again.append(phase)
             return True
 
-        monkeypatch.setattr(setups, "_end_daemons", lambda _: None)
         monkeypatch.setattr(alone, "_shows", shows)
         if not felt:
             monkeypatch.setattr(alone, "_felt", lambda *_: False)
@@ -221,12 +220,10 @@ class TestStack:
         assert (made.kind, made.reason) == ("absent", "no machine called db is there")
 
     @pytest.mark.parametrize("floor", setups.FLOORS)
-    def test_a_floor_is_not_proven(self, floor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        ended: list[bool] = []
-        monkeypatch.setattr(setups, "_end_daemons", lambda _: ended.append(True))
+    def test_a_floor_is_not_proven(self, floor: str) -> None:
         made = self.examined([tool("drops"), tool("two")], floor)
         assert [(t.phase, t.alarm) for t in made] == [(floor, True), (floor, False)]
-        assert ended == [True] * (floor == EMPTY)
+        assert any("kill -9" in command for command in self.ran) == (floor == EMPTY)
 
 
 def test_processors_of_their_own() -> None:
