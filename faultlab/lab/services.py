@@ -162,7 +162,7 @@ def merge(service: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _table(value: Any) -> Any:
-    """Return a list of `key=value` as the table that it stands for."""
+    """Return a list of `key=value` as the table that it means."""
     if not isinstance(value, list):
         return value
     return {key: text for key, _, text in (str(each).partition("=") for each in value)}
