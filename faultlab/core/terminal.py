@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_FOLDED = re.compile(r"<details><summary>([^<]*)</summary>")
 _HTML = re.compile(r"^<!--.*?-->\n| *<!--.*?-->", re.MULTILINE | re.DOTALL)
 _WIDTH = 80
 _PATIENCE = 2.0  # seconds after which a wait must show a sign of life
@@ -94,7 +95,7 @@ class Terminal:
         if self.quiet:
             return
         # Text cannot fold, and the comments are for the programs that make and check a document.
-        text = text.replace("<details><summary>Answer</summary>", "*Answer:*")
+        text = _FOLDED.sub(r"*\1:*", text)
         text = _HTML.sub("", plain(text).replace("</details>\n\n", "").replace("</details>", ""))
         if self.console.is_terminal:
             from rich.markdown import Markdown

@@ -4,7 +4,6 @@ A seat's view reveals nothing about its lab before the debrief opens. The traine
 projector's never does, and it has numbers instead of names.
 """
 
-import html
 import re
 from functools import cache
 from math import isfinite
@@ -18,6 +17,7 @@ from faultlab.learn import hints
 from faultlab.workshop.roster import DISK_FULL, STANDING, Seat, Turn
 from faultlab.workshop.session import Session
 
+_FOLDED = re.compile(r"<p>&lt;details&gt;&lt;summary&gt;([^<&]*)&lt;/summary&gt;</p>")
 _NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
 _answers = cache(terms.answers)  # each view of a page asks for them
 
@@ -153,6 +153,7 @@ def _without_make(text: str) -> str:
 def _html(markdown: str) -> str:
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
     page = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
-    for part in ("<details><summary>Answer</summary>", "</details>"):  # the HTML that lessons have
-        page = page.replace(f"<p>{html.escape(part)}</p>", part)
+    # The HTML that lessons have.
+    page = _FOLDED.sub(r"<details><summary>\1</summary>", page)
+    page = page.replace("<p>&lt;/details&gt;</p>", "</details>")
     return page.replace("<pre>", '<pre tabindex="0">')  # scrollable parts need keyboard focus
