@@ -25,7 +25,7 @@ from tests.unit.conftest import REPO, Run
 from tests.unit.test_house import RIDDLES
 
 HEADINGS = [
-    *("Symptom", "Diagnose", "Cause", "Fix", "Wrong turns", "On your servers", "Caveats"),
+    *("Symptom", "Diagnose", "Cause", "Fix", "On your servers", "Wrong turns", "Caveats"),
     "Questions",
 ]
 # Words of commands that say nothing about the fault when a user reports it.
