@@ -1,6 +1,5 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -220,16 +219,8 @@ def debrief(term: Terminal, lab_id: str) -> Lesson:
     """Print the lesson, with the names of this lab's own containers."""
     lab = placement.named(lab_id)
     lesson = inject.typable(lab.lesson, stack_name(lab.alias))
-    term.markdown(unfolded(lesson))
+    term.markdown(lesson)
     return Lesson(lab.alias, lesson, lab.truth)
-
-
-def unfolded(lesson: str) -> str:
-    """Return a lesson with what is folded below its headline: a terminal cannot fold.
-
-    The terminal itself does so with answers. It is part of every walk, so that stays there.
-    """
-    return re.sub(r"<details><summary>(?!Answer<)(.*?)</summary>", r"*\1:*", lesson)
 
 
 def down(term: Terminal, lab_id: str) -> Removed:
