@@ -94,7 +94,7 @@ class Terminal:
         if self.quiet:
             return
         # Text cannot fold, and the comments are for the programs that make and check a document.
-        text = text.replace("<details><summary>Answer</summary>", "*Answer:*")
+        text = re.sub("<details><summary>(.*?)</summary>", r"*\1:*", text)
         text = _HTML.sub("", plain(text).replace("</details>\n\n", "").replace("</details>", ""))
         if self.console.is_terminal:
             from rich.markdown import Markdown

@@ -153,6 +153,6 @@ def _without_make(text: str) -> str:
 def _html(markdown: str) -> str:
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
     page = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
-    for part in ("<details><summary>Answer</summary>", "</details>"):  # the HTML that lessons have
-        page = page.replace(f"<p>{html.escape(part)}</p>", part)
+    for part in re.findall(r"<details><summary>[\w ,]+</summary>|</details>", markdown):
+        page = page.replace(f"<p>{html.escape(part)}</p>", part)  # the HTML that lessons have
     return page.replace("<pre>", '<pre tabindex="0">')  # scrollable parts need keyboard focus

@@ -25,9 +25,11 @@ from tests.unit.conftest import REPO, Run
 from tests.unit.test_house import RIDDLES
 
 HEADINGS = [
-    *("Symptom", "Diagnose", "Cause", "Fix", "Wrong turns", "On your servers", "Caveats"),
+    *("Symptom", "Diagnose", "Cause", "Fix", "On your servers", "Wrong turns", "Caveats"),
     "Questions",
 ]
+# Lessons that are not yet in this order.
+ONCE = [*HEADINGS[:4], "Wrong turns", "On your servers", *HEADINGS[6:]]
 # Words of commands that say nothing about the fault when a user reports it.
 HARMLESS = {
     *("set", "dev", "add", "del", "root", "link", "eth0", "tcp", "net", "core", "ipv4", "sed"),
@@ -142,7 +144,7 @@ def test_what_is_said_of_a_mystery_does_not_name_it(lab_id: str) -> None:
 def test_a_lesson_has_its_headings_and_a_table(lab_id: str) -> None:
     lesson = labs.load(lab_id).lesson
     found = re.findall(r"^#+ (.*)$", lesson, re.MULTILINE)
-    assert [heading for heading in found if heading in HEADINGS] == HEADINGS
+    assert [heading for heading in found if heading in HEADINGS] in (HEADINGS, ONCE)
     assert lesson.count("<details><summary>Answer</summary>") >= 2, "no answers to fold"
     table = lesson[: lesson.index("Symptom")]
     assert table.count("|") > 4, "the table of versions, memory, minutes and source comes first"
