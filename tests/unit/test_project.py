@@ -142,10 +142,7 @@ def test_what_is_said_of_a_mystery_does_not_name_it(lab_id: str) -> None:
 def test_a_lesson_has_its_headings_and_a_table(lab_id: str) -> None:
     lesson = labs.load(lab_id).lesson
     found = re.findall(r"^#+ (.*)$", lesson, re.MULTILINE)
-    its = [heading for heading in found if heading in HEADINGS]
-    if its != HEADINGS:  # a lesson of before: its wrong turns came first
-        its[4:6] = reversed(its[4:6])
-    assert its == HEADINGS
+    assert [heading for heading in found if heading in HEADINGS] == HEADINGS
     assert lesson.count("<details><summary>Answer</summary>") >= 2, "no answers to fold"
     table = lesson[: lesson.index("Symptom")]
     assert table.count("|") > 4, "the table of versions, memory, minutes and source comes first"
