@@ -99,7 +99,10 @@ def _of_one(tool: Tool, one: InstanceEnd) -> Diagnosis:
             raise Broken(_how(one))
         case "lines" if one.code not in (None, *_CONVENTION):
             raise Broken(_how(one))
-    return _by_lines(tool, one)
+    told = _by_lines(tool, one)
+    if tool.output == "lines" and one.code and not told.alarm:
+        raise Broken(_how(one))  # a crash is no silence
+    return told
 
 
 def _by_lines(tool: Tool, one: InstanceEnd) -> Diagnosis:

@@ -186,6 +186,14 @@ def test_lines_that_a_mapping_knows_are_alarms() -> None:
         diagnosis.of(speaking("lines"), [ended(127)])
 
 
+@pytest.mark.parametrize("code", [1, 2])
+def test_a_tool_of_lines_that_crashes_was_not_silent(code: int) -> None:
+    """A program that cannot read its configuration ends with 1. An alarm with that code counts."""
+    with pytest.raises(Broken, match=f"exit code {code} on web: it hurts"):
+        diagnosis.of(speaking("lines"), [ended(code, "noise")])
+    assert diagnosis.of(speaking("lines"), [ended(code, "7 drops")]).alarm
+
+
 def test_a_service_that_ends_by_itself_is_broken() -> None:
     assert diagnosis.of(speaking("alerts"), [ended(None, "7 drops")]).alarm
     with pytest.raises(Broken, match="exit code 0"):
