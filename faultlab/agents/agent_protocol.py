@@ -9,7 +9,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -134,14 +134,12 @@ def listening(file: Path, answer: Callable[[bytes], dict[str, Any]]) -> Iterator
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            while line := self.rfile.readline(_LONGEST_LINE):
-                reply = json.dumps(answer(line), ensure_ascii=False, allow_nan=False)
-                try:
+            with suppress(OSError):  # the agent has closed or reset the connection
+                while line := self.rfile.readline(_LONGEST_LINE):
+                    reply = json.dumps(answer(line), ensure_ascii=False, allow_nan=False)
                     self.wfile.write(reply.encode(errors="replace") + b"\n")
-                except OSError:
-                    return  # the agent does not listen any more
-                if not line.endswith(b"\n"):
-                    return
+                    if not line.endswith(b"\n"):
+                        return
 
     class Server(socketserver.ThreadingUnixStreamServer):
         daemon_threads = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -396,6 +397,26 @@ class TestWire:
             agent.connect(str(tmp_path / "s"))
             agent.sendall(b"x" * (1 << 20))
             assert b"at most" in agent.makefile("rb").readline()
+
+    def test_a_connection_that_is_reset_prints_nothing(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """An agent that closes it with answers unread resets it; that is no error of ours."""
+        heard = threading.Event()
+
+        def answer(_: bytes) -> dict[str, Any]:
+            heard.set()
+            return {}
+
+        before = threading.active_count()
+        with agent_protocol.listening(tmp_path / "s", answer):
+            with socket.socket(socket.AF_UNIX) as agent:
+                agent.connect(str(tmp_path / "s"))
+                agent.sendall(b"one\n")
+                assert heard.wait(10)
+                until(lambda: bool(select.select([agent], [], [], 0)[0]))
+            until(lambda: threading.active_count() == before + 1)  # its thread has ended
+        assert capfd.readouterr().err == ""
 
     def test_a_trouble_of_ours_is_no_answer(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch
