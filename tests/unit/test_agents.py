@@ -30,7 +30,7 @@ from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import late, outages
 from faultlab.run import run as runs
-from faultlab.run.phase import FAULTY, FIXED, HEALTHY, LATER, PHASES
+from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, LATER, PHASES, Phase
 from faultlab.run.record import Record
 from faultlab.score import agent_metrics, results
 from faultlab.score.diagnosis import Diagnosis
@@ -172,6 +172,23 @@ class TestSession:
         assert its.check().fixed
         with pytest.raises(BadInput, match="final"):
             its.diagnose("none", "none", "none")
+
+    def test_the_seconds_of_a_check_are_not_those_of_the_agent(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        its = opened()
+        measured = its._measured
+
+        def slow(phase: Phase) -> Checked:
+            time.sleep(0.5 if phase == CHECK else 0)
+            return measured(phase)
+
+        monkeypatch.setattr(its, "_measured", slow)
+        its.run("web", FIX)
+        its.diagnose(**TRUTH)
+        assert its.check().fixed
+        done = its.finish()
+        assert its._ended is not None and done.seconds <= its._ended - its._began - 0.5
 
     def test_a_machine_that_the_agent_starts_again_ends_the_session(self, opened: Opened) -> None:
         its = opened()
