@@ -46,10 +46,14 @@ class Nothing(Strict):
 
 
 class Usage(Strict):
-    """The tokens and dollars that the agent has used so far, as far as it knows them."""
+    """The tokens and dollars that the agent has used so far, as far as it knows them.
+
+    `model`: the name and version of the model that has answered it.
+    """
 
     tokens: Annotated[int, Field(ge=0)] | None = None
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = None
+    model: Annotated[str, Field(max_length=200)] | None = None
 
 
 class Request(Strict):
@@ -109,7 +113,9 @@ class Wire:
             return {"diagnosis": session.diagnose(**asked.diagnose.model_dump())}
         if asked.check:
             return asdict(session.check())
-        self.usage = asked.usage or self.usage
+        if asked.usage:
+            said = asked.usage.model_dump(exclude_none=True)
+            self.usage = self.usage.model_copy(update=said)
         return {}
 
 

@@ -456,6 +456,8 @@ class TestWire:
         for tokens in (100, 250):
             assert its.answer(b'{"usage": {"tokens": %d, "cost": 0.5}}\n' % tokens) == {}
         assert (its.usage.tokens, its.usage.cost) == (250, 0.5)
+        assert its.answer(b'{"usage": {"model": "larch-2026-11-02"}}\n') == {}
+        assert (its.usage.tokens, its.usage.model) == (250, "larch-2026-11-02")
 
 
 PROGRAM = """
@@ -498,6 +500,8 @@ class TestAdapter:
         assert (usage.tokens, usage.cost) == (12, 0.1)
         done = its.finish()
         assert done.repaired and done.cause and done.commands == 1
+        facts = exam._facts(done, usage.model_copy(update={"model": "larch-2"}))
+        assert facts["model"] == "larch-2" and "model" not in exam._facts(done, usage)
 
     @pytest.mark.parametrize(
         ("command", "why"),
@@ -688,6 +692,12 @@ class TestFolder:
         done = faultlab("agent", *words, "--labs", "mtu")
         assert done.code == 2 and "Traceback" not in done.err
         assert len(done.err.splitlines()) == 2
+
+    def test_each_key_is_documented(self) -> None:
+        text = (REPO / "docs/verifying-an-agent.md").read_text()
+        table = text.partition("## The keys of tool.toml")[2].partition("\n## ")[0]
+        keys = Agent.model_fields.keys() - {"id", "folder"}
+        assert not [key for key in keys if f"`{key}`" not in table]
 
     def test_the_digest_follows_the_program(self, tmp_path: Path) -> None:
         mine = agent(tmp_path)
