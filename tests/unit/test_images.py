@@ -203,8 +203,14 @@ def test_without_a_registry_it_is_made_from_packages(monkeypatch: pytest.MonkeyP
             ],
             "E: Unable to locate package nosuch",
         ),
-        (["Step 1/2 : RUN make", "\x1b[91mmake: *** no rule\n\x1b[0m", "\x1b[0m"], "make: *** no rule"),
-        (["E: was passed over", "Step 2/2 : RUN false", " ---> Running in 0123"], "---> Running in 0123"),
+        (
+            ["Step 1/2 : RUN make", "\x1b[91mmake: *** no rule\n\x1b[0m", "\x1b[0m"],
+            "make: *** no rule",
+        ),
+        (
+            ["E: was passed over", "Step 2/2 : RUN false", " ---> Running in 0123"],
+            "---> Running in 0123",
+        ),
         ([], "returned a non-zero code: 100"),
     ],
 )
