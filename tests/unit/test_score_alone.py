@@ -7,14 +7,15 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import Share, mcnemar
-from faultlab.engine.contract import Process, Program
+from faultlab.engine.contract import Process, Program, State
 from faultlab.lab import load as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
@@ -27,6 +28,7 @@ from faultlab.score import (
     diagnosis,
     metrics,
     noise_baseline,
+    recording,
     results,
     schedule,
     scorecard,
@@ -40,7 +42,7 @@ from faultlab.score.schedule import Schedule
 from faultlab.score.setups import EMPTY, IDLE, Setup
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
-from tests.unit.fake import FakeEngine, FakeProcess
+from tests.unit.fake import FakeEngine, FakeMachine, FakeProcess
 
 LABS = ("mtu", "gzip", "healthy")
 
@@ -208,6 +210,40 @@ class TestStack:
         made = self.examined(wanted, FAULTY)
         assert [t.tool for t in made] == ["first", "repairs", "next"]
         assert made[1].run != made[2].run
+
+    def test_a_fault_that_has_ended_a_daemon_is_looked_at(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No user can be served then, so the check takes no look; it has proven the phase before.
+
+        So it is with heap-oom, for tools that look and for those that read a recording.
+        """
+        on_show, now = setups.on_show, FakeMachine.state
+
+        def state(machine: FakeMachine) -> State:
+            known: State = now.fget(machine)  # type: ignore[attr-defined]
+            return replace(known, running=machine.name != "nginx")
+
+        def fails(_: Any) -> None:
+            raise CannotRun("nginx is not running.")
+
+        @contextmanager
+        def ended(*words: Any) -> Iterator[Any]:
+            with on_show(*words) as run, monkeypatch.context() as until_then:
+                its = wraps(run.check.look)(fails)
+                run.check = replace(run.check, look=its, may_stop=("nginx",))
+                until_then.setattr(FakeMachine, "state", property(state))
+                yield run
+
+        monkeypatch.setattr(setups, "on_show", ended)
+        monkeypatch.setattr(alone, "_QUIET", 0.0)
+        monkeypatch.setattr(recording, "span", lambda _, look: look() or {})
+        wanted = [tool("drops"), tool("reads", replay="drops"), tool("quiet")]
+        made = self.examined(wanted, FAULTY)
+        assert [(t.tool, t.alarm) for t in made] == [
+            *(("reads", True), ("drops", True), ("quiet", False))
+        ]
+        assert len({t.run for t in made}) == 1 and not any(t.effect for t in made)
 
     def test_it_stops_in_time(self) -> None:
         left = [True, True, False]
