@@ -1,9 +1,10 @@
 """Alone: the tools look at a proven stack one after the other, each without the others.
 
 The lab's users come beside each tool, unless the fault has ended their daemon. If they do not feel
-what the phase shows, the lab's check looks again without the tool. If the phase has gone, the next tool gets a fresh stack, and so does
-this one, unless the check had proven the phase just before it. The stack and its load are on one
-processor and the tool on another. The tools that read files all get the same recording.
+what the phase shows, the lab's check looks again without the tool. If the phase has gone, the next
+tool gets a fresh stack, and so does this one, unless the check had proven the phase just before it.
+The stack and its load are on one processor and the tool on another. The tools that read files all
+get the same recording.
 """
 
 import math
