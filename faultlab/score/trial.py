@@ -14,12 +14,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from shlex import quote
 from typing import Literal
 
+from faultlab.core import archive
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine.contract import Engine, Machine, Part, Process, Program
 from faultlab.engine.stack import Stack
+from faultlab.lab import asks, checks
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
@@ -36,6 +39,7 @@ _POLL = 1.0  # seconds between looks at its alerts
 _MEMORY = "1g"
 _PROCESSES = 512
 _BUNDLE = "/bundle"  # where a bundle is unpacked for a tool, which reads its current folder
+URLS = "etc/urls"  # in the container of a tool that looks: each page of the users, and its seconds
 _KILLED = 128 + 9
 _STOPPED = (124, _KILLED)  # by `timeout`
 # Runs a command, then prints $0 and what the container has used on standard error.
@@ -84,14 +88,12 @@ def _examine(stack: Stack, lab: Lab, tool: Tool, cpus: str) -> Outcome:
     machines, printed = seen_from(tool, stack), list[Said]()
     if not machines:
         return Outcome("absent", reason=f"no machine called {' or '.join(tool.at)} is there")
-
-    def look(name: str) -> InstanceEnd:
-        return _instance(tool, stack, stack[name], cpus, printed)
-
     try:
         if STACK in tool.at:
             found = Outcome("diagnosis", _use(stack, lab, tool, machines, printed))
         else:
+            urls = _urls(stack, lab)
+            look = partial(_instance, tool, stack, urls=urls, cpus=cpus, printed=printed)
             with ThreadPoolExecutor(max_workers=len(machines)) as pool:
                 found = _outcome(tool, list(pool.map(look, machines)))
     except (Broken, Problem) as problem:
@@ -99,6 +101,13 @@ def _examine(stack: Stack, lab: Lab, tool: Tool, cpus: str) -> Outcome:
     except Exception as error:  # if one tool breaks, the others still have their diagnoses
         found = Outcome("unknown", reason=repr(error))
     return replace(found, printed=printed)
+
+
+def _urls(stack: Stack, lab: Lab) -> bytes:
+    """Return the file of the users' pages, the same in each phase; empty without daemons."""
+    pages = asks.limits(checks.load(lab).asks) if any(m.joins for m in stack.values()) else {}
+    text = "".join(f"{url} {seconds:g}\n" for url, seconds in pages.items())
+    return archive.packed({URLS: text.encode()})
 
 
 def _outcome(tool: Tool, ended: Sequence[InstanceEnd]) -> Outcome:
@@ -129,12 +138,12 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str], printed: list[
 
 
 def _instance(
-    tool: Tool, stack: Stack, machine: Machine, cpus: str, printed: list[Said]
+    tool: Tool, stack: Stack, name: str, *, urls: bytes, cpus: str, printed: list[Said]
 ) -> InstanceEnd:
     """Run the tool once beside a machine until it or its window ends. Raises Broken, CannotRun."""
-    with _running(
-        stack.engine, tool, tool.command, printed, stack=stack.name, inside=machine, cpus=cpus
-    ) as instance:
+    machine = stack[name]
+    where = partial(_running, stack=stack.name, inside=machine, files=urls, cpus=cpus)
+    with where(stack.engine, tool, tool.command, printed) as instance:
         if tool.alerts is not None:
             instance.poll(machine, tool.alerts)
         return instance.end()
@@ -149,14 +158,14 @@ def version(engine: Engine, tool: Tool, stack: str) -> str:
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
 
-def replay(engine: Engine, tool: Tool, archive: bytes, stack: str, cpus: str = "") -> Outcome:
+def replay(engine: Engine, tool: Tool, bundle: bytes, stack: str, cpus: str = "") -> Outcome:
     """Let a tool read a bundle (a tar file) in its current folder, without a network."""
     if not tool.replay:
         return Outcome("absent", reason="it reads no bundles")
     printed = list[Said]()
     try:
         with _running(
-            engine, tool, tool.replay, printed, stack=stack, files=archive, cpus=cpus
+            engine, tool, tool.replay, printed, stack=stack, files=bundle, cpus=cpus
         ) as instance:
             found = _outcome(tool, [instance.end()])
     except (Broken, CannotRun) as problem:
@@ -188,7 +197,7 @@ def _running(
         processes=_PROCESSES,
         cpus=cpus,
         files=files,
-        folder=_BUNDLE if files else "/",
+        folder="/" if inside else _BUNDLE,
     )
     with engine.process(program) as process:
         yield _Instance(tool, process, inside.name if inside else "", mark, printed)

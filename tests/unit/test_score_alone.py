@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -142,15 +144,21 @@ class TestPlan:
             schedule.deadline(hours)
 
 
+def bare(run: Any) -> None:
+    """Forget the daemons of a stack, as if they had ended."""
+    run.stack = setups._Bare(run.engine, run.stack.name)
+
+
 class Repairing(FakeEngine):
     """An engine on which the tool `repairs` does what its name says."""
 
     given = ""  # the processors of the newest program
+    files = b""
 
     @contextmanager
     def process(self, program: Program) -> Iterator[Process]:
         """Run an `echo`, and see which processors the program has."""
-        self.given = program.cpus
+        self.given, self.files = program.cpus, program.files or b""
         if program.command[-1] == "repairs":
             self.stacks_up[program.stack].network.mtu = 1500
         yield FakeProcess(f"{program.command[-1]}\n".encode())
@@ -165,7 +173,7 @@ class TestStack:
         usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
-        self.given = engine.given
+        self.given, self.files = engine.given, engine.files
         return made
 
     @pytest.fixture(autouse=True)
@@ -180,6 +188,16 @@ class TestStack:
         assert len({t.run for t in made}) == 1
         assert self.given == "3"
         assert all(t.took is not None and not t.replayed and t.effect is None for t in made)
+
+    @pytest.mark.parametrize(("phase", "pages"), [(HEALTHY, "http://web/ 3\n"), (EMPTY, "")])
+    def test_a_prober_has_the_pages_of_the_users(
+        self, phase: str, pages: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(setups, "_end_daemons", bare)
+        self.examined([tool("probes")], phase)
+        with tarfile.open(fileobj=io.BytesIO(self.files)) as tar:
+            content = tar.extractfile("etc/urls")
+            assert content is not None and content.read().decode() == pages
 
     @pytest.mark.parametrize("phase", [*PHASES, *setups.FLOORS])
     @pytest.mark.parametrize("felt", [True, False])
