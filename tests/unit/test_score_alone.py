@@ -19,8 +19,10 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import Share, mcnemar
 from faultlab.engine.contract import Process, Program, State
 from faultlab.lab import load as labs
+from faultlab.engine.shell import Done
 from faultlab.probes import cgroup
 from faultlab.run import digest
+from faultlab.run import run as run_of_labs
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.score import (
     agent_metrics,
@@ -162,6 +164,30 @@ class Repairing(FakeEngine):
         if program.command[-1] == "repairs":
             self.stacks_up[program.stack].network.mtu = 1500
         yield FakeProcess(f"{program.command[-1]}\n".encode())
+
+
+@pytest.mark.parametrize("lab_id", ["mtu", "php-workers"])
+def test_each_phase_has_the_same_history(
+    lab_id: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same visits and the same restarts, so that no counter and no age tells the phase.
+
+    Web had sent 125 segments in the healthy phase of mtu, 130 in the faulty one, 231 in the fixed.
+    """
+    seen: dict[str, list[str]] = {}
+    now: list[str] = []
+    monkeypatch.setattr(run_of_labs.Run, "prove", lambda self, phase: self.visit(phase))
+    monkeypatch.setattr(
+        run_of_labs.Run, "_seen", lambda _self, phase, _fast: now.append(f"visit {phase}")
+    )
+    monkeypatch.setattr(FakeMachine, "run", lambda _self, words, _timeout=30: Done(words, 0, "", "", 0))
+    monkeypatch.setattr(FakeMachine, "restart", lambda self: now.append(f"restart {self.name}"))
+    for phase in PHASES:
+        now.clear()
+        with setups.on_show(FakeEngine(), labs.load(lab_id), phase):
+            seen[phase] = sorted(now)
+    assert {f"visit {phase}" for phase in PHASES} <= {*seen[HEALTHY]}
+    assert seen[HEALTHY] == seen[FAULTY] == seen[FIXED]
 
 
 class TestStack:
