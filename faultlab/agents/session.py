@@ -87,7 +87,7 @@ def open(
     name = stack_name(case)
     with (
         lock.hold(name, "agent"),
-        standing(engine, lab.called(case), name, phase, collects=False) as run,
+        standing(engine, lab.called(case, examined=True), name, phase, collects=False) as run,
     ):
         run.note_processes()
         session = Session(run, phase, later)

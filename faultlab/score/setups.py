@@ -105,7 +105,7 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
     proven = "" if phase in FLOORS else phase
     with (
         lock.hold(name, "score"),
-        standing(engine, lab.called(STACK), name, proven, collects=False) as run,
+        standing(engine, lab.called(STACK, examined=True), name, proven, collects=False) as run,
     ):
         if phase == EMPTY:
             _end_daemons(run)

@@ -18,8 +18,8 @@ import pytest
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import Share, mcnemar
 from faultlab.engine.contract import Process, Program, State
-from faultlab.lab import load as labs
 from faultlab.engine.shell import Done
+from faultlab.lab import load as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
 from faultlab.run import run as run_of_labs
@@ -180,7 +180,9 @@ def test_each_phase_has_the_same_history(
     monkeypatch.setattr(
         run_of_labs.Run, "_seen", lambda _self, phase, _fast: now.append(f"visit {phase}")
     )
-    monkeypatch.setattr(FakeMachine, "run", lambda _self, words, _timeout=30: Done(words, 0, "", "", 0))
+    monkeypatch.setattr(
+        FakeMachine, "run", lambda _self, words, _timeout=30: Done(words, 0, "", "", 0)
+    )
     monkeypatch.setattr(FakeMachine, "restart", lambda self: now.append(f"restart {self.name}"))
     for phase in PHASES:
         now.clear()
