@@ -160,6 +160,8 @@ def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
         "tokens": usage.tokens,
         "cost": usage.cost,
     }
+    if usage.model:
+        found["model"] = usage.model
     if verdict.later:
         found["later"] = verdict.later
     if verdict.aborted:

@@ -26,7 +26,7 @@ from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
 from faultlab.run import record
 from faultlab.score import page as score_page
-from faultlab.score import recording, results, scorecard
+from faultlab.score import recording, results, scorecard, tryout
 from faultlab.score.tool import Tool
 from faultlab.verify import judge_error, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
@@ -60,6 +60,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "matrix": (matrix.show,),
     "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),
+    "try": (tryout.try_out,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),
     "harbor": (harbor_tasks.write,),

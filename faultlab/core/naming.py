@@ -87,6 +87,11 @@ def _user() -> str:
         return str(os.getuid())
 
 
+def neutral(stack: str) -> str:
+    """Return another name for a stack, which says nothing of us."""
+    return f"n{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
+
+
 def stack_name(lab_id: str, of: str | None = None) -> str:
     """Return the name of a lab's stack in a namespace (default: this command's)."""
     return prefix(of) + lab_id

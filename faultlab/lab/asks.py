@@ -5,7 +5,7 @@ healthy and again after the fix, and the responses must be equal.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from faultlab.lab import browser
@@ -98,7 +98,7 @@ class Ask:
     """A request to the service: a command on a user's machine that prints one line a response.
 
     `command` makes it from `count` numbers between 1 and `most`, which differ in each run. `at`:
-    the machine whose users ask.
+    the machine whose users ask. `url`: its page, with 1 for each number; empty if it is no page.
     """
 
     name: str
@@ -107,6 +107,7 @@ class Ask:
     most: int = 1_000_000
     seconds: float = 10
     at: str = CLIENT
+    url: str = ""
 
     def named(self, number: int) -> str:
         """Return the name under which its answers to a set of numbers are kept."""
@@ -156,7 +157,16 @@ def page(
         )
 
     name = url.split("?", maxsplit=1)[0] + ("" if at == CLIENT else f" from {at}")
-    return Ask(name, command, times, most, seconds, at)
+    return Ask(name, command, times, most, seconds, at, url.replace("{n}", "1"))
+
+
+def limits(asks: Iterable[Ask]) -> dict[str, float]:
+    """Return the pages of the users of client, and the seconds in which each must come whole."""
+    found: dict[str, float] = {}
+    for ask in asks:
+        if ask.url and ask.at == CLIENT:
+            found[ask.url] = max(ask.seconds, found.get(ask.url, 0.0))
+    return found
 
 
 def php() -> tuple[Ask, ...]:

@@ -106,10 +106,15 @@ class Fault(Strict):
 
 @dataclass(frozen=True)
 class Blind:
-    """How a lab is shown to somebody who must not know which one it is."""
+    """How a lab is shown to somebody who must not know which one it is.
+
+    `examined`: a program is examined in it, so that the names of containers, volumes and networks
+    do not name this product either. Learners type these names.
+    """
 
     name: str
     title: str = "an incident"
+    examined: bool = False
 
 
 class Remedy(Strict):
@@ -242,9 +247,9 @@ class Lab(Strict):
             raise ValueError("hint: expected one without when, or one for each fault")
         return self
 
-    def called(self, other: str) -> Lab:
+    def called(self, other: str, *, examined: bool = False) -> Lab:
         """Return the same lab under a neutral name, for its stack, labels and runs."""
-        blind = Blind(other)
+        blind = Blind(other, examined=examined)
         return self.model_copy(update={"blind": blind, "title": blind.title})
 
     @property

@@ -115,10 +115,13 @@ class Plan:
         *,
         parent: str = "",
         cpus: str = "",
+        named: str = "",
     ) -> list[dict[str, Any]]:
         """Return the compose files of the needed services, with names, tags, labels, subnet.
 
         `parent`: the cgroup of all containers; `cpus`: those that they can use. Empty: Docker's.
+        `named`: with what the names of containers, volumes and networks begin, which a program in
+        them can read; empty: the stack's name.
         """
         most = limits(os.environ.get(LIMITS, ""))
         most |= {k: v for k, v in (("cgroup_parent", parent), ("cpuset", cpus)) if v}
@@ -126,7 +129,7 @@ class Plan:
         for document in documents:
             for name, service in document["services"].items():
                 service["labels"] = labels
-                service["container_name"] = f"{stack}-{name}"
+                service["container_name"] = f"{named or stack}-{name}"
                 # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
                 if "image" in service:
@@ -135,8 +138,9 @@ class Plan:
                 own |= {"memswap_limit"} if "mem_limit" in own else set()
                 service.update({key: most[key] for key in most.keys() - own})
             document["volumes"] = {name: {"labels": labels} for name in document["volumes"]}
-            for network in (document.get("networks") or {}).values():
-                network["labels"] = labels
+            networks = document.get("networks") or {}
+            for name, thing in (*document["volumes"].items(), *networks.items()):
+                thing.update({"labels": labels}, **({"name": f"{named}-{name}"} if named else {}))
         documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core import lock
+from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
@@ -27,6 +27,7 @@ from faultlab.score.trial import Outcome
 EMPTY, IDLE = "empty", "idle"
 FLOORS = (EMPTY, IDLE)
 STACK = "exam"  # for every lab, because a tool can read the names of containers
+_KEPT = 2000  # lines that a tool has printed
 _SETTLES = 10.0  # seconds after which a stack that has just started is idle
 
 
@@ -65,7 +66,15 @@ def named(lab_id: str, phase: str, number: int) -> Setup:
 
 
 def made_in(look: Setup, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
-    """Return the trial of a tool in a look; `facts`: the other fields of a trial."""
+    """Return the trial of a tool in a look; `facts`: the other fields of a trial.
+
+    What the tool has printed is kept in the folder of the run, also if it is no diagnosis.
+    """
+    its = dict(vars(outcome))
+    printed, folder = its.pop("printed"), paths.runs() / facts.get("run", "")
+    if printed and facts.get("run") and folder.is_dir():
+        lines = [said.text + "\n" for said in printed[:_KEPT]]
+        (folder / f"{tool.id}.log").write_text("".join(lines))
     return Trial(
         tool=tool.id,
         lab=look.lab.id,
@@ -73,7 +82,7 @@ def made_in(look: Setup, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
         number=look.number,
         tool_digest=tool.digest,
         lab_digest=digest.fault(look.lab),
-        **vars(outcome),
+        **its,
         **facts,
     )
 
@@ -95,7 +104,7 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
     proven = "" if phase in FLOORS else phase
     with (
         lock.hold(name, "score"),
-        standing(engine, lab.called(STACK), name, proven, collects=False) as run,
+        standing(engine, lab.called(STACK, examined=True), name, proven, collects=False) as run,
     ):
         if phase == EMPTY:
             _end_daemons(run)

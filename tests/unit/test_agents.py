@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -28,7 +29,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
-from faultlab.run.phase import FAULTY, FIXED, HEALTHY, LATER, PHASES
+from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, LATER, PHASES, Phase
 from faultlab.run.record import Record
 from faultlab.score import agent_metrics, results
 from faultlab.score.diagnosis import Diagnosis
@@ -159,6 +160,23 @@ class TestSession:
         assert its.check().fixed
         with pytest.raises(BadInput, match="final"):
             its.diagnose("none", "none", "none")
+
+    def test_the_seconds_of_a_check_are_not_those_of_the_agent(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        its = opened()
+        measured = its._measured
+
+        def slow(phase: Phase) -> Checked:
+            time.sleep(0.5 if phase == CHECK else 0)
+            return measured(phase)
+
+        monkeypatch.setattr(its, "_measured", slow)
+        its.run("web", FIX)
+        its.diagnose(**TRUTH)
+        assert its.check().fixed
+        done = its.finish()
+        assert its._ended is not None and done.seconds <= its._ended - its._began - 0.5
 
     def test_a_machine_that_the_agent_starts_again_ends_the_session(self, opened: Opened) -> None:
         its = opened()
@@ -357,6 +375,26 @@ class TestWire:
             agent.sendall(b"x" * (1 << 20))
             assert b"at most" in agent.makefile("rb").readline()
 
+    def test_a_connection_that_is_reset_prints_nothing(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """An agent that closes it with answers unread resets it; that is no error of ours."""
+        heard = threading.Event()
+
+        def answer(_: bytes) -> dict[str, Any]:
+            heard.set()
+            return {}
+
+        before = threading.active_count()
+        with agent_protocol.listening(tmp_path / "s", answer):
+            with socket.socket(socket.AF_UNIX) as agent:
+                agent.connect(str(tmp_path / "s"))
+                agent.sendall(b"one\n")
+                assert heard.wait(10)
+                until(lambda: bool(select.select([agent], [], [], 0)[0]))
+            until(lambda: threading.active_count() == before + 1)  # its thread has ended
+        assert capfd.readouterr().err == ""
+
     def test_a_trouble_of_ours_is_no_answer(self, opened: Opened) -> None:
         """The agent learns that it is over; the error is ours."""
         its = opened()
@@ -376,6 +414,8 @@ class TestWire:
         for tokens in (100, 250):
             assert its.answer(b'{"usage": {"tokens": %d, "cost": 0.5}}\n' % tokens) == {}
         assert (its.usage.tokens, its.usage.cost) == (250, 0.5)
+        assert its.answer(b'{"usage": {"model": "larch-2026-11-02"}}\n') == {}
+        assert (its.usage.tokens, its.usage.model) == (250, "larch-2026-11-02")
 
 
 PROGRAM = """
@@ -418,6 +458,8 @@ class TestAdapter:
         assert (usage.tokens, usage.cost) == (12, 0.1)
         done = its.finish()
         assert done.repaired and done.cause and done.commands == 1
+        facts = exam._facts(done, usage.model_copy(update={"model": "larch-2"}))
+        assert facts["model"] == "larch-2" and "model" not in exam._facts(done, usage)
 
     @pytest.mark.parametrize(
         ("command", "why"),
@@ -598,6 +640,12 @@ class TestFolder:
         done = faultlab("agent", *words, "--labs", "mtu")
         assert done.code == 2 and "Traceback" not in done.err
         assert len(done.err.splitlines()) == 2
+
+    def test_each_key_is_documented(self) -> None:
+        text = (REPO / "docs/verifying-an-agent.md").read_text()
+        table = text.partition("## The keys of tool.toml")[2].partition("\n## ")[0]
+        keys = Agent.model_fields.keys() - {"id", "folder"}
+        assert not [key for key in keys if f"`{key}`" not in table]
 
     def test_the_digest_follows_the_program(self, tmp_path: Path) -> None:
         mine = agent(tmp_path)

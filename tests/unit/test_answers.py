@@ -136,6 +136,17 @@ def test_no_check_runs_a_program_of_a_machine_that_learners_have() -> None:
     assert found == {("test_dead_resolver.py", 'stack["web"].run')}
 
 
+def test_the_pages_of_the_users_with_their_limits() -> None:
+    """The longest of a page that is asked for twice; not the pages that other users ask for."""
+    every = (
+        page("http://web/?n={n}", seconds=1.5),
+        page("http://web/?n={n}", seconds=10),
+        page("http://web/from-elsewhere", at="crowd"),
+        said("no page", "true"),
+    )
+    assert asks.limits(every) == {"http://web/?n=1": 10}
+
+
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_every_lab_asks_its_service(lab_id: str) -> None:
     asks = checks.load(labs.load(lab_id)).asks

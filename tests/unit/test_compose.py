@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import compose
+from faultlab.engine.docker import compose, launch, subnet
 from faultlab.lab import images, services
+from faultlab.lab import load as labs
 from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Run, said
 
@@ -51,6 +56,37 @@ networks: {default: {internal: true}}
         for kind in ("services", "volumes", "networks"):
             for name, thing in (document.get(kind) or {}).items():
                 assert thing["labels"] == LABELS, f"{kind}.{name}"
+
+
+def test_where_a_program_is_examined_no_name_is_ours(project: Project) -> None:
+    """It reads the names of volumes in mountinfo, and the others from the resolver."""
+    lab = labs.load("idle-drop")  # its overlay adds a machine
+    named = naming.neutral("faultlab-x-exam")
+    made = lab.services.documents("faultlab-x-exam", lab.daemons, SUBNET, LABELS, named=named)
+    names = {service["container_name"] for each in made for service in each["services"].values()}
+    for each in made:
+        for kind in ("volumes", "networks"):
+            names |= {thing["name"] for thing in (each.get(kind) or {}).values()}
+    assert names and all(re.fullmatch(r"n[0-9a-f]{8}-[a-z0-9-]+", name) for name in names), names
+    assert named != naming.neutral("faultlab-y-exam")
+
+
+def test_the_names_of_an_examined_lab_are_given_to_compose(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the learner of a mystery types the usual ones."""
+    on: Any = SimpleNamespace(
+        errors=nullcontext, env={}, client=SimpleNamespace(networks=SimpleNamespace(list=list))
+    )
+    monkeypatch.setattr(compose, "up", lambda *_: None)
+    monkeypatch.setattr(subnet, "host_routes", list)
+    for lab, ours in (
+        (labs.load("mtu").called("exam", examined=True), False),
+        (labs.load("mtu").called("mystery"), True),
+    ):
+        launch.launch(on, lab, "faultlab-x-exam", "r", tmp_path)
+        text = (tmp_path / "compose.yaml").read_text()
+        assert ("container_name: faultlab-x-exam-nginx" in text) is ours
 
 
 def test_services_are_named_and_tagged(project: Project) -> None:

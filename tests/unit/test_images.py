@@ -175,3 +175,44 @@ def test_without_a_registry_it_is_made_from_packages(monkeypatch: pytest.MonkeyP
     assert said[-2] == "it was not pulled: no such host"
     assert "(no such host)" in caught.value.message
     assert caught.value.hint == "make setup"
+
+
+@pytest.mark.parametrize(
+    ("printed", "says"),
+    [
+        (
+            # As Docker 20.10 streams a step of apt that fails: red, and in pieces.
+            [
+                "Step 2/3 : RUN apt-get install -y nosuch",
+                "Reading package lists...\n",
+                "\x1b[91mE: Unable to locate package nosuch\n\x1b[0m",
+                "\x1b[91mE: Couldn't find any package by regex 'nosuch'\n\x1b[0m",
+                "\x1b[0m",
+                "Removing intermediate container 0123456789ab\n",
+            ],
+            "E: Unable to locate package nosuch",
+        ),
+        (
+            ["Step 1/2 : RUN make", "\x1b[91mmake: *** no rule\n\x1b[0m", "\x1b[0m"],
+            "make: *** no rule",
+        ),
+        (
+            ["E: was passed over", "Step 2/2 : RUN false", " ---> Running in 0123"],
+            "---> Running in 0123",
+        ),
+        ([], "returned a non-zero code: 100"),
+    ],
+)
+def test_a_failed_build_says_why(printed: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x\n")
+    events = [{"stream": each} for each in printed]
+    ended = {"error": "The command returned a non-zero code: 100"}
+    api = SimpleNamespace(build=lambda **_: iter([*events, ended]))
+    on = SimpleNamespace(errors=nullcontext, client=SimpleNamespace(api=api))
+    said: list[str] = []
+    with pytest.raises(CannotRun) as caught:
+        build.build_folder(
+            cast(Docker, on), tmp_path, "mine", "faultlab/mine:1", said.append, base="x", network=""
+        )
+    assert caught.value.message.endswith(says)
+    assert not [line for line in said if "\x1b" in line or not line]

@@ -17,6 +17,7 @@ from faultlab.core import lock, paths
 from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.core.text import plain
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker.connection import Docker
 from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
@@ -187,14 +188,19 @@ def build_folder(
                 forcerm=True,
                 decode=True,
             )
-        last = ""
+        last = of_apt = ""
         for event in _each(on, stream):
             if "error" in event:
-                detail = last or str(event["error"]).strip()
+                detail = of_apt or last or str(event["error"]).strip()
                 raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
-            text = str(event.get("stream") or event.get("status") or "").strip()
+            text = plain(str(event.get("stream") or event.get("status") or ""))
             if text and not text.startswith("Removing intermediate container"):
-                last = text.splitlines()[-1]
+                lines = text.splitlines()
+                last = lines[-1]
+                if text.startswith("Step "):
+                    of_apt = ""
+                # The first error of apt is the reason, and others follow from it.
+                of_apt = of_apt or next((line for line in lines if line.startswith("E: ")), "")
                 say(last)
 
 
