@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Tried:
-    """One look. `diagnosis`: None if there is none, and `reason` says why.
+    """One look. `diagnosis`: None if the tool gave nothing, and `reason` says why.
 
     `caught`, `named`: it raised an alarm at the fault, and named its cause; None where nothing is
     wrong. `run`: the id of the run, whose folder has the record.
