@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from faultlab.core.errors import CannotRun
-from faultlab.core.text import plain
+from faultlab.core.text import colourless
 
 # The kernel kills the child when we die, so `kill -9` of our process leaves nothing running.
 # Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.
@@ -97,7 +97,7 @@ def stream(
         late = ""
         try:
             for line in _lines(process.stdout.fileno(), patience):
-                text = plain(line)
+                text = colourless(line)
                 if text:
                     said.append(text)
                     note(text)

@@ -20,7 +20,7 @@ def minutes(count: float) -> str:
     return number(value, unit if value == 1 else f"{unit}s")
 
 
-def plain(text: str) -> str:
+def colourless(text: str) -> str:
     """Return a text without the colours of a terminal, and without blanks around it."""
     return _PAINT.sub("", text).strip()
 

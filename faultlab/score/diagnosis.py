@@ -22,6 +22,9 @@ _SIGNALS = 40  # different lines that tell an alarm from another
 _CHANGING = regex.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(?:[.,:/]\d+)*")
 
 
+Stream = Literal["out", "err", "end"]
+
+
 class Broken(Exception):
     """The tool gave no diagnosis; the text says why."""
 
@@ -36,7 +39,7 @@ class Said:
     seconds: float
     machine: str
     line: str
-    stream: Literal["out", "err", "end"] = "out"
+    stream: Stream = "out"
 
     @property
     def text(self) -> str:

@@ -15,7 +15,7 @@ from faultlab.run.phase import FAULTY
 from faultlab.score import diagnosis, metrics, setups, trial
 from faultlab.score import tool as tools
 from faultlab.score.alone import share_out
-from faultlab.score.diagnosis import Broken, Diagnosis, Said
+from faultlab.score.diagnosis import Broken, Diagnosis, Said, Stream
 from faultlab.score.setups import Setup
 from faultlab.score.tool import FILE, SERVERS, STACK, Tool
 
@@ -29,7 +29,7 @@ class Line:
 
     seconds: float
     machine: str
-    stream: str
+    stream: Stream
     line: str
     alarms: list[int]
     causes: list[str]
@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Tried:
-    """One look. `diagnosis`: None if there is none, and `reason` says why.
+    """One look. `diagnosis`: None if the tool gave nothing, and `reason` says why.
 
     `caught`, `named`: it raised an alarm at the fault, and named its cause; None where nothing is
     wrong. `run`: the id of the run, whose folder has the record.

@@ -17,7 +17,7 @@ from faultlab.core import lock, paths
 from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
-from faultlab.core.text import plain
+from faultlab.core.text import colourless
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker.connection import Docker
 from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
@@ -193,7 +193,7 @@ def build_folder(
             if "error" in event:
                 detail = of_apt or last or str(event["error"]).strip()
                 raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
-            text = plain(str(event.get("stream") or event.get("status") or ""))
+            text = colourless(str(event.get("stream") or event.get("status") or ""))
             if text and not text.startswith("Removing intermediate container"):
                 lines = text.splitlines()
                 last = lines[-1]
