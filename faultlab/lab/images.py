@@ -2,7 +2,7 @@
 
 The tag is a digest of the folder and of the images below it. So an unchanged image is never built
 again, and a changed one always is. `vm` is not a container image and is left out. The image of a
-tool is named by the path of its folder.
+tool is named by the path of its folder, and that of another collection is `NAME/IMAGE`.
 """
 
 import hashlib
@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from faultlab.core import paths
+from faultlab.core.errors import BadInput
+from faultlab.core.naming import flat
+from faultlab.lab import collection
 
 BASE = "base"
 LABEL = "faultlab.image"
@@ -25,14 +28,19 @@ def names() -> list[str]:
 
 
 def folder(name: str) -> Path:
-    """Return the folder with an image's sources."""
-    return paths.images() / name  # for an absolute path, this is the path itself
+    """Return the folder with an image's sources. Raises BadInput if its collection is not here."""
+    owner, slash, bare = name.partition("/")
+    if not (owner and slash):
+        return paths.images() / name
+    if its := collection.of(name):
+        return its.root / "images" / bare
+    raise BadInput(f"There is no collection {owner!r}, which has the image {bare}.", "faultlab list")
 
 
 def short(name: str) -> str:
-    """Return an image's name without the path, which only a tool's image has."""
+    """Return an image's name without a path, as its tag has it."""
     path = Path(name)
-    return f"tool-{path.name}" if path.is_absolute() else name
+    return f"tool-{path.name}" if path.is_absolute() else flat(name)
 
 
 def belongs(file: Path) -> bool:

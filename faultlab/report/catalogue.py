@@ -45,8 +45,8 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
         term.console.width = 4000
         term.say((tracks if markdown == "tracks" else table)(found).rstrip())
         return found
-    for track, its in groupby(found, lambda lab: lab.track):
-        term.heading(path.TRACKS[track])
+    for title, its in groupby(found, lambda lab: path.heading(lab.id, lab.track)):
+        term.heading(title)
         rows = [(lab.id, lab.title, str(lab.minutes), str(lab.difficulty)) for lab in its]
         term.table(("lab", "what its users report", "min", "level"), rows)
         term.say()

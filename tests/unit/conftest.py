@@ -19,7 +19,7 @@ import pytest
 from faultlab.cli.main import main
 from faultlab.core import lock
 from faultlab.engine.docker import compose
-from faultlab.lab import images
+from faultlab.lab import collection, images
 from faultlab.lab import load as labs
 from faultlab.score import tool
 
@@ -129,6 +129,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     root = tmp_path / "project"
     root.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.svg")
+    shutil.copyfile(REPO / collection.FILE, root / collection.FILE)
     for name in ("labs", "checks"):
         shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
