@@ -43,7 +43,7 @@ def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     from faultlab.verify import lesson, walks
 
     kept = walks.read(paths.root() / "docs/reliability.json")
-    for lab_id in labs.ids():
+    for lab_id in labs.ours():
         note(lab_id)
         lab = labs.load(lab_id)
         yield lab.folder / "README.md", lesson.rendered(lab, kept)

@@ -27,7 +27,8 @@ _COMMAND = (
 def plain(text: str) -> str:
     """Return a text in which each command of `make` is one of `faultlab`.
 
-    In a checkout this holds only for the labs of other collections. A column that begins after the command stays in its place if there is room.
+    In a checkout this holds only for the labs of other collections. A column that begins after the
+    command stays in its place if there is room.
     """
     if paths.checkout() is not None and not ("/" in text and re.search(_ELSEWHERE, text)):
         return text

@@ -32,7 +32,9 @@ def load(lab: Lab) -> Check[Any, Any]:
 def _read(file: Path, collection: str) -> Check[Any, Any]:
     where = paths.show(file)
     if not file.is_file():
-        raise BadInput(f"{where}: missing file; every lab has its check", "see docs/adding-a-lab.md")
+        raise BadInput(
+            f"{where}: missing file; every lab has its check", "see docs/adding-a-lab.md"
+        )
     name = f"{collection}_{file.parent.name if file.name == CHECK else file.stem}"
     spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
     assert spec is not None and spec.loader is not None

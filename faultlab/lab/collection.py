@@ -31,7 +31,7 @@ WORD = r"^[a-z][a-z0-9-]*$"
 
 
 class Collection(Strict):
-    """What the labs of one folder share, as its `collection.toml` gives it.
+    """The facts that the labs of one folder share, as its `collection.toml` gives them.
 
     `ours`: faultlab brings it, so its labs have no prefix. `faultlab`: the version that it needs.
     `client`: the machine from which users come. `control`: a lab in which nothing is wrong.
@@ -164,6 +164,9 @@ def added() -> Path:
 
 def _folders() -> Iterator[Path]:
     for name in filter(None, os.environ.get(PATH, "").split(":")):
+        if not Path(name).is_absolute():  # some commands are started in another folder
+            what = f"{PATH}: expected paths from / on, got {name!r}."
+            raise BadInput(what, f"export {PATH}={Path(name).absolute()}")
         yield Path(name)
     with suppress(OSError):
         yield from sorted(file.parent for file in added().glob(f"*/{FILE}"))

@@ -34,7 +34,9 @@ def folder(name: str) -> Path:
         return paths.images() / name
     if its := collection.of(name):
         return its.root / "images" / bare
-    raise BadInput(f"There is no collection {owner!r}, which has the image {bare}.", "faultlab list")
+    raise BadInput(
+        f"There is no collection {owner!r}, which has the image {bare}.", "faultlab list"
+    )
 
 
 def short(name: str) -> str:

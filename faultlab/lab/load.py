@@ -37,6 +37,11 @@ def ids() -> list[str]:
     return every
 
 
+def ours() -> list[str]:
+    """Return the ids of the labs that faultlab brings, of which its documents speak."""
+    return collection.ours().ids()
+
+
 def load(lab_id: str) -> Lab:
     """Read and validate one lab. Raises BadInput with the file, the key and the expected value."""
     return load_in(*_known(lab_id))
@@ -80,14 +85,13 @@ def here(lab_id: str) -> bool:
 
 
 def _known(lab_id: str) -> tuple[Collection, str]:
-    """Return the collection and the id of a lab, which can be written with `-` for `/`."""
-    mine = collection.ours()
-    if lab_id in mine.ids():  # most are, and then the others need not be read
-        return mine, lab_id
+    """Return the collection of a lab, and its id. Raises BadInput."""
+    its = collection.ours()
+    if lab_id in its.ids():  # most are, and then the others need not be read
+        return its, lab_id
     every = ids()
-    for found in every:
-        if lab_id in (found, flat(found)) and (its := collection.of(found)):
-            return its, found
+    if lab_id in every:
+        return next(each for each in collection.others() if lab_id in each.ids()), lab_id
     near = difflib.get_close_matches(lab_id, every, n=1, cutoff=0.6)
     raise BadInput(
         f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),

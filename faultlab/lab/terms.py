@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from faultlab.lab import load as labs
+from faultlab.lab.collection import Collection
 from faultlab.lab.model import NO_FAULT
 
 
@@ -15,9 +16,10 @@ class Terms:
     resources: list[str]
 
 
-def words() -> Terms:
-    """Return the words of all labs of this project."""
-    truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
+def words(its: Collection | None = None) -> Terms:
+    """Return the words of all labs, or of those of one collection."""
+    ids = its.ids() if its else labs.ids()
+    truths = [lab.truth for lab in map(labs.load, ids) if not lab.control]
     return Terms(
         sorted({truth.cause for truth in truths}),
         sorted({truth.component for truth in truths}),
@@ -25,8 +27,8 @@ def words() -> Terms:
     )
 
 
-def answers() -> dict[str, list[str]]:
+def answers(its: Collection | None = None) -> dict[str, list[str]]:
     """Return the words that each part of a diagnosis can have."""
-    its = words()
-    every = {"component": its.components, "resource": its.resources, "cause": its.causes}
+    of = words(its)
+    every = {"component": of.components, "resource": of.resources, "cause": of.causes}
     return {part: [*known, NO_FAULT] for part, known in every.items()}

@@ -43,7 +43,8 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
     """
     if markdown:
         term.console.width = 4000
-        term.say((tracks if markdown == "tracks" else table)(found).rstrip())
+        documented = [lab for lab in found if lab.collection.ours]
+        term.say((tracks if markdown == "tracks" else table)(documented).rstrip())
         return found
     for title, its in groupby(found, lambda lab: path.heading(lab.id, lab.track)):
         term.heading(title)

@@ -164,7 +164,9 @@ class Record:
         folder = paths.runs()
         names = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
         found = [match for name in names if (match := _ID.fullmatch(name))]
-        return sorted((m[0] for m in found if lab_id == "" or flat(lab_id) == m["lab"]), reverse=True)
+        return sorted(
+            (m[0] for m in found if lab_id == "" or flat(lab_id) == m["lab"]), reverse=True
+        )
 
     @property
     def id(self) -> str:

@@ -52,7 +52,7 @@ def _parsed(parts: Sequence[str], where: str) -> KindState:
     if len(parts) != len(_PARTS) or not all(parts):
         raise BadInput(f"{where}: expected {', '.join(_PARTS)}, parted by tabs")
     told = KindState(*parts)
-    for word, allowed in ((told.lab, labs.ids()), (told.kind, AIMED), (told.state, STATES)):
+    for word, allowed in ((told.lab, labs.ours()), (told.kind, AIMED), (told.state, STATES)):
         if word not in allowed:
             raise BadInput(f"{where}: expected one of {', '.join(sorted(allowed))}, got {word!r}")
     return told
@@ -65,7 +65,7 @@ def as_markdown(every: Sequence[KindState]) -> Iterator[str]:
     yield f"{', '.join(signs)}, `{_UNTOLD}` not looked for yet."
     yield ""
     rows = []
-    for lab_id in labs.ids():
+    for lab_id in labs.ours():
         cells = [known.get((lab_id, kind)) for kind in AIMED]
         rows.append([lab_id, *(STATES[told.state] if told else _UNTOLD for told in cells)])
     yield from text.markdown(("lab", *AIMED), rows)

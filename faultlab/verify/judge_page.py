@@ -65,7 +65,7 @@ def _page(rows: Sequence[Tried]) -> Iterator[str]:
     yield from ("", "## Kinds in each lab", "")
     yield from judge_kinds.as_markdown(judge_kinds.read(paths.root() / judge_kinds.FILE))
     yield from ("", "## Lab by lab", "")
-    yield from _table("lab", {lab: [r for r in rows if r.lab == lab] for lab in labs.ids()})
+    yield from _table("lab", {lab: [r for r in rows if r.lab == lab] for lab in labs.ours()})
     yield from ("", "## Where they were tried", "", *_places(rows))
 
 
@@ -103,7 +103,7 @@ def _cell(words: str) -> str:
 
 
 def _places(rows: Sequence[Tried]) -> Iterator[str]:
-    today = {trial.row.key for lab_id in labs.ids() for trial in trials.of(labs.load(lab_id))}
+    today = {trial.row.key for lab_id in labs.ours() for trial in trials.of(labs.load(lab_id))}
     if stale := sum(row.key not in today for row in rows):
         yield f"- {stale} of them were tried before their lab or its check was last changed"
     counted = Counter(
@@ -117,7 +117,7 @@ def _places(rows: Sequence[Tried]) -> Iterator[str]:
 
 def _remedies(rows: Sequence[Tried]) -> Iterator[str]:
     """Yield for each symptom the popular answers, and what each did to users here."""
-    for lab_id in labs.ids():
+    for lab_id in labs.ours():
         its = [row for row in rows if row.lab == lab_id and row.kind == PUBLIC]
         if not its:
             continue

@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from faultlab.lab import daemon, images, services
+from faultlab.lab import collection, daemon, images, services
 from tests.unit.conftest import REPO, Project, Result, Run, forget
 
 PAGE = (REPO / "docs/adding-a-daemon.md").read_text()
 FACTS = "images/redis/daemon.toml"
-STACK = services.read(None)
+STACK = services.read(collection.ours(), None)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def added(project: Project) -> Project:
 
 
 def test_the_daemon_of_the_page(added: Project) -> None:
-    plan = services.read(None)
+    plan = services.read(collection.ours(), None)
     assert plan.needed(["redis"]) == ["client", "store", "redis"]
     assert plan.images(["redis"]) == ["machine", "redis"]
     facts = plan.facts("redis")
