@@ -1,7 +1,7 @@
 """The services of a stack, from its compose file and a lab's overlay.
 
-The `stack.yaml` of a collection and a lab's overlay are plain compose files without names, tags or labels.
-`Plan.documents` adds those, so an overlay cannot omit the labels that clean-up relies on.
+The `stack.yaml` of a collection and a lab's overlay are plain compose files without names, tags or
+labels. `Plan.documents` adds those, so an overlay cannot omit the labels that clean-up relies on.
 """
 
 import copy

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from faultlab.core import git
-from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
 EVERY = 10  # commits

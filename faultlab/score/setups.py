@@ -51,13 +51,11 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -
 
     `floors`: each repeat also has a look at each floor.
     """
-    chance = random.Random(seed)
+    chance, control = random.Random(seed), collection.ours().control
     found: list[Setup] = []
     for number in range(1, repeat + 1):
         turn = [Setup(lab, phase, number) for lab in chosen for phase in PHASES]
-        turn += (
-            [named(collection.ours().control, floor, number) for floor in FLOORS] if floors else []
-        )
+        turn += [named(control, floor, number) for floor in FLOORS] if floors else []
         chance.shuffle(turn)
         found += turn
     return found

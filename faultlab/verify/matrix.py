@@ -75,8 +75,8 @@ class Matrix:
 def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> Matrix:
     """Run the labs one by one and print the matrix. Raises SaidNo for a wrong cell.
 
-    It looks for the evidence of these labs, or with `everything` of all in their collection. So the rows of the
-    whole matrix can be made in pieces.
+    It looks for the evidence of these labs, or with `everything` of all in their collection. So the
+    rows of the whole matrix can be made in pieces.
     """
     chosen = labs.chosen(lab_ids or (labs.ours() if everything else ()), False, "matrix")
     its = chosen[0].collection

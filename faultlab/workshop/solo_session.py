@@ -25,7 +25,10 @@ from faultlab.workshop.stacks import Stacks
 
 @dataclass(frozen=True)
 class Here:
-    """The containers of each lab (by the end of its stack's name) on this machine, and the runs that were handed over."""
+    """The containers of each lab on this machine, and the runs that were handed over.
+
+    `labs`: by the end of the name of a lab's stack.
+    """
 
     labs: dict[str, dict[str, docker_list.Part]] = field(default_factory=dict)
     ready: frozenset[str] = frozenset()
