@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from click import argument, option
+
 from faultlab.cli.verb import LAB, verb
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
@@ -71,6 +73,16 @@ def _printed(words: str) -> str:
     if done.returncode != 0:
         raise CannotRun(f"faultlab {words} failed: {done.stderr.strip()}", f"faultlab {words}")
     return done.stdout
+
+
+@verb("mylabs", "mylabs --write")
+@argument("folder", metavar="DIR", help="a folder with collection.toml")
+@option("--write", is_flag=True, help="first write what its lessons repeat of lab.toml")
+def lint(term: Terminal, folder: str, write: bool) -> object:
+    """Find the rules that a collection of labs does not keep (imports its checks)."""
+    from faultlab.verify import lint
+
+    return lint.show(term, folder, write)
 
 
 @verb("mtu")

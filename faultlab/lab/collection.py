@@ -169,7 +169,7 @@ def _folders() -> Iterator[Path]:
             raise BadInput(what, f"export {PATH}={Path(name).absolute()}")
         yield Path(name)
     with suppress(OSError):
-        yield from sorted(file.parent for file in added().glob(f"*/{FILE}"))
+        yield from sorted(file.parent for file in added().glob(f"[!.]*/{FILE}"))
     yield from _installed()
 
 
