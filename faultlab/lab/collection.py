@@ -99,8 +99,12 @@ class Collection(Strict):
 
     def image(self, name: str) -> str:
         """Return the full name of an image in its stack: its own, else one of faultlab."""
-        own = (self.root / "images" / name / "Dockerfile").is_file()
-        return self.id_of(name) if own else name
+        return self.id_of(name) if self.image_folder(name).parent.parent == self.root else name
+
+    def image_folder(self, name: str) -> Path:
+        """Return the folder of an image in its stack: its own, else one of faultlab."""
+        own = self.root / "images" / name
+        return own if (own / "Dockerfile").is_file() else paths.images() / name
 
     def images(self) -> list[str]:
         """Return the images that its stack can use, by the names that they have there."""

@@ -66,7 +66,11 @@ class Plan:
 
     def facts(self, name: str) -> daemon.Daemon:
         """Return the facts of a daemon, from the folder of its image. Raises BadInput."""
-        return daemon.read(images.folder(self.image(name)))
+        return daemon.read(self.folder(name))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder with the image of a service."""
+        return self.collection.image_folder(str(self.services[name]["image"]))
 
     def image(self, name: str) -> str:
         """Return the image of a service, by its full name."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from faultlab.lab import collection
 from faultlab.lab import load as labs
 from faultlab.lab.collection import Collection
 from faultlab.lab.model import NO_FAULT
@@ -18,8 +19,9 @@ class Terms:
 
 def words(its: Collection | None = None) -> Terms:
     """Return the words of all labs, or of those of one collection."""
-    ids = its.ids() if its else labs.ids()
-    truths = [lab.truth for lab in map(labs.load, ids) if not lab.control]
+    some = [its] if its else collection.every()
+    every = [labs.load_in(each, lab_id) for each in some for lab_id in each.ids()]
+    truths = [lab.truth for lab in every if not lab.control]
     return Terms(
         sorted({truth.cause for truth in truths}),
         sorted({truth.component for truth in truths}),

@@ -16,7 +16,7 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, SaidNo
 from faultlab.core.naming import flat
 from faultlab.core.terminal import Terminal
-from faultlab.lab import checks, collection, images, path, services, terms
+from faultlab.lab import checks, collection, path, services, terms
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.collection import Collection, bare
@@ -38,6 +38,7 @@ _HARMLESS = {
 _RIDDLES = ("What", "Those", "Who", "Whoever")  # words that begin no sentence about a measure
 _SENTENCE = re.compile(r"[A-Z][^.!?\n]*\.")
 _PROBED = (0.0, 1e-4, 0.01, 0.5, 1, 4, 28, 33, 50, 100, 400, 999, 1e4, 1e6)
+_TOLD = re.compile(r"(?P<file>\S+): (?:(?P<key>[^\s:]+): )?(?P<text>.*)", re.DOTALL)
 _FEWEST_WORDS = 10  # of a ticket
 
 
@@ -81,7 +82,7 @@ def show(term: Terminal, folder: str, write: bool = False) -> Linted:
 
 def _conclude(term: Terminal, linted: Linted) -> Linted:
     for breach in linted.found:
-        term.say(f"{breach.file}: {breach.key + ': ' if breach.key else ''}{breach.expected}")
+        term.say(": ".join(filter(None, (breach.file, breach.key, breach.expected))))
         term.command(f"next: {breach.next}")
     if linted.written:
         term.say(f"Written: {', '.join(linted.written)}.")
@@ -95,11 +96,10 @@ def _conclude(term: Terminal, linted: Linted) -> Linted:
 
 def _of(problem: BadInput) -> Breach:
     """Return an error that reads `FILE: KEY: TEXT` as a breach."""
-    file, _, text = problem.message.partition(": ")
-    key, parted, expected = text.partition(": ")
-    if not parted or " " in key:
-        key, expected = "", text
-    return Breach(file, key, expected or problem.message, problem.hint)
+    found = _TOLD.fullmatch(problem.message)
+    if found is None:
+        return Breach("", "", problem.message, problem.hint)
+    return Breach(found["file"], found["key"] or "", found["text"], problem.hint)
 
 
 def _written(its: Collection, ids: Iterable[str]) -> list[str]:
@@ -130,7 +130,7 @@ def of_stack(its: Collection) -> Iterator[Breach]:
             file, f"services.{users}", "missing key; checks look from there", f"edit {file}"
         )
     for name, machine in plan.daemons.items():
-        dockerfile = images.folder(plan.image(name)) / "Dockerfile"
+        dockerfile = plan.folder(name) / "Dockerfile"
         where, text = paths.show(dockerfile), dockerfile.read_text()
         if "\nHEALTHCHECK " not in text:
             yield Breach(where, "HEALTHCHECK", "expected one, as the sign that it is up", hint)

@@ -106,6 +106,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(lock, "_TOP", tmp_path)
+    monkeypatch.setattr(collection, "added", lambda: tmp_path / "added")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     forget()
     yield
@@ -119,7 +120,7 @@ def forget() -> None:
 
     Not that of compose files: it goes by their paths, and each test has its own folder.
     """
-    for kept in (images.tag, compose.program, labs.loaded, tool.causes):
+    for kept in (images.tag, compose.program, labs.loaded, tool.causes, collection._installed):
         kept.cache_clear()
 
 
@@ -160,6 +161,8 @@ def pytest_configure(config: pytest.Config) -> None:
     make and remove 145,000 small files. On a disk that takes some of them longer than the rest.
     """
     os.environ.pop("FAULTLAB_ROOT", None)
+    os.environ.pop(collection.PATH, None)
+    os.environ["XDG_STATE_HOME"] = os.devnull  # collections that this user has added
     if os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
