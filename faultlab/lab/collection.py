@@ -21,6 +21,7 @@ from faultlab import __version__
 from faultlab.core import document, paths
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
+from faultlab.core.naming import flat
 
 FILE = "collection.toml"
 CHECK = "check.py"  # the check of a lab, in its folder
@@ -135,8 +136,16 @@ def others() -> list[Collection]:
 
 
 def every() -> list[Collection]:
-    """Return all collections, that of faultlab first."""
-    return [ours(), *others()]
+    """Return all collections, that of faultlab first. Raises BadInput for two labs alike."""
+    found = [ours(), *others()]
+    names: dict[str, str] = {}
+    for lab_id in (lab_id for its in found for lab_id in its.ids()):
+        if (other := names.setdefault(flat(lab_id), lab_id)) != lab_id:
+            raise BadInput(
+                f"The labs {other} and {lab_id} would have stacks of one name: {flat(lab_id)}.",
+                f"env {PATH}=, or rename one of them",
+            )
+    return found
 
 
 def of(lab_id: str) -> Collection | None:

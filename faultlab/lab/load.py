@@ -14,7 +14,6 @@ from typing import Any
 from faultlab.core import document, paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
-from faultlab.core.naming import flat
 from faultlab.lab import collection, incident
 from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.collection import Collection, bare
@@ -25,16 +24,8 @@ _MANUAL = "docs/adding-a-lab.md"
 
 
 def ids() -> list[str]:
-    """Return the ids of all labs, those of faultlab first. Raises BadInput for two alike."""
-    every = [lab_id for its in collection.every() for lab_id in its.ids()]
-    names: dict[str, str] = {}
-    for lab_id in every:
-        if (other := names.setdefault(flat(lab_id), lab_id)) != lab_id:
-            raise BadInput(
-                f"The labs {other} and {lab_id} would have stacks of one name: {flat(lab_id)}.",
-                f"env {collection.PATH}=, or rename one of them",
-            )
-    return every
+    """Return the ids of all labs, those of faultlab first."""
+    return [lab_id for its in collection.every() for lab_id in its.ids()]
 
 
 def ours() -> list[str]:

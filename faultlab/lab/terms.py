@@ -1,11 +1,12 @@
 """The words of a diagnosis: causes, components and resources."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from faultlab.lab import collection
 from faultlab.lab import load as labs
 from faultlab.lab.collection import Collection
-from faultlab.lab.model import NO_FAULT
+from faultlab.lab.model import NO_FAULT, Lab
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,11 @@ class Terms:
 def words(its: Collection | None = None) -> Terms:
     """Return the words of all labs, or of those of one collection."""
     some = [its] if its else collection.every()
-    every = [labs.load_in(each, lab_id) for each in some for lab_id in each.ids()]
+    return of(labs.load_in(each, lab_id) for each in some for lab_id in each.ids())
+
+
+def of(every: Iterable[Lab]) -> Terms:
+    """Return the words of these labs."""
     truths = [lab.truth for lab in every if not lab.control]
     return Terms(
         sorted({truth.cause for truth in truths}),
@@ -31,6 +36,6 @@ def words(its: Collection | None = None) -> Terms:
 
 def answers(its: Collection | None = None) -> dict[str, list[str]]:
     """Return the words that each part of a diagnosis can have."""
-    of = words(its)
-    every = {"component": of.components, "resource": of.resources, "cause": of.causes}
-    return {part: [*known, NO_FAULT] for part, known in every.items()}
+    known = words(its)
+    every = {"component": known.components, "resource": known.resources, "cause": known.causes}
+    return {part: [*some, NO_FAULT] for part, some in every.items()}

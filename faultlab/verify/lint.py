@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.collection import Collection, bare
 from faultlab.lab.model import KERNEL, Lab
+from faultlab.lab.terms import Terms
 from faultlab.run.phase import FAULTY, FIXED
 from faultlab.verify import lesson, transcript
 from faultlab.verify.walks import Walks
@@ -76,14 +78,14 @@ def show(term: Terminal, folder: str, write: bool = False) -> Linted:
     except BadInput as problem:
         return _conclude(term, Linted([], [_of(problem)], []))
     written = _written(its, ids) if write else []
-    found = [*of_stack(its), *(breach for lab_id in ids for breach in of_lab(its, lab_id))]
-    return _conclude(term, Linted(ids, [*dict.fromkeys(found)], written))
+    found = dict.fromkeys([*of_stack(its), *of_labs(its, ids)])
+    return _conclude(term, Linted(ids, [*found], written))
 
 
 def _conclude(term: Terminal, linted: Linted) -> Linted:
     for breach in linted.found:
-        term.say(": ".join(filter(None, (breach.file, breach.key, breach.expected))))
-        term.command(f"next: {breach.next}")
+        term.command(": ".join(filter(None, (breach.file, breach.key, breach.expected))))
+        term.command(f"  next: {breach.next}")
     if linted.written:
         term.say(f"Written: {', '.join(linted.written)}.")
     if linted.found:
@@ -158,8 +160,18 @@ def _of_order(its: Collection) -> Iterator[Breach]:
             yield Breach(where, "labs", problem.message, problem.hint)
 
 
-def of_lab(its: Collection, lab_id: str) -> Iterator[Breach]:
-    """Yield the rules that one lab does not keep."""
+def of_labs(its: Collection, ids: Iterable[str]) -> Iterator[Breach]:
+    """Yield the rules that labs of a collection do not keep."""
+    whole = []
+    for lab_id in its.ids():
+        with suppress(BadInput):  # it is told in the place of its lab
+            whole.append(labs.load_in(its, lab_id))
+    known = terms.of(whole)
+    for lab_id in ids:
+        yield from _of_lab(its, lab_id, known)
+
+
+def _of_lab(its: Collection, lab_id: str, known: Terms) -> Iterator[Breach]:
     try:
         lab = labs.load_in(its, lab_id)
         labs.repairs(lab)
@@ -174,7 +186,7 @@ def of_lab(its: Collection, lab_id: str) -> Iterator[Breach]:
     else:
         yield from _of_check(lab, check)
         yield from _of_figures(lab, check)
-        yield from _of_sentences(lab, check)
+        yield from _of_sentences(lab, check, known)
     yield from _of_ticket(lab)
     yield from _of_lesson(lab)
 
@@ -279,17 +291,15 @@ def _of_figures(lab: Lab, check: Check[Any, Any]) -> Iterator[Breach]:
                 yield _at(lab, "lab.toml", f"figure[{i}].of", f"{expected}, got {of!r}")
 
 
-def _of_sentences(lab: Lab, check: Check[Any, Any]) -> Iterator[Breach]:
+def _of_sentences(lab: Lab, check: Check[Any, Any], known: Terms) -> Iterator[Breach]:
     """Yield the sentences for learners that are none, or that name the fault."""
     where = paths.show(checks.files(lab)[0])
-    spoiling = _spoilers(lab) | {bare(lab.id), *bare(lab.id).split("-")}
-    spoiling |= {*terms.words(lab.collection).causes}
+    spoiling = _spoilers(lab) | {bare(lab.id), *bare(lab.id).split("-"), *known.causes}
     if not lab.control:
         spoiling |= set(lab.truth.cause.split("-"))
-    known = "\n".join([lab.title, lab.ticket, *(measure.name for measure in check.symptom)])
-    words = terms.words(lab.collection)
-    parts = {*words.components, *words.resources}
-    spoiling |= parts - {*_in(known, parts)}
+    told = "\n".join([lab.title, lab.ticket, *(measure.name for measure in check.symptom)])
+    parts = {*known.components, *known.resources}
+    spoiling |= parts - {*_in(told, parts)}
     for measure in check.symptom:
         said = (measure.when_good, measure.when_bad)
         wrong = ""
@@ -297,8 +307,8 @@ def _of_sentences(lab: Lab, check: Check[Any, Any]) -> Iterator[Breach]:
             wrong = "expected .says(…) with two sentences, which differ"
         elif bad := [t for t in said if not _SENTENCE.fullmatch(t) or t.startswith(_RIDDLES)]:
             wrong = f"expected one plain sentence, got {bad[0]!r}"
-        elif told := _in("\n".join(said), spoiling):
-            wrong = f"expected sentences that name no cause, got {told[0]!r}"
+        elif named := _in("\n".join(said), spoiling):
+            wrong = f"expected sentences that name no cause, got {named[0]!r}"
         if wrong:
             yield Breach(where, f"symptom {measure.name!r}", wrong, f"edit {where}")
 

@@ -79,13 +79,3 @@ def test_a_daemon_without_facts(added: Project, faultlab: Run) -> None:
 def test_the_page_lists_the_keys() -> None:
     table = PAGE[PAGE.index("| key |") : PAGE.index("All keys")]
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == {*daemon.Daemon.model_fields}
-
-
-@pytest.mark.parametrize("name", STACK.daemons)
-def test_each_daemon_has_a_health_check_and_its_logs_on_its_machine(name: str) -> None:
-    service = STACK.services[name]
-    machine = STACK.services[STACK.daemons[name]]
-    assert "\nHEALTHCHECK " in (images.folder(service["image"]) / "Dockerfile").read_text()
-    log = STACK.facts(name).log
-    for volumes in (service["volumes"], machine["volumes"]):
-        assert not log or log in [entry.partition(":")[2] for entry in volumes]
