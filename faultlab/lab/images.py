@@ -7,6 +7,7 @@ tool is named by the path of its folder, and that of another collection is `NAME
 
 import hashlib
 import stat
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def names() -> list[str]:
     """Return the names of the images that a stack can use, `base` first."""
     found = sorted(file.parent.name for file in paths.images().glob("*/Dockerfile"))
     return [BASE, *(name for name in found if name != BASE)]
+
+
+def of_others(wanted: Iterable[str]) -> list[str]:
+    """Return those of these images that are of another collection."""
+    return [name for name in wanted if "/" in name and not Path(name).is_absolute()]
 
 
 def folder(name: str) -> Path:

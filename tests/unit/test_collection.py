@@ -16,11 +16,13 @@ from faultlab.cli.main import VERBS
 from faultlab.core import make, naming
 from faultlab.core.errors import BadInput
 from faultlab.engine.docker.local import LocalEngine
+from faultlab.engine.kubernetes.engine import KubernetesEngine
+from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import checks, collection, images, path, terms
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
-from faultlab.run import digest
+from faultlab.run import digest, placement
 from faultlab.run import run as runs
 from faultlab.run.contract import Contract, walk
 from faultlab.run.phase import FAULTY, FIXED
@@ -86,6 +88,15 @@ def test_its_images_are_its_own_and_ours(acme: Path) -> None:
     (stack,) = lab.services.documents("x", lab.daemons, "198.18.0.0/24", {})
     assert stack["services"]["redis"]["image"] == images.tag("acme/redis")
     assert stack["services"]["store"]["image"] == images.tag("machine")
+
+
+def test_its_images_are_built_with_ours(acme: Path) -> None:
+    """Where labs of both are verified; an engine that has ready-made images does not take it."""
+    chosen = [labs.load("mtu"), labs.load(EVICT)]
+    assert placement._images(chosen[:1]) is None
+    assert placement._images(chosen) == [*images.names(), "acme/redis"]
+    for kind in (VmEngine, KubernetesEngine):
+        assert "acme/redis" in kind.cannot(object.__new__(kind), chosen[1])
 
 
 def test_an_image_of_a_collection_that_is_gone() -> None:
