@@ -130,5 +130,6 @@ def _written(name: str, kind: Any) -> str:
         for key in _NOT_IN_A_FILE:
             its["properties"].pop(key, None)
         its["required"] = [key for key in its["required"] if key in its["properties"]]
+    schema.get("$defs", {}).pop("Collection", None)  # it was the type of such a key
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
     return json.dumps(head | schema, indent=1) + "\n"

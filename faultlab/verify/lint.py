@@ -282,7 +282,7 @@ def _in_both(measure: Measure[Any]) -> bool:
 
 
 def _of_figures(lab: Lab, check: Check[Any, Any]) -> Iterator[Breach]:
-    names = {each.name for each in (*check.symptom, *check.evidence)}
+    names = {*(each.name for each in check.symptom), *(each.name for each in check.evidence)}
     shape = typing.get_type_hints(check.look).get("return")
     for i, figure in enumerate(lab.figure):
         for of in [figure.of] if isinstance(figure.of, str) else figure.of:

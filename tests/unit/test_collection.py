@@ -35,6 +35,7 @@ from tests.unit.conftest import Run as Verbs
 from tests.unit.fake import FakeEngine, FakeMachine, Network
 
 EXAMPLE = REPO / "tests/collection"
+PAGE = (REPO / "docs/adding-a-collection.md").read_text()
 CLIENTS, EVICT = "acme/redis-clients", "acme/redis-evict"
 
 
@@ -69,6 +70,16 @@ def test_ours_is_a_collection_like_others() -> None:
     assert [*dict.fromkeys(lab.track for lab in path.of(ours))] == [*ours.tracks]
 
 
+def test_the_page_shows_the_example() -> None:
+    found = re.findall(r"^`(\S+)`:\n\n```\w+\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert [name for name, _ in found] == ["collection.toml", "stack.yaml"]
+    for name, text in found:
+        assert text == (EXAMPLE / name).read_text()
+    table = PAGE[PAGE.index("| key |") : PAGE.index("Stacks, containers")]
+    own = {name for name, its in collection.Collection.model_fields.items() if not its.exclude}
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == own
+
+
 def test_its_labs_come_after_ours(acme: Path) -> None:
     assert labs.ids() == [*labs.ours(), CLIENTS, EVICT]
     lab = labs.load(EVICT)
@@ -95,8 +106,8 @@ def test_its_images_are_built_with_ours(acme: Path) -> None:
     chosen = [labs.load("mtu"), labs.load(EVICT)]
     assert placement._images(chosen[:1]) is None
     assert placement._images(chosen) == [*images.names(), "acme/redis"]
-    for kind in (VmEngine, KubernetesEngine):
-        assert "acme/redis" in kind.cannot(object.__new__(kind), chosen[1])
+    assert "acme/redis" in VmEngine.cannot(object.__new__(VmEngine), chosen[1])
+    assert "acme/redis" in KubernetesEngine.cannot(object.__new__(KubernetesEngine), chosen[1])
 
 
 def test_an_image_of_a_collection_that_is_gone() -> None:
