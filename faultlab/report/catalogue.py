@@ -53,6 +53,8 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
         term.say()
     if found:
         term.say("Start one: make lab-ID. The next one for you: make next")
+        if not all(lab.collection.ours for lab in found):
+            term.say("One of another collection: faultlab start NAME/LAB")
     else:
         term.say("You have started each of these labs. Next: make progress")
     return found
