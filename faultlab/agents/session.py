@@ -117,7 +117,7 @@ class Session:
         self.ticket = run.lab.ticket
         self.daemons = list(run.lab.daemons)
         self.machines = [*run.stack, host.NAME]
-        self.terms = terms.answers()
+        self.terms = terms.answers(run.lab.collection)
 
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.

@@ -92,6 +92,11 @@ def neutral(stack: str) -> str:
     return f"n{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
 
 
+def flat(lab_id: str) -> str:
+    """Return an id as containers, labels and folders can have it, without `/`."""
+    return lab_id.replace("/", "-")
+
+
 def stack_name(lab_id: str, of: str | None = None) -> str:
     """Return the name of a lab's stack in a namespace (default: this command's)."""
-    return prefix(of) + lab_id
+    return prefix(of) + flat(lab_id)

@@ -236,8 +236,9 @@ def _write(line: str) -> None:
 def typable(hint: str) -> str:
     """Return the hint as it can be typed in the present folder, without the venv in PATH."""
     root = paths.checkout()  # also if FAULTLAB_ROOT points to other labs
+    hint = plain(hint)
     if root is None:
-        hint, beside = plain(hint), Path(sys.executable).parent
+        beside = Path(sys.executable).parent
         lost = hint.startswith("faultlab ") and shutil.which("faultlab") is None
         return f"{beside}/{hint}" if lost else hint
     here = Path.cwd() == root

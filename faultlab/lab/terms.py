@@ -1,9 +1,12 @@
 """The words of a diagnosis: causes, components and resources."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from faultlab.lab import collection
 from faultlab.lab import load as labs
-from faultlab.lab.model import NO_FAULT
+from faultlab.lab.collection import Collection
+from faultlab.lab.model import NO_FAULT, Lab
 
 
 @dataclass(frozen=True)
@@ -15,9 +18,15 @@ class Terms:
     resources: list[str]
 
 
-def words() -> Terms:
-    """Return the words of all labs of this project."""
-    truths = [lab.truth for lab in map(labs.load, labs.ids()) if not lab.control]
+def words(its: Collection | None = None) -> Terms:
+    """Return the words of all labs, or of those of one collection."""
+    some = [its] if its else collection.every()
+    return of(labs.load_in(each, lab_id) for each in some for lab_id in each.ids())
+
+
+def of(every: Iterable[Lab]) -> Terms:
+    """Return the words of these labs."""
+    truths = [lab.truth for lab in every if not lab.control]
     return Terms(
         sorted({truth.cause for truth in truths}),
         sorted({truth.component for truth in truths}),
@@ -25,8 +34,8 @@ def words() -> Terms:
     )
 
 
-def answers() -> dict[str, list[str]]:
+def answers(its: Collection | None = None) -> dict[str, list[str]]:
     """Return the words that each part of a diagnosis can have."""
-    its = words()
-    every = {"component": its.components, "resource": its.resources, "cause": its.causes}
-    return {part: [*known, NO_FAULT] for part, known in every.items()}
+    known = words(its)
+    every = {"component": known.components, "resource": known.resources, "cause": known.causes}
+    return {part: [*some, NO_FAULT] for part, some in every.items()}

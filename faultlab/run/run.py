@@ -48,7 +48,7 @@ def _own_kernel(engine: Engine, lab: Lab, name: str) -> None:
         if other == name or not lab_id:  # a helper is of no lab
             continue
         # Of a lab that must stay secret we know only that it can be one of these.
-        its = labs.load(lab_id).scope if lab_id in labs.ids() else "kernel"
+        its = labs.load(lab_id).scope if labs.here(lab_id) else "kernel"
         if "kernel" in (lab.scope, its):
             mine = other == stack_name(lab_id)
             raise CannotRun(

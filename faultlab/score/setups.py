@@ -14,6 +14,7 @@ from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
+from faultlab.lab import collection
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
@@ -50,11 +51,11 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -
 
     `floors`: each repeat also has a look at each floor.
     """
-    chance = random.Random(seed)
+    chance, control = random.Random(seed), collection.ours().control
     found: list[Setup] = []
     for number in range(1, repeat + 1):
         turn = [Setup(lab, phase, number) for lab in chosen for phase in PHASES]
-        turn += [named("healthy", floor, number) for floor in FLOORS] if floors else []
+        turn += [named(control, floor, number) for floor in FLOORS] if floors else []
         chance.shuffle(turn)
         found += turn
     return found
@@ -88,8 +89,8 @@ def made_in(look: Setup, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
 
 
 def _whole() -> Lab:
-    """Return the control `healthy` with all daemons of the stack, so that each tool has a place."""
-    control = labs.load("healthy")
+    """Return the control with all daemons of the stack, so that each tool has a place."""
+    control = labs.load(collection.ours().control)
     return control.model_copy(update={"daemons": [*control.services.daemons]})
 
 

@@ -24,7 +24,6 @@ from faultlab.engine.contract import Engine, Machine, Part, Process, Program
 from faultlab.engine.stack import Stack
 from faultlab.lab import asks, checks
 from faultlab.lab.model import Lab
-from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
 from faultlab.probes import cgroup
 from faultlab.score import diagnosis
@@ -67,7 +66,7 @@ def seen_from(tool: Tool, stack: Stack) -> list[str]:
     machines = [machine.name for machine in stack.machines]
     if STACK in tool.at:
         return machines
-    servers = [name for name in machines if name != CLIENT] if SERVERS in tool.at else []
+    servers = [name for name in machines if name != stack.client] if SERVERS in tool.at else []
     return [name for name in machines if name in tool.at or name in servers]
 
 

@@ -25,14 +25,17 @@ from faultlab.workshop.stacks import Stacks
 
 @dataclass(frozen=True)
 class Here:
-    """The containers of each lab on this machine, and the runs that were handed over."""
+    """The containers of each lab on this machine, and the runs that were handed over.
+
+    `labs`: by the end of the name of a lab's stack.
+    """
 
     labs: dict[str, dict[str, docker_list.Part]] = field(default_factory=dict)
     ready: frozenset[str] = frozenset()
 
     def run(self, lab: str) -> str:
         """Return the run of a lab; empty if it has no containers here."""
-        return next((part.run for part in self.labs.get(lab, {}).values()), "")
+        return next((part.run for part in self.labs.get(naming.flat(lab), {}).values()), "")
 
     def up(self, lab: str) -> bool:
         """Return whether a learner can work on a lab."""
@@ -114,7 +117,7 @@ class SoloSession(Session):
 
     def own(self, seat: Seat) -> dict[str, Any]:
         """Return the labs to choose from, the state of each daemon, and why a look is repeated."""
-        parts = self._here.labs.get(seat.turn.lab, {})
+        parts = self._here.labs.get(naming.flat(seat.turn.lab), {})
         states = {name: parts[name].state for name in self.daemons(seat) if name in parts}
         return {
             "catalogue": self.catalogue(),

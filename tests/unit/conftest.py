@@ -20,7 +20,7 @@ from faultlab.cli.main import main
 from faultlab.core import lock
 from faultlab.engine.docker import compose
 from faultlab.engine.shell import Done, Shell
-from faultlab.lab import images
+from faultlab.lab import collection, images
 from faultlab.lab import load as labs
 from faultlab.score import tool
 
@@ -136,6 +136,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(lock, "_TOP", tmp_path)
+    monkeypatch.setattr(collection, "added", lambda: tmp_path / "added")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     forget()
     yield
@@ -149,7 +150,7 @@ def forget() -> None:
 
     Not that of compose files: it goes by their paths, and each test has its own folder.
     """
-    for kept in (images.tag, compose.program, labs.loaded, tool.causes):
+    for kept in (images.tag, compose.program, labs.loaded, tool.causes, collection._installed):
         kept.cache_clear()
 
 
@@ -159,6 +160,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     root = tmp_path / "project"
     root.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.svg")
+    shutil.copyfile(REPO / collection.FILE, root / collection.FILE)
     for name in ("labs", "checks"):
         shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
@@ -206,6 +208,8 @@ def pytest_configure(config: pytest.Config) -> None:
     make and remove 145,000 small files. On a disk that takes some of them longer than the rest.
     """
     os.environ.pop("FAULTLAB_ROOT", None)
+    os.environ.pop(collection.PATH, None)
+    os.environ["XDG_STATE_HOME"] = os.devnull  # collections that this user has added
     if os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -13,8 +13,8 @@ import pytest
 
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
+from faultlab.lab import collection, services
 from faultlab.lab import load as labs
-from faultlab.lab import services
 from faultlab.workshop import (
     plan,
     verbs,
@@ -197,8 +197,10 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         {"services": machines, "networks": {"default": {}}},
         {"services": {"web": {"cpus": 0.2}, "db": {"mem_limit": "512m"}}},
     )
-    documents = services.Plan(parts).documents("x", ["nginx", "mysql"], "198.18.7.0/24", {})
-    made = services.Plan(tuple(documents)).services
+    documents = services.Plan(collection.ours(), parts).documents(
+        "x", ["nginx", "mysql"], "198.18.7.0/24", {}
+    )
+    made = services.Plan(collection.ours(), tuple(documents)).services
     limits = {"cpus": 0.5, "mem_limit": "1g", "memswap_limit": "1g", "pids_limit": 512}
     assert limits.items() <= made["client"].items()
     # What a lab limits itself stays as it is, with what Docker makes of its swap.
@@ -210,7 +212,9 @@ def test_one_cgroup_around_a_stack() -> None:
     """What the first process of a container prints stays within bounds in any case."""
     parts = ({"services": {"client": {"image": "machine"}}, "networks": {"default": {}}},)
     for parent in ("/faultlab/seat", ""):
-        documents = services.Plan(parts).documents("x", [], "198.18.7.0/24", {}, parent=parent)
+        documents = services.Plan(collection.ours(), parts).documents(
+            "x", [], "198.18.7.0/24", {}, parent=parent
+        )
         client = documents[0]["services"]["client"]
         assert client.get("cgroup_parent", "") == parent
         assert client["logging"]["options"] == {"max-size": "5m", "max-file": "2"}

@@ -62,7 +62,7 @@ def test_a_hint_imports_no_docker() -> None:
         ("mystery --seed=-7", {"seed": -7}),
         ("use --seconds .5 mtu --json web", {"lab": "mtu", "machine": "web", "seconds": 0.5}),
         ("use mtu", {"machine": None, "seconds": 2.0}),
-        ("shell mtu", {"machine": "client"}),
+        ("shell mtu", {"machine": ""}),
         ("start --blind mtu gzip --engine vm", {"labs": ("mtu", "gzip"), "wanted": "vm"}),
         ("start -- --odd -", {"labs": ("--odd", "-"), "blind": False}),
         ("verify --all --json - --jobs 2", {"labs": (), "json_file": "-", "jobs": 2}),

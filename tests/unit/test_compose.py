@@ -15,13 +15,14 @@ import yaml
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import compose, launch, subnet
-from faultlab.lab import images, services
+from faultlab.lab import collection, images, services
 from faultlab.lab import load as labs
 from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Run, said
 
 OVERLAY = "labs/mtu/compose.yaml"
 LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab": "mtu", "faultlab.run": "r1"}
+OURS = collection.ours()
 SUBNET = "198.18.7.0/24"
 
 
@@ -30,12 +31,13 @@ def documents(project: Project, overlay: str = "", *daemons: str) -> list[dict[s
     file = project.root / OVERLAY if overlay else None
     if file:
         file.write_text(overlay)
-    made = services.read(file).documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
+    plan = services.read(collection.ours(), file)
+    made = plan.documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
     return [yaml.safe_load(yaml.safe_dump(document, sort_keys=False)) for document in made]
 
 
 def plan(**services: dict[str, Any]) -> Plan:
-    return Plan(({"services": services},))
+    return Plan(OURS, ({"services": services},))
 
 
 def test_only_what_a_lab_needs_is_started(project: Project) -> None:
@@ -138,7 +140,7 @@ services:
 
 def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
     """The plan is read once and used for several stacks: documents must not write into it."""
-    made = services.read(None)
+    made = services.read(collection.ours(), None)
     first = made.documents("faultlab-x", ["nginx"], SUBNET, LABELS)
     again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.stack": "faultlab-y"})
     assert first[0]["services"]["nginx"]["container_name"] == "faultlab-x-nginx"
@@ -196,7 +198,7 @@ def test_files_are_merged_as_compose_does(
 ) -> None:
     parts = ({"services": {"web": old}}, {"services": {"web": more, "db": None}})
     before = copy.deepcopy(parts)
-    assert Plan(parts).services == {"web": wanted, "db": {}}
+    assert Plan(OURS, parts).services == {"web": wanted, "db": {}}
     assert parts == before, "a file is read once and used for several stacks"
 
 

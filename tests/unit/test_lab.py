@@ -7,14 +7,14 @@ import shutil
 import pytest
 
 from faultlab.cli.main import VERBS
+from faultlab.lab import collection, model, services
 from faultlab.lab import load as labs
-from faultlab.lab import model, services
 from tests.unit.conftest import Project, Run, said
 
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"
 PLACES = "client, nginx, php-fpm, web"
-DAEMONS = ", ".join(sorted(services.read(None).daemons))
+DAEMONS = ", ".join(sorted(services.read(collection.ours(), None).daemons))
 INJECT = 'run = "ip link set dev eth0 mtu 100"'
 FIX = '[[fix]]\nat  = "web"\nrun = "ip link set dev eth0 mtu 1500"\n'
 MINUTES = "minutes    = 15"
@@ -72,7 +72,7 @@ MISTAKES = {
     "no such tier": (
         'tier       = "web"',
         'tier = "wbe"',
-        "tier: expected 'web', 'app', 'data' or 'control', got 'wbe'",
+        "tier: expected one of app, control, data, web, got 'wbe'",
     ),
     "too difficult": (
         "difficulty = 2",

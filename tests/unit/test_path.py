@@ -38,7 +38,7 @@ def test_each_lab_comes_after_what_it_needs() -> None:
         assert {*lab.needs} <= seen, lab.id
         seen.add(lab.id)
         tracks += [lab.track] if lab.track not in tracks else []
-    assert tracks == list(path.TRACKS)
+    assert tracks == path.tracks()
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_example_of_a_class_fits_and_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "example", "wrong"),
     [
-        ("lab.toml", "labs/mtu", {"tier": "cellar"}),
+        ("lab.toml", "labs/mtu", {"scope": "cellar"}),
         ("lab.toml", "labs/mtu", {"unknown": 1}),
         ("lab.toml", "labs/mtu", {"minutes": "ten"}),
         ("lab.toml", "labs/mtu", {"id": "mtu"}),

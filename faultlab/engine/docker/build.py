@@ -47,8 +47,8 @@ class DockerImages(Images):
         """
         wanted = [BASE, *(names() if wanted is None else wanted)]
         have = self._tags()
-        own = [name for name in wanted if Path(name).is_absolute()]
-        lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
+        every = dict.fromkeys([*names(), *wanted])
+        lacking = [name for name in every if name in wanted and tag(name) not in have]
         return lacking if lacking != [BASE] else []
 
     def _tags(self) -> list[str]:
@@ -70,7 +70,8 @@ class DockerImages(Images):
                 self._build(name, lambda line, name=name: say(f"image {name}: {line}"), network)  # type: ignore[misc]
 
     def _build(self, name: str, say: Say, network: bool) -> None:
-        ours = folder(name).is_relative_to(paths.root())
+        # A tool's folder is given by its path; a collection was trusted when it was added.
+        ours = not Path(name).is_absolute() or folder(name).is_relative_to(paths.root())
         try:
             _build(self._docker, name, say, "default" if ours or network else "none")
         except CannotRun as problem:
