@@ -199,7 +199,8 @@ class Run(Looks):
         Then neither counters nor ages tell that this stack was never in it. Raises CannotRun.
         """
         steps = self.lab.inject if phase == FAULTY else self.lab.fix
-        self.apply("restarts", [step for step in steps if step.restart])
+        if restarts := [step for step in steps if step.restart]:
+            self.apply("restarts", restarts)
         self.visit(phase)
 
     def prove(self, phase: str) -> None:

@@ -58,7 +58,7 @@ def try_out(
     term: Terminal, name: str, lab_id: str, *, phase: str, wanted: str, network: bool
 ) -> Tried:
     """Let a tool look once, and print what it printed. Raises CannotRun if it has no diagnosis."""
-    tool, lab = tools.load(name), labs.load(lab_id)
+    lab, tool = labs.load(lab_id), tools.load(name)
     _refuse(tool, lab)
     engine = placement.choose(term, lab, wanted)
     with term.step("image", tool.id) as step:
