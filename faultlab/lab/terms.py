@@ -1,9 +1,14 @@
 """The words of a diagnosis: causes, components and resources."""
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from faultlab.lab import load as labs
-from faultlab.lab.model import NO_FAULT
+from faultlab.lab.model import NO_FAULT, Lab
+
+_MEANINGS = Path(__file__).with_name("meanings.toml")
 
 
 @dataclass(frozen=True)
@@ -30,3 +35,27 @@ def answers() -> dict[str, list[str]]:
     its = words()
     every = {"component": its.components, "resource": its.resources, "cause": its.causes}
     return {part: [*known, NO_FAULT] for part, known in every.items()}
+
+
+def meanings(lab: Lab) -> dict[str, dict[str, str]]:
+    """Return the words of each part, with what they mean.
+
+    Of the components, only the machines and daemons that a lab has: its learner sees them anyway.
+    """
+    return _meanings(frozenset(lab.services.needed(lab.daemons)))
+
+
+@cache  # each view of a page asks for them
+def _meanings(there: frozenset[str]) -> dict[str, dict[str, str]]:
+    known = tomllib.loads(_MEANINGS.read_text())
+    found = {
+        part: {word: known.get(part, {}).get(word, "") for word in its}
+        for part, its in answers().items()
+    }
+    found["component"] = {
+        word: meaning
+        for word, meaning in found["component"].items()
+        if word in there or word == NO_FAULT
+    }
+    found["component"][NO_FAULT] = known["cause"][NO_FAULT]
+    return found

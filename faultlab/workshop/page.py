@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.templating import Jinja2Templates
 
-from faultlab.workshop import export
+from faultlab.workshop import documents, export
 from faultlab.workshop.access import TRAINER, Keys, Visitor
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.session import Session
@@ -64,6 +65,24 @@ class Pages:
         visitor = self.guard.admit(request, seat)
         facts = {"seat": seat, "trainer": visitor.trainer}
         return TEMPLATES.TemplateResponse(request, "seat.html", facts)
+
+    async def document(self, request: Request) -> Response:
+        """Return a document of the project that a lesson links to."""
+        visitor = self.guard.visitor(request)
+        if visitor is None:
+            raise self.guard.stranger(request, "Open the link that you were given.")
+        self.guard.admit(request, None if visitor.trainer else visitor.number)
+        reader = None if visitor.trainer else self.session.roster.seat(visitor.number)
+        lessons, path = self.session.lessons(reader), request.path_params["path"]
+        file = documents.find(path, lessons)
+        if file is None:
+            raise HTTPException(404, "This document is not here, or not yet to be read.")
+        if file.suffix != ".md":
+            return FileResponse(file, media_type=documents.kind(file))
+        text = file.read_text()
+        body = Markup(documents.html(text, str(Path(path).parent), lessons))
+        facts = {"title": documents.title(text), "body": body}
+        return TEMPLATES.TemplateResponse(request, "document.html", facts)
 
     async def trainer(self, request: Request) -> Response:
         """Return the roster."""
