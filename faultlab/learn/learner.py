@@ -129,6 +129,7 @@ def begin(term: Terminal, lab: Lab, wanted: str, given: Iterable[int] = ()) -> S
     The caller holds the lock of its stack. `given`: the hints that the learner has already.
     """
     name = stack_name(lab.alias)
+    term.goes_on = True  # `start mtu | head` wants the lab, too
     term.heading(f"{lab.alias}: {lab.title}")
     engine = placement.choose(term, lab, wanted)
     run: Run | None = None
@@ -224,7 +225,7 @@ def debrief(term: Terminal, lab_id: str) -> Lesson:
     """Print the lesson, with the names of this lab's own containers."""
     lab = placement.named(lab_id)
     lesson = inject.typable(lab.lesson, stack_name(lab.alias))
-    term.markdown(lesson)
+    term.markdown(lesson, paged=True)
     return Lesson(lab.alias, lesson, lab.truth)
 
 
