@@ -1,5 +1,7 @@
 """Checking: the learner's question whether it is fixed, now and a few minutes later."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from faultlab.core.defaults import MYSTERY
@@ -77,14 +79,17 @@ def _measured(term: Terminal, lab_id: str, phase: Phase, after: float, run_id: s
             )
         with term.step(phase, _DOING[phase]) as step:
             run.note = step.note
-            run.measure(phase)
+            with _recorded(run):
+                run.measure(phase)
             gone = run.record.facts.get(GONE, [])
             step.done("measured")
         found = run.good(phase)
         fixed = all(finding.holds for finding in found)
         waits = {LATER: after} if fixed and after and phase == CHECK else {}
         known = [] if fixed else popular.sentences(run.lab, run.stack)
-        run.record.event(phase, fixed=fixed, **waits, **({"popular": known} if known else {}))
+        values = {finding.name: finding.value for finding in found}  # the next reading replaces this
+        more = {**waits, **({"popular": known} if known else {})}
+        run.record.event(phase, fixed=fixed, found=values, **more)
         ended = run.reading(phase).outages
         hint = run.to_mend(ended[0]) if ended else f"make hint-{lab_id}"
     term.say()
@@ -100,6 +105,19 @@ def _measured(term: Terminal, lab_id: str, phase: Phase, after: float, run_id: s
         checked = replace(checked, later=None if phase == CHECK else after)
         raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run)}.", hint, checked)
     return checked
+
+
+@contextmanager
+def _recorded(run: Run) -> Iterator[None]:
+    """Record the counters of a stack during a look, as during those before a lab is handed over.
+
+    Not in the VM: without KVM the helpers would take longer than the look.
+    """
+    run.collect(on=not run.engine.owns_kernel)
+    try:
+        yield
+    finally:
+        run.collect(on=False)
 
 
 def _progress(run: Run) -> str:
