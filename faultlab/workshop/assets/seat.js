@@ -60,9 +60,10 @@ function show(now) {
   if (left && !now.doing && !pressed) { focusOn(left); left = null; }
 }
 
-// A browser takes the focus from a button that is disabled or hidden. Give it back, unless it is elsewhere by now.
+// A browser takes the focus from a button that is disabled, at once or soon. Give it back, unless it is elsewhere by now.
 function focusOn(place) {
-  if (document.activeElement === document.body) place.focus({ preventScroll: true });
+  const at = document.activeElement;
+  if (at === document.body || at.disabled || (at.dataset.act === "check" && place !== left)) place.focus({ preventScroll: true });
 }
 
 // The result is above what has been pressed, so bring it into view, and a screen reader to it.
