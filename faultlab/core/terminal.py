@@ -30,7 +30,10 @@ _HTML = re.compile(r"^<!--.*?-->\n| *<!--.*?-->", re.MULTILINE | re.DOTALL)
 _END = re.compile(r"^ *</details>\n*", re.MULTILINE)  # with its indent, which the next line has not
 _PAGER = "FRX"  # options of less, as Git has them: end at once if it fits, show colours, stay
 # What we and rich print beyond ASCII, for a terminal that has nothing else.
-_ASCII = str.maketrans("–—−·•│─━…×‘’“”←→≤≥▁▂▃▄▅▆▇█", "---.*|--.x''\"\"<><>_.:-=+*#")
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2014": "-", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|"}
+    | dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True))
+)
 _WIDTH = 80
 _PATIENCE = 2.0  # seconds after which a wait must show a sign of life
 _BEAT = 5.0  # seconds between signs of life without a spinner

@@ -211,7 +211,7 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
 
 
 def _repaired(walk: Iterable[dict[str, Any]]) -> float | None:
-    """Return when the first look began that found a learner's repair, if no later one refuted it."""
+    """Return when the look began that found a learner's repair, unless a later one refuted it."""
     began = found = None
     for event in walk:
         if _is_look(event):
@@ -240,7 +240,7 @@ def marks(record: Record, control: bool) -> list[Mark]:
             case "fix", _:
                 before = sum(mark.text.startswith(fixed) for mark in found)
                 found.append(Mark(event["t"], f"{fixed} {before + 1}" if several else fixed))
-            case ("check" | "later" | "hint"), _:
+            case (("check" | "later" | "hint"), _):
                 found.append(Mark(event["t"], history.result(event)))
     return found
 

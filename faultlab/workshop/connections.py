@@ -284,6 +284,7 @@ class Server(uvicorn.Server):
         cert: str | None,
         key: str | None,
         ready: Callable[[], None],
+        *,
         ends: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare. `ready` is called when it can be reached, `ends` before it waits for the end of

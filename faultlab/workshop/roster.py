@@ -184,15 +184,8 @@ class Roster:
                 turn.state, turn.since = "red", None if self.paused else now
             case Event.FAILED | Event.DISK_FULL:
                 self._failed(turn, event, now)
-            case Event.HINTED:
-                # Before hints knew the state, `given` said how many there were.
-                given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
-                turn.hints = [*dict.fromkeys([*turn.hints, *given])]
-                # Those that are left are for another state, and a check finds out if it has come.
-                rungs = labs.loaded(turn.lab).hint
-                turn.no_hint = all(rungs[n - 1].when for n in turn.next_hints())
-            case Event.NO_HINT:
-                turn.no_hint = True
+            case Event.HINTED | Event.NO_HINT:
+                _hinted(turn, event)
             case Event.ANSWERED:
                 turn.answers.append(event["answer"])
             case Event.CHECKED | Event.LOOKED:
@@ -261,3 +254,15 @@ class Roster:
             answers=len(turn.answers),
             minutes=turn.seconds(now) / 60,
         )
+
+
+def _hinted(turn: Turn, event: Entry) -> None:
+    """Note a hint, or that no other one applies."""
+    if event["event"] == Event.HINTED:
+        # Before hints knew the state, `given` said how many there were.
+        given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
+        turn.hints = [*dict.fromkeys([*turn.hints, *given])]
+    # Those with a condition are for another state, and a check finds out if it has come.
+    rungs = labs.loaded(turn.lab).hint
+    sure = any(rungs[number - 1].when is None for number in turn.next_hints())
+    turn.no_hint = event["event"] == Event.NO_HINT or not sure

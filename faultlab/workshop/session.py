@@ -330,7 +330,7 @@ class Session:
                 self.note(Event.TIME_OVER, seat.number)
 
     async def poll(self) -> None:
-        """Note what has ended, and remove the stacks of seats that have used up their disk space."""
+        """Note what has ended, and remove the stacks of seats whose disk space is used up."""
         await self._look()
         there = {seat.number: seat.turn for seat in self.roster.seats if seat.turn.up}
         for seat in await self.stacks.too_large(self.roster.seat(number) for number in there):

@@ -111,7 +111,7 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
         told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
         paths.write_whole(note, told.url)
         server = connections.Server(
-            *(site.app(), 1, None, None), lambda: _say(term, told), site.close
+            *(site.app(), 1, None, None), lambda: _say(term, told), ends=site.close
         )
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=[line]))

@@ -52,7 +52,7 @@ class Here:
 class OwnStacks(Stacks):
     """The learner's own stacks: those of the command line, under the same names."""
 
-    fresh = "Press \"Start the lab over\"; what was done on it is lost."
+    fresh = 'Press "Start the lab over"; what was done on it is lost.'
 
     @property
     def engine(self) -> str:

@@ -9,8 +9,8 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.core.events import Kind, Step
 from faultlab.core.processes import Outcome, Processes
-from faultlab.engine.docker import docker_list
 from faultlab.engine.contract import Engine, Machine, Shelled
+from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import services

@@ -141,13 +141,14 @@ def projector(session: Session) -> dict[str, Any]:
 
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
-    turn, told = it.turn, it.turn.told(session.plan.blind)
+    turn = it.turn
+    asked = turn.state == "green" and not turn.told(session.plan.blind)
     return {
         "seat": it.number,
         "turn": it.at + 1,
         "turns": len(it.turns),
         "state": turn.state,
-        "word": WORDS[turn.state] + (", no answer yet" if turn.state == "green" and not told else ""),
+        "word": WORDS[turn.state] + (", no answer yet" if asked else ""),
         "hints": len(turn.hints),
         "checks": turn.checks,
         "answers": len(turn.answers),

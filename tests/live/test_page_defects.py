@@ -13,7 +13,7 @@ from pathlib import Path
 from socket import create_server
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from faultlab.core.processes import Outcome
 from faultlab.lab import load as labs
@@ -27,7 +27,7 @@ from tests.live.classes import opened
 from tests.unit.served import FakeStacks, Served, planned, served
 
 pytestmark = [pytest.mark.rotates(together=True, minutes=0.8), pytest.mark.beside]
-PHONE = {"width": 390, "height": 844}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def solo(folder: Path) -> Iterator[tuple[str, OwnFake]]:
     guard = Guard(session, keys, ["127.0.0.1"], secure=False, who=lambda _: Visitor(1))
     site = Site(session, keys, guard, folder / "alive")
     line = create_server(("127.0.0.1", 0))
-    front = connections.Server(site.app(), 1, None, None, ready.set, site.close)
+    front = connections.Server(site.app(), 1, None, None, ready.set, ends=site.close)
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
     try:
