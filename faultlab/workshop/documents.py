@@ -7,6 +7,7 @@ shells of a page end with it. What is not on this machine, or must not be read y
 import html as escaping
 import posixpath
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,15 +25,24 @@ _WHOLE = re.compile(r"[a-z]+:", re.IGNORECASE)  # the begin of a link that is no
 _ANCHOR = re.compile(r"&lt;a id=&quot;([\w.-]+)&quot;&gt;&lt;/a&gt;")
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a document is: the folder of its file, and the address of all documents."""
+
+    folder: str
+    url: str
+    lessons: Lessons
+
+
 @cache
-def html(markdown: str, folder: str = "", lessons: Lessons = frozenset()) -> str:
-    """Return Markdown as HTML. `folder`: of its file, from which its links lead."""
+def html(markdown: str, place: Place | None = None) -> str:
+    """Return Markdown as HTML. Without a place, none of its links leads to a file."""
     text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(text)
     for token in tokens:
         if token.children:
-            token.children = _linked(token.children, folder, lessons)
+            token.children = _linked(token.children, place)
     page = str(parser.renderer.render(tokens, parser.options, {}))
     for part in ("<details><summary>Answer</summary>", "</details>"):  # the HTML that lessons have
         page = page.replace(f"<p>{escaping.escape(part)}</p>", part)
@@ -40,30 +50,32 @@ def html(markdown: str, folder: str = "", lessons: Lessons = frozenset()) -> str
     return page.replace("<pre>", '<pre tabindex="0">')  # scrollable parts need keyboard focus
 
 
-def _linked(tokens: list[Token], folder: str, lessons: Lessons) -> list[Token]:
+def _linked(tokens: list[Token], place: Place | None) -> list[Token]:
     """Return the parts of a line with links that lead somewhere, each to a tab of its own."""
     found: list[Token] = []
     opened: list[bool] = []
     for token in tokens:
         if token.type == "link_open":
-            to = _address(str(token.attrGet("href")), folder, lessons)
+            to = _address(str(token.attrGet("href")), place)
             opened.append(bool(to))
             token.attrs = {"href": to, "target": "_blank", "rel": "noopener"}
         if token.type == "image":
-            token.attrSet("src", _address(str(token.attrGet("src")), folder, lessons))
+            token.attrSet("src", _address(str(token.attrGet("src")), place))
         is_link = token.type in ("link_open", "link_close")
         if not is_link or (opened[-1] if token.type == "link_open" else opened.pop()):
             found.append(token)
     return found
 
 
-def _address(link: str, folder: str, lessons: Lessons) -> str:
+def _address(link: str, place: Place | None) -> str:
     """Return where a link leads on our pages; empty if it leads nowhere."""
     if _WHOLE.match(link):
         return link
     path, hash_, part = link.partition("#")
-    to = posixpath.normpath(posixpath.join(folder, path)) if path else ""
-    return f"/read/{to}{hash_}{part}" if to and find(to, lessons) else ""
+    if place is None or not path:
+        return ""
+    to = posixpath.normpath(posixpath.join(place.folder, path))
+    return f"{place.url}{to}{hash_}{part}" if find(to, place.lessons) else ""
 
 
 def find(path: str, lessons: Lessons) -> Path | None:

@@ -68,19 +68,18 @@ class Pages:
 
     async def document(self, request: Request) -> Response:
         """Return a document of the project that a lesson links to."""
-        visitor = self.guard.visitor(request)
-        if visitor is None:
-            raise self.guard.stranger(request, "Open the link that you were given.")
-        self.guard.admit(request, None if visitor.trainer else visitor.number)
-        reader = None if visitor.trainer else self.session.roster.seat(visitor.number)
-        lessons, path = self.session.lessons(reader), request.path_params["path"]
+        number, path = request.path_params["seat"], request.path_params["path"]
+        visitor = self.guard.admit(request, number)
+        reader = None if visitor.trainer else self.session.roster.seat(number)
+        lessons = self.session.lessons(reader)
         file = documents.find(path, lessons)
         if file is None:
             raise HTTPException(404, "This document is not here, or not yet to be read.")
         if file.suffix != ".md":
             return FileResponse(file, media_type=documents.kind(file))
         text = file.read_text()
-        body = Markup(documents.html(text, str(Path(path).parent), lessons))
+        here = documents.Place(str(Path(path).parent), f"/seat/{number}/read/", lessons)
+        body = Markup(documents.html(text, here))
         facts = {"title": documents.title(text), "body": body}
         return TEMPLATES.TemplateResponse(request, "document.html", facts)
 

@@ -75,7 +75,7 @@ class Site:
             Route("/trainer/seat/{seat:int}/{act:str}", actions.trainer, methods=["POST"]),
             Route("/projector", pages.projector),
             Route("/projector/events", streams.projector),
-            Route("/read/{path:path}", pages.document),
+            Route("/seat/{seat:int}/read/{path:path}", pages.document),
             Route("/export.{kind:str}", pages.export),
             Route("/static/report.css", lambda _: FileResponse(_REPORT_CSS)),
             Mount("/static", StaticFiles(directory=_FOLDER / "assets")),

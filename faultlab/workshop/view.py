@@ -11,7 +11,7 @@ from typing import Any
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.learn import hints
-from faultlab.workshop.documents import html
+from faultlab.workshop.documents import Place, html
 from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
 from faultlab.workshop.session import Session
 
@@ -98,6 +98,7 @@ def _readable(found: dict[str, Any]) -> dict[str, Any]:
 def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
     turn = seat.turn
     lab = labs.loaded(turn.lab)
+    here = Place(f"labs/{lab.id}", f"/seat/{seat.number}/read/", session.lessons(seat))
     score = session.roster.score(turn, session.journal.now())
     return {
         "lab": lab.alias,
@@ -107,7 +108,7 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
         "points": score.points,
         "of": score.of,
         "gave_up": turn.gave_up,
-        "lesson": html(lab.lesson, f"labs/{lab.id}", session.lessons(seat)),
+        "lesson": html(lab.lesson, here),
     }
 
 

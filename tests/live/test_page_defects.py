@@ -112,7 +112,7 @@ def test_another_lab_begins_with_an_empty_diagnosis(it: Served, browser: Browser
 def test_a_link_of_a_lesson_leaves_the_shells_alone(it: Served, browser: Browser) -> None:
     page = page_of(it, browser, 1)
     page.click("[data-act=give-up]")
-    link = page.locator("#debrief a[href^='/read/docs/']").first
+    link = page.locator("#debrief a[href^='/seat/1/read/docs/']").first
     with page.expect_popup() as popup:
         link.click()
     popup.value.wait_for_load_state()

@@ -26,6 +26,7 @@ from faultlab.run import placement
 from faultlab.run.record import READY, Record
 from faultlab.workshop import documents, roster, solo_session, view
 from faultlab.workshop.access import TRAINER
+from faultlab.workshop.documents import Place
 from faultlab.workshop.journal import Event, Journal
 from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster, Seat, Turn
@@ -155,7 +156,7 @@ page](../../docs/flame-temp-tables.svg), [the web](https://example.org/), [nothi
 
 
 def test_links_of_a_lesson_lead_somewhere_in_a_tab_of_their_own() -> None:
-    page = documents.html(LINKS, "labs/gzip", None)
+    page = documents.html(LINKS, Place("labs/gzip", "/read/", None))
     for to in ("labs/mtu/README.md", "docs/sources.md#mtu", "docs/flame-temp-tables.svg"):
         assert f'<a href="/read/{to}" target="_blank" rel="noopener">' in page
     assert '<a href="https://example.org/" target="_blank" rel="noopener">' in page
@@ -166,13 +167,13 @@ def test_links_of_a_lesson_lead_somewhere_in_a_tab_of_their_own() -> None:
 
 def test_no_link_of_any_lesson_is_relative() -> None:
     for lab_id in labs.ids():
-        page = documents.html(labs.loaded(lab_id).lesson, f"labs/{lab_id}", None)
+        page = documents.html(labs.loaded(lab_id).lesson, Place(f"labs/{lab_id}", "/read/", None))
         assert 'href="..' not in page and 'src="..' not in page, lab_id
         assert "](../" not in page, lab_id
 
 
 def test_a_lesson_that_must_not_be_read_yet_is_no_link() -> None:
-    page = documents.html(LINKS, "labs/gzip", frozenset({"gzip"}))
+    page = documents.html(LINKS, Place("labs/gzip", "/read/", frozenset({"gzip"})))
     assert "/read/labs/" not in page and "/read/docs/sources.md#mtu" in page
 
 
@@ -196,15 +197,15 @@ def test_what_can_be_read(path: str, there: bool) -> None:
 
 def test_a_document_is_served_to_those_who_may_read_it(tmp_path: Path) -> None:
     with served(tmp_path) as it:
-        assert it.get(None, "/read/docs/sources.md").status_code == 401
-        found = it.get(1, "/read/docs/sources.md")
+        assert it.get(None, "/seat/1/read/docs/sources.md").status_code == 401
+        found = it.get(1, "/seat/1/read/docs/sources.md")
         assert found.status_code == 200 and '<span id="mtu"></span>' in found.text
         assert (
-            it.get(1, "/read/docs/flame-temp-tables.svg")
+            it.get(1, "/seat/1/read/docs/flame-temp-tables.svg")
             .headers["content-type"]
             .startswith("image/svg")
         )
-        lesson = "/read/labs/mtu/README.md"
+        lesson = "/seat/1/read/labs/mtu/README.md"
         assert (it.get(1, lesson).status_code, it.get(TRAINER, lesson).status_code) == (404, 200)
         it.session.give_up(it.session.roster.seat(1))
         assert it.get(1, lesson).status_code == 200

@@ -210,7 +210,9 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def seen(run: Run) -> list[dict[str, Any]]:
     """The verdicts in a record."""
     found = [e for e in run.record.facts["events"] if e["event"] in ("check", "later")]
-    return [{key: its for key, its in e.items() if key not in ("t", "popular")} for e in found]
+    return [
+        {key: its for key, its in e.items() if key not in ("t", "popular", "found")} for e in found
+    ]
 
 
 def test_a_learner_hears_how_to_see_if_it_lasts(

@@ -163,7 +163,7 @@ def test_the_command_line(project: Project, faultlab: Run, monkeypatch: pytest.M
     result = faultlab("class", "status")
     assert result.code == 0
     assert "Tuesday: goes on, its server is not up" in result.out
-    assert re.search(r"1 +Ada +mtu \(1 of 1\) +red ", result.out), result.out
+    assert re.search(r"1 +Ada +mtu \(1 of 1\) +open ", result.out), result.out
     assert max(map(len, result.out.splitlines())) <= 80
     told = json.loads(faultlab("class", "status", "--json").out)
     assert [turn["state"] for turn in told["turns"]] == ["red", "waiting", "waiting"]
@@ -1229,7 +1229,7 @@ def test_every_route_asks_whose_it_is(here: Served, tmp_path: Path) -> None:
     app = Site(here.session, here.keys, guard, tmp_path / "x").app()
     assert isinstance(app, Starlette)
     routes = every_route(app)
-    assert len(routes) == 11
+    assert len(routes) == 12
     here.keys.make([9], -1)  # a token that has expired
     for path, is_terminal in routes:
         for who, wanted in (
