@@ -109,6 +109,16 @@ def test_another_lab_begins_with_an_empty_diagnosis(it: Served, browser: Browser
     expect(form.locator("[name=component] option")).to_have_count(5)  # …, three and none
 
 
+@pytest.mark.parametrize("width", [1440, 1280, 390])
+def test_the_words_of_a_diagnosis_fit(it: Served, browser: Browser, width: int) -> None:
+    """With what they mean, beside the terminals and on a phone."""
+    page = page_of(it, browser, 1)
+    page.set_viewport_size({"width": width, "height": 844})
+    fits = """list => list.getBoundingClientRect().right
+        <= document.querySelector(".paper").getBoundingClientRect().right + 1"""
+    assert page.locator("#diagnose [name=cause]").evaluate(fits)
+
+
 def test_a_link_of_a_lesson_leaves_the_shells_alone(it: Served, browser: Browser) -> None:
     page = page_of(it, browser, 1)
     page.click("[data-act=give-up]")
