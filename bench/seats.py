@@ -80,7 +80,7 @@ def main() -> None:
 @contextmanager
 def served(root: Path, count: int) -> Iterator[tuple[dict[str, Any], Path]]:
     """A class of so many seats, its server, and the folder of its journal."""
-    for name in ("labs", "checks", "images", "tools"):
+    for name in ("collection.toml", "labs", "checks", "images", "tools"):
         (root / name).symlink_to(paths.root() / name)
     seats = [f"Seat {number}" for number in range(1, count + 1)]
     (root / "bench.toml").write_text(CLASS.format(seats=json.dumps(seats)))

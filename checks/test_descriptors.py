@@ -10,7 +10,7 @@ from faultlab.lab.measures import grows, steady
 from faultlab.probes import log, places
 
 COMPLAINT = "(24: Too many open files)"
-LEAST, MOST = 225, 260  # guests of a rush: two hundred, and those who also tried
+LEAST, MOST = 215, 228  # guests of a rush: two hundred, and those who also tried
 SPENT = (
     f"curl -sfm 5 -o /dev/null -w '%{{time_total}}' '{places.PAGE}?{{n}}' |"
     " awk '{ exit $1 < 0.2 }'"

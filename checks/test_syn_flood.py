@@ -7,6 +7,7 @@ other labs is. A flood in the background would end some day, and the lab would b
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from faultlab.engine.shell import Shell
 from faultlab.engine.stack import Stack
@@ -68,8 +69,8 @@ def look(stack: Stack) -> Look:
     resets, arrived = nstat.read(web, [RESETS])[RESETS], interface.read(web).rx_packets
     gap = stack.dice.uniform(0.09, 0.14)
     with ThreadPoolExecutor() as pool:
-        dice = stack.dice
-        flood = pool.submit(syns.flood, crowd, "web", dice=dice, rate=RATE, seconds=LONGEST)
+        many = partial(syns.flood, owner=stack.shell("crowd"), dice=stack.dice, rate=RATE)
+        flood = pool.submit(many, crowd, "web", seconds=LONGEST)
         _wait_full(web, flood)
         asked = [
             pool.submit(curl.apart, user, "http://web/", tries=PAGES, gap=gap, max_time=3)

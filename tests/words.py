@@ -1,7 +1,7 @@
-"""Words: check our text against docs/style.md, and measure how hard it is to read.
+"""Words: check our text against docs/style.md, and measure how long it takes to read.
 
 `python -m tests.words` checks all files of the project, `python -m tests.words FILE...` some of
-them; `--measure` prints sentence lengths and the reading ease of each instead.
+them; `--measure` prints the words of each document and the minutes to read it instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import argparse
 import ast
 import io
 import re
-import statistics
 import subprocess
 import sys
 import tokenize
@@ -19,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_WORDS = 30  # in a sentence of a document
-MEDIAN = 16  # of the sentences of a document
+A_MINUTE = 200  # words
+CODE = 3  # words of a code block are read as one
 
 # What docs/style.md says to avoid. A pattern with a space matches across a line break, too.
 AVOID = {
@@ -125,46 +124,26 @@ def _values(text: str) -> Iterator[Text]:
             yield Text(number, re.sub(r"`[^`]*`", "CODE", found[1].strip("\"'")))
 
 
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a paragraph."""
-    return [s for s in re.split(r"(?<=[.!?])[\"”)]*\s+(?=[A-Z0-9\"“(`])", text) if s.strip()]
-
-
-def length(sentence: str) -> int:
-    """Return how many words a sentence has."""
-    return len(re.findall(r"[\w][\w'\u2019./%+-]*", sentence))
-
-
 def amiss(file: Path) -> Iterator[str]:
     """Yield what docs/style.md has against a file."""
-    lengths = []
     for text in of(file):
         for pattern, better in _AVOID.items():
             for found in pattern.finditer(text.words):
                 yield f"{file}:{text.line}: “{found[0]}”: {better}"
-        if file.suffix != ".md":
-            continue
-        for sentence in sentences(text.words):
-            lengths.append(length(sentence))
-            if lengths[-1] > MOST_WORDS:
-                yield f"{file}:{text.line}: {lengths[-1]} words: {sentence[:60]} …"
-            if sentence.count(";") > 1:
-                yield f"{file}:{text.line}: a chain of semicolons: {sentence[:60]} …"
-    if lengths and (middle := statistics.median(lengths)) > MEDIAN:
-        yield f"{file}: the median sentence has {middle:.0f} words, {MEDIAN} are the limit"
+
+
+def minutes(document: str) -> float:
+    """Return how long a reader needs."""
+    text = re.sub(r"<!--.*?-->", "", document, flags=re.S)
+    prose = re.sub(r"^( *)```.*?^\1```", "", text, flags=re.S | re.M)
+    said = len(prose.split())
+    return (said + (len(text.split()) - said) / CODE) / A_MINUTE
 
 
 def measures(file: Path) -> str:
-    """Return a row: sentences, their median and greatest length, and Flesch's reading ease."""
-    import textstat  # measured by hand, not in `make lint`
-
-    found = [s for text in of(file) for s in sentences(text.words)]
-    if not found:
-        return f"| {file} | 0 | | | |"
-    lengths = [length(s) for s in found]
-    ease = textstat.flesch_reading_ease(" ".join(s.rstrip(".!?:") + "." for s in found))
-    middle = statistics.median(lengths)
-    return f"| {file} | {len(found)} | {middle:.0f} | {max(lengths)} | {ease:.0f} |"
+    """Return a row: the words of a document, and the minutes to read it."""
+    document = file.read_text()
+    return f"| {file} | {len(document.split())} | {minutes(document):.1f} |"
 
 
 def ours() -> list[Path]:
@@ -178,12 +157,12 @@ def ours() -> list[Path]:
 def main() -> int:
     """Check or measure the files that were named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measure", action="store_true", help="print lengths and reading ease")
+    parser.add_argument("--measure", action="store_true", help="print words and minutes")
     parser.add_argument("files", nargs="*", type=Path)
     chosen = parser.parse_args()
     files = chosen.files or ours()
     if chosen.measure:
-        print("| file | sentences | median | longest | reading ease |\n|---|---|---|---|---|")
+        print("| file | words | minutes to read |\n|---|---|---|")
         print("\n".join(measures(file) for file in files if file.suffix == ".md"))
         return 0
     found = [line for file in files for line in amiss(file)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from faultlab.core import text
-from faultlab.lab import path
+from faultlab.lab import collection
 from faultlab.lab.model import Lab
 from faultlab.report.catalogue import level
 
@@ -23,7 +23,7 @@ def catalogue(labs: Iterable[Lab]) -> str:
         "Each lab starts with a ticket, as its users report it. The order is a path: a track begins"
         " with what its later labs build on. `faultlab next` recommends the lab to take now.",
     ]
-    for track, title in path.TRACKS.items():
+    for track, title in collection.ours().tracks.items():
         rows = [
             [f"[`{lab.id}`]({lab.id}/ticket.md)", lab.title, str(lab.minutes), level(lab)]
             for lab in found
@@ -41,7 +41,7 @@ def ticket(lab: Lab) -> str:
     if lab.scope != "kernel" and lab.requires:
         where = "containers, or the lab VM if this kernel lacks something"
     facts = {
-        "Track": path.TRACKS[lab.track],
+        "Track": lab.collection.tracks[lab.track],
         "Level": level(lab),
         "Minutes": str(lab.minutes),
         "Take before": before,

@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 from docs.site import commands, labs, schemas
 from docs.site.commonmark import CommonMark
-from faultlab.lab import path
+from faultlab.lab import collection, path
 from faultlab.lab.model import Lab
 
 _LOG = logging.getLogger("mkdocs.site")  # MkDocs counts the warnings of its own loggers
@@ -70,7 +70,7 @@ def _entry(file: Path) -> dict[str, str]:
 
 
 def _tracks() -> Iterator[dict[str, list[dict[str, str]]]]:
-    for track, title in path.TRACKS.items():
+    for track, title in collection.ours().tracks.items():
         yield {title: [{x.id: f"labs/{x.id}/ticket.md"} for x in _labs() if x.track == track]}
 
 
@@ -85,7 +85,7 @@ def _decisions() -> list[Path]:
 
 @cache
 def _labs() -> list[Lab]:
-    return path.ordered()
+    return path.of(collection.ours())
 
 
 @cache

@@ -9,7 +9,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,10 +46,14 @@ class Nothing(Strict):
 
 
 class Usage(Strict):
-    """The tokens and dollars that the agent has used so far, as far as it knows them."""
+    """The tokens and dollars that the agent has used so far, as far as it knows them.
+
+    `model`: the name and version of the model that has answered it.
+    """
 
     tokens: Annotated[int, Field(ge=0)] | None = None
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)] | None = None
+    model: Annotated[str, Field(max_length=200)] | None = None
 
 
 class Request(Strict):
@@ -109,7 +113,9 @@ class Wire:
             return {"diagnosis": session.diagnose(**asked.diagnose.model_dump())}
         if asked.check:
             return asdict(session.check())
-        self.usage = asked.usage or self.usage
+        if asked.usage:
+            said = asked.usage.model_dump(exclude_none=True)
+            self.usage = self.usage.model_copy(update=said)
         return {}
 
 
@@ -134,14 +140,12 @@ def listening(file: Path, answer: Callable[[bytes], dict[str, Any]]) -> Iterator
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            while line := self.rfile.readline(_LONGEST_LINE):
-                reply = json.dumps(answer(line), ensure_ascii=False, allow_nan=False)
-                try:
+            with suppress(OSError):  # the agent has closed or reset the connection
+                while line := self.rfile.readline(_LONGEST_LINE):
+                    reply = json.dumps(answer(line), ensure_ascii=False, allow_nan=False)
                     self.wfile.write(reply.encode(errors="replace") + b"\n")
-                except OSError:
-                    return  # the agent does not listen any more
-                if not line.endswith(b"\n"):
-                    return
+                    if not line.endswith(b"\n"):
+                        return
 
     class Server(socketserver.ThreadingUnixStreamServer):
         daemon_threads = True

@@ -63,7 +63,7 @@ class Case(Strict):
         """Return the ticket and the task, in words that name neither the lab nor the phase."""
         lab = labs.load(self.lab)
         machines = ", ".join(lab.services.needed(lab.daemons))
-        words = {part: ", ".join(its) for part, its in vars(terms.words()).items()}
+        words = {part: ", ".join(its) for part, its in vars(terms.words(lab.collection)).items()}
         return _INSTRUCTION.format(
             ticket=lab.ticket.rstrip(), machines=machines, host=host, none=NO_FAULT, **words
         )
@@ -119,7 +119,7 @@ def typed(step: Step) -> tuple[str, str]:
 
 
 def _here() -> list[str]:
-    every = [labs.load(lab_id) for lab_id in labs.ids()]
+    every = [labs.load(lab_id) for lab_id in labs.ours()]
     places, _ = placement.engines_of(Terminal(as_json=True), every, "local")
     return [*places]
 

@@ -65,7 +65,7 @@ def examine(
     if repeat < 1:
         raise BadInput("--repeat takes a number from 1 up.", "faultlab agent --help")
     examined = [BUILT_IN.get(name) or load(name) for name in dict.fromkeys(names)]
-    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ours()]
     with results.opened(json_file, _FILE, "agent") as kept:
         places = placement.places_of(term, chosen)
         every = cases(examined, [lab for lab in chosen if lab.id in places], repeat, seed)
@@ -160,6 +160,8 @@ def _facts(verdict: Verdict, usage: Usage) -> results.AgentTrial:
         "tokens": usage.tokens,
         "cost": usage.cost,
     }
+    if usage.model:
+        found["model"] = usage.model
     if verdict.later:
         found["later"] = verdict.later
     if verdict.aborted:

@@ -14,7 +14,7 @@ from inspect_ai import Task, task
 from inspect_ai.agent import react
 from inspect_ai.dataset import Sample
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
-from inspect_ai.solver import TaskState
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolError, tool
 from inspect_ai.util import SandboxEnvironmentSpec, sandbox
 
@@ -23,6 +23,7 @@ from faultlab.agents.cases import Case
 from faultlab.agents.inspect_sandbox import Machine
 from faultlab.core.errors import BadInput
 from faultlab.lab import load
+from faultlab.lab.model import NO_FAULT
 from faultlab.run import late
 from faultlab.run.phase import PHASES
 
@@ -45,6 +46,7 @@ def repair(
     dealt = cases.dealt(_words(labs), _words(phases), seed, later)
     return Task(
         dataset=[_sample(case) for case in dealt],
+        setup=given(),
         solver=react(tools=[run(), diagnose()]),
         scorer=verdict(),
     )
@@ -55,20 +57,21 @@ def _words(given: str | Sequence[str]) -> list[str]:
 
 
 def _sample(case: Case) -> Sample:
-    """Return a sample; its metadata and target stay in the log and are not shown to the agent."""
-    lab = load.load(case.lab)
-    return Sample(
-        id=case.name,
-        input=case.instruction,
-        target=lab.truth.cause if case.faulty else "none",
-        sandbox=SandboxEnvironmentSpec("faultlab", case),
-        metadata={
-            "lab": lab.id,
-            "phase": case.phase,
-            "minutes": lab.minutes,
-            "difficulty": lab.difficulty,
-        },
-    )
+    """Return a sample. What it is comes with its score: a solver reads the metadata and target."""
+    spec = SandboxEnvironmentSpec("faultlab", case)
+    return Sample(id=case.name, input=case.instruction, sandbox=spec)
+
+
+@solver
+def given() -> Solver:
+    """Return what is done before each solver: both tools are there, and no command counts yet."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state.tools = [run(), diagnose()]
+        _machine().session.commands.clear()  # Inspect has asked each sandbox for its user
+        return state
+
+    return solve
 
 
 @tool
@@ -127,17 +130,27 @@ def verdict() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         machine = _machine()
         found = await to_thread.run_sync(machine.session.finish)
-        # Inspect runs commands of its own in a sandbox, too, so the agent's are counted here.
-        calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]
-        parts = dict.fromkeys(_PARTS, nan) | machine.case.scores(found) | {"commands": len(calls)}
+        parts = dict.fromkeys(_PARTS, nan) | machine.case.scores(found)
         answer = machine.session.answer
         return Score(
             value={**parts},
             answer=answer and answer["cause"],
-            metadata={**asdict(found), "run": machine.session.record},
+            metadata={**asdict(found), **_facts(machine.case), "run": machine.session.record},
         )
 
     return score
+
+
+def _facts(case: Case) -> dict[str, str | int]:
+    """Return what a sample was, for who reads the log."""
+    lab = load.load(case.lab)
+    return {
+        "lab": lab.id,
+        "phase": case.phase,
+        "truth": lab.truth.cause if case.faulty else NO_FAULT,
+        "minutes": lab.minutes,
+        "difficulty": lab.difficulty,
+    }
 
 
 def _machine() -> Machine:

@@ -39,7 +39,8 @@ class Verdict:
 
     `repaired`: the users are served as before; if nothing was wrong, they still are. `cause`,
     `component`, `resource`: what the diagnosis names is right. No diagnosis means "nothing is
-    wrong". `false_alarm`: it names a fault although nothing is wrong. `seconds`: of the agent.
+    wrong". `false_alarm`: it names a fault although nothing is wrong. `seconds`: of the agent,
+    without those in which it waited for a check.
     `later`: the minutes after which the users were measured again, if they were. `aborted`: by
     whom the session was, if a machine ended or was started again in it.
     """
@@ -86,7 +87,7 @@ def open(
     name = stack_name(case)
     with (
         lock.hold(name, "agent"),
-        standing(engine, lab.called(case), name, phase, collects=False) as run,
+        standing(engine, lab.called(case, examined=True), name, phase, collects=False) as run,
     ):
         run.note_processes()
         session = Session(run, phase, later)
@@ -106,6 +107,7 @@ class Session:
         self._started = run.machines_started()
         self._began = time.monotonic()
         self._ended: float | None = None
+        self._waited = 0.0  # seconds of its checks
         self._users = threading.Lock()  # one visit or one check at a time
         self.answer: dict[str, str] | None = None  # the diagnosis that counts
         self._final = False  # a check was made, so the diagnosis counts as it is
@@ -115,7 +117,7 @@ class Session:
         self.ticket = run.lab.ticket
         self.daemons = list(run.lab.daemons)
         self.machines = [*run.stack, host.NAME]
-        self.terms = terms.answers()
+        self.terms = terms.answers(run.lab.collection)
 
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.
@@ -166,8 +168,11 @@ class Session:
         """
         if self.answer is None:
             raise BadInput("Say what is wrong first: a check makes the diagnosis final.")
-        self._final = True
-        return self._measured(CHECK)
+        self._final, began = True, time.monotonic()
+        try:
+            return self._measured(CHECK)
+        finally:
+            self._waited += time.monotonic() - began
 
     def finish(self, note: Say = lambda _: None) -> Verdict:
         """Measure the result, and a repair again some minutes later; `note` hears that it waits.
@@ -179,7 +184,7 @@ class Session:
         measured, after = self._measured(VERDICT), 0.0
         if measured.fixed and self._later:
             after = self._later
-            late.wait(after, note)
+            late.wait(after, note, self._run.engine.pause)
             measured = self._measured(LATER)
             self._run.record.event(LATER, fixed=measured.fixed)
         answer = self.answer or dict.fromkeys(self.terms, NO_FAULT)
@@ -192,7 +197,7 @@ class Session:
             **right,
             false_alarm=not self.ill and answer["cause"] != NO_FAULT,
             commands=len(self.commands),
-            seconds=round(self._ended - self._began, 3),
+            seconds=round(self._ended - self._began - self._waited, 3),
             later=after,
             aborted=BY_THE_AGENT if self.aborted else "",
         )

@@ -47,6 +47,20 @@ def bundle(term: Terminal, out: str, no_vm: bool) -> object:
     return bundle.bundle(term, out, vm=not no_vm)
 
 
+@verb(
+    "https://example.org/labs.git@1f3c9ab0",
+    "labs@1f3c9ab0 --yes",
+    "labs.bundle@1f3c9ab0 --json --yes",
+)
+@argument("source", metavar="URL@COMMIT", help="a repository, a folder or a bundle of Git")
+@option("--yes", is_flag=True, help="do not ask: you trust its code")
+def add(term: Terminal, source: str, yes: bool) -> object:
+    """Add a collection of labs that another person has made, after showing its code."""
+    from faultlab.admin import add
+
+    return add.add(term, source, yes)
+
+
 @verb("")
 def setup(term: Terminal) -> object:
     """Install and start what is missing on this machine, and build the images."""

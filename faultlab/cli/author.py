@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from click import argument, option
+
 from faultlab.cli.verb import LAB, verb
 from faultlab.core import paths
 from faultlab.core.errors import CannotRun
@@ -43,7 +45,7 @@ def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     from faultlab.verify import lesson, walks
 
     kept = walks.read(paths.root() / "docs/reliability.json")
-    for lab_id in labs.ids():
+    for lab_id in labs.ours():
         note(lab_id)
         lab = labs.load(lab_id)
         yield lab.folder / "README.md", lesson.rendered(lab, kept)
@@ -73,11 +75,20 @@ def _printed(words: str) -> str:
     return done.stdout
 
 
+@verb("mylabs", "mylabs --write")
+@argument("folder", metavar="DIR", help="a folder with collection.toml")
+@option("--write", is_flag=True, help="first write what its lessons repeat of lab.toml")
+def lint(term: Terminal, folder: str, write: bool) -> object:
+    """Find the rules that a collection of labs does not keep (imports its checks)."""
+    from faultlab.verify import lint
+
+    return lint.show(term, folder, write)
+
+
 @verb("mtu")
 @LAB
 def transcript(term: Terminal, lab: str) -> None:
     """Run a lab and record the transcripts of its lesson (for authors)."""
-    paths.needs_checkout("transcript")
     from faultlab.verify import transcript
 
     transcript.record(term, lab)

@@ -13,11 +13,12 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
-from faultlab.admin import bundle, doctor, status
+from faultlab.admin import add, bundle, doctor, status
 from faultlab.agents import harbor_tasks
 from faultlab.agents.agent import Agent
 from faultlab.core import events, paths
 from faultlab.engine.vm import boot
+from faultlab.lab.collection import Collection
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repairs
 from faultlab.learn import checking, hints, learner, mystery, progress, start_many
@@ -26,9 +27,9 @@ from faultlab.observe.use import table
 from faultlab.report import catalogue, history, index, judge, page, plot, references_page
 from faultlab.run import record
 from faultlab.score import page as score_page
-from faultlab.score import recording, results, scorecard
+from faultlab.score import recording, results, scorecard, tryout
 from faultlab.score.tool import Tool
-from faultlab.verify import judge_error, matrix, reliability_page, verify, walks
+from faultlab.verify import judge_error, lint, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
 from faultlab.workshop.plan import ClassPlan
 
@@ -60,6 +61,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "matrix": (matrix.show,),
     "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),
+    "try": (tryout.try_out,),
     "record": (recording.record,),
     "scorecard": (scorecard.scorecard, score_page.write),
     "harbor": (harbor_tasks.write,),
@@ -75,7 +77,9 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "status": (status.show,),
     "sweep": (status.sweep,),
     "bundle": (bundle.bundle,),
+    "add": (add.add,),
     "setup": (doctor.setup,),
+    "lint": (lint.show,),
     "images": (doctor.images,),
     "vm": (boot.up, boot.down),
     "page": (solo.serve,),
@@ -92,12 +96,14 @@ OTHERS: dict[str, Any] = {
 }
 # The files that people write.
 TOML: dict[str, Any] = {
+    "collection.toml": Collection,
     "lab.toml": Lab,
     "repairs.toml": Repairs,
     "tool.toml": Tool | Agent,
     "class.toml": ClassPlan,
 }
-_NOT_IN_A_FILE = ("id", "folder")  # keys that come from the name of the file or folder
+# Keys that come from the name of the file or folder.
+_NOT_IN_A_FILE = ("id", "folder", "collection", "root", "ours")
 
 
 def schemas() -> dict[Path, str]:
@@ -128,5 +134,6 @@ def _written(name: str, kind: Any) -> str:
         its["required"] = [
             key for key in its["required"] if key in its["properties"] and key not in given
         ]
+    schema.get("$defs", {}).pop("Collection", None)  # it was the type of such a key
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name}
     return json.dumps(head | schema, indent=1) + "\n"

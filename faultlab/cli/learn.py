@@ -25,7 +25,7 @@ def start(term: Terminal, labs: tuple[str, ...], blind: bool, wanted: str) -> ob
 
 @verb("mtu", "mtu web")
 @LAB
-@argument("machine", default="client", help="machine or daemon (client)")
+@argument("machine", default="", help="machine or daemon (client)")
 def shell(_term: Terminal, lab: str, machine: str) -> None:
     """Log in to a machine of a lab that is up."""
     from faultlab.learn import learner

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from click import Choice, option
+from click import Choice, argument, option
 
 from faultlab.cli.verb import ENGINE, LAB, many, verb
 from faultlab.core.errors import BadInput
@@ -60,6 +60,24 @@ def score(
         exam.replay(term, names, bundle, how["json_file"], how["network"])
     else:
         exam.score(term, names, [] if labs is None else labs.split(","), **how)
+
+
+@verb("ss-rules mtu", "./my-tool mtu --phase healthy --json")
+@argument("tool", help="a folder in tools/, or any other (./NAME)")
+@LAB
+@option(
+    "--phase",
+    type=Choice(("healthy", "faulty", "fixed")),
+    default="faulty",
+    help="healthy, faulty or fixed (faulty)",
+)
+@ENGINE
+@option("--network", is_flag=True, help="let the build of another person's tool use a network")
+def try_(term: Terminal, tool: str, lab: str, **how: Any) -> object:
+    """Let one tool look once, and show what it printed and how that is read."""
+    from faultlab.score import tryout
+
+    return tryout.try_out(term, tool, lab, **how)
 
 
 @verb("mtu", "conntrack --out /tmp/conntrack.tar.gz")

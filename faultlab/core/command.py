@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from faultlab.core.errors import CannotRun
+from faultlab.core.text import colourless
 
 # The kernel kills the child when we die, so `kill -9` of our process leaves nothing running.
 # Source: prctl(2), PR_SET_PDEATHSIG; setpriv(1) sets it without a hook between fork and exec.
@@ -33,7 +34,6 @@ _cleaning_up: list[bool] = []  # one for each `uninterrupted` that has not ended
 _CLEAN_UP = 30  # seconds, for a script that is told to end
 
 _SOME = 1 << 16  # bytes; a longer line loses its beginning
-_PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
 
 
 def run(
@@ -97,7 +97,7 @@ def stream(
         late = ""
         try:
             for line in _lines(process.stdout.fileno(), patience):
-                text = _PAINT.sub("", line).strip()
+                text = colourless(line)
                 if text:
                     said.append(text)
                     note(text)

@@ -15,7 +15,9 @@ _VERBS = {
     "vm-ssh": "vm ssh",
     "vm-down": "vm down",
 }
-_TARGET = rf"(?:(?:{_OF_A_LAB})-[A-Za-z0-9]+(?:-[a-z0-9]+)*|{_OTHERS})"
+_TARGET = rf"(?:(?:{_OF_A_LAB})-[A-Za-z0-9]+(?:[-/][a-z0-9]+)*|{_OTHERS})"
+# A target of make cannot have a `/`, which an id of another collection has.
+_ELSEWHERE = rf"\bmake (?=(?:{_OF_A_LAB})-[a-z0-9-]+/)"
 # A text and not a pattern, because compiling it costs each command in a checkout 0.7 ms.
 _COMMAND = (
     rf"\bmake (?P<targets>{_TARGET}(?: {_TARGET})*)(?P<values>(?: [A-Z]+=\S+)*)(?![\w-])(?P<gap> *)"
@@ -23,11 +25,12 @@ _COMMAND = (
 
 
 def plain(text: str) -> str:
-    """Return a text in which each command of `make` is one of `faultlab`; unchanged in a checkout.
+    """Return a text in which each command of `make` is one of `faultlab`.
 
-    A column that begins after the command stays in its place if there is room.
+    In a checkout this holds only for the labs of other collections. A column that begins after the
+    command stays in its place if there is room.
     """
-    if paths.checkout() is not None:
+    if paths.checkout() is not None and not ("/" in text and re.search(_ELSEWHERE, text)):
         return text
     return re.sub(_COMMAND, _typed, text).replace("(FAULT=1: ", "(add 1: ")
 

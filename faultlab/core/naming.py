@@ -87,6 +87,16 @@ def _user() -> str:
         return str(os.getuid())
 
 
+def neutral(stack: str) -> str:
+    """Return another name for a stack, which says nothing of us."""
+    return f"n{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
+
+
+def flat(lab_id: str) -> str:
+    """Return an id as containers, labels and folders can have it, without `/`."""
+    return lab_id.replace("/", "-")
+
+
 def stack_name(lab_id: str, of: str | None = None) -> str:
     """Return the name of a lab's stack in a namespace (default: this command's)."""
-    return prefix(of) + lab_id
+    return prefix(of) + flat(lab_id)

@@ -35,7 +35,7 @@ def home() -> Path:
 
     Raises CannotRun for a user without a home.
     """
-    return _of_user("XDG_STATE_HOME", ".local/state") if installed() else root()
+    return of_user() if installed() else root()
 
 
 def program(of: Path) -> Path:
@@ -82,7 +82,7 @@ def state() -> Path:
     """
     if chosen := os.environ.get("FAULTLAB_STATE"):
         return Path(chosen) if Path(chosen).is_absolute() else home() / chosen
-    return home() if os.access(root(), os.W_OK) else _of_user("XDG_STATE_HOME", ".local/state")
+    return home() if os.access(root(), os.W_OK) else of_user()
 
 
 def runs() -> Path:
@@ -93,6 +93,11 @@ def runs() -> Path:
 def classes() -> Path:
     """Return the folder that holds a folder for each class that was started."""
     return state() / "classes"
+
+
+def of_user() -> Path:
+    """Return the folder of this user's state, whatever checkout it is. Raises CannotRun."""
+    return _of_user("XDG_STATE_HOME", ".local/state")
 
 
 def cache() -> Path:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_FOLDED = re.compile(r"<details><summary>([^<]*)</summary>")
 _HTML = re.compile(r"^<!--.*?-->\n| *<!--.*?-->", re.MULTILINE | re.DOTALL)
 _END = re.compile(r"^ *</details>\n*", re.MULTILINE)  # with its indent, which the next line has not
 _PAGER = "FRX"  # options of less, as Git has them: end at once if it fits, show colours, stay
@@ -154,7 +155,7 @@ class Terminal:
         if self.quiet:
             return
         # Text cannot fold, and the comments are for the programs that make and check a document.
-        text = text.replace("<details><summary>Answer</summary>", "*Answer:*")
+        text = _FOLDED.sub(r"*\1:*", text)
         text = _HTML.sub("", _END.sub("", plain(text)))
         if self.console.is_terminal:
             from rich.markdown import Markdown
@@ -294,8 +295,9 @@ class Terminal:
 def typable(hint: str) -> str:
     """Return the hint as it can be typed in the present folder, without the venv in PATH."""
     root = paths.checkout()  # also if FAULTLAB_ROOT points to other labs
+    hint = plain(hint)
     if root is None:
-        hint, beside = plain(hint), Path(sys.executable).parent
+        beside = Path(sys.executable).parent
         lost = hint.startswith("faultlab ") and shutil.which("faultlab") is None
         return f"{beside}/{hint}" if lost else hint
     here = Path.cwd() == root

@@ -1,7 +1,10 @@
 """Text: numbers as people read them, and the lines of a stream."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
+
+_PAINT = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor movements of a terminal
 
 
 def number(value: float, unit: str = "") -> str:
@@ -15,6 +18,11 @@ def minutes(count: float) -> str:
     """Return a time such as `3 minutes`, `1 minute` or `30 seconds`."""
     value, unit = (count, "minute") if count >= 1 else (60 * count, "second")
     return number(value, unit if value == 1 else f"{unit}s")
+
+
+def colourless(text: str) -> str:
+    """Return a text without the colours of a terminal, and without blanks around it."""
+    return _PAINT.sub("", text).strip()
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -7,6 +7,7 @@ next command to type, if the engine does not respond or refuses.
 from __future__ import annotations
 
 import socket
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -291,6 +292,10 @@ class Engine(ABC):
     def tidy(self) -> list[str]:
         """Remove what a `down` that was killed left beside its stack, and return it."""
         return []
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass in which something happens on it."""
+        time.sleep(seconds)
 
     @abstractmethod
     def note_kernel(self, stack: str) -> None:

@@ -61,12 +61,18 @@ class Stack(Mapping[str, Machine]):
     def __len__(self) -> int:
         return len(self._all)
 
-    def user(self, machine: str = CLIENT) -> Shell:
-        """Return where the users of a machine act. Raises CannotRun.
+    @property
+    def client(self) -> str:
+        """The machine whose users have a machine and addresses of their own."""
+        apart = (name for name, user in self._users.items() if not user.joins)
+        return next(apart, CLIENT + USER).removesuffix(USER)
 
-        Those of client have machines and addresses of their own.
+    def user(self, machine: str = "") -> Shell:
+        """Return where the users of a machine act, by default those of the client.
+
+        Raises CannotRun.
         """
-        name = machine + USER
+        name = (machine or self.client) + USER
         if name not in self._users or not self._users[name].state.running:
             raise CannotRun(f"{name} is not there in {self.name}.", "faultlab status")
         its = self._users[name]

@@ -5,11 +5,10 @@ healthy and again after the fix, and the responses must be equal.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from faultlab.lab import browser
-from faultlab.lab.services import CLIENT
 
 FAILED = "failed"  # the first word of a response that failed
 RIGHT = ": right answers"  # the end of the name of the finding
@@ -98,7 +97,8 @@ class Ask:
     """A request to the service: a command on a user's machine that prints one line a response.
 
     `command` makes it from `count` numbers between 1 and `most`, which differ in each run. `at`:
-    the machine whose users ask.
+    the machine whose users ask; empty for the client. `url`: its page, with 1 for each number;
+    empty if it is no page.
     """
 
     name: str
@@ -106,7 +106,8 @@ class Ask:
     count: int = 1
     most: int = 1_000_000
     seconds: float = 10
-    at: str = CLIENT
+    at: str = ""
+    url: str = ""
 
     def named(self, number: int) -> str:
         """Return the name under which its answers to a set of numbers are kept."""
@@ -131,7 +132,7 @@ def page(
     most: int = 1_000_000,
     changes: str = "",
     seconds: float = 3,
-    at: str = CLIENT,
+    at: str = "",
 ) -> Ask:
     """Return the ask for a page, `times` at once. `{n}` in `url` is a number.
 
@@ -155,8 +156,17 @@ def page(
             f" done\n{asked}_end_\n"
         )
 
-    name = url.split("?", maxsplit=1)[0] + ("" if at == CLIENT else f" from {at}")
-    return Ask(name, command, times, most, seconds, at)
+    name = url.split("?", maxsplit=1)[0] + (f" from {at}" if at else "")
+    return Ask(name, command, times, most, seconds, at, url.replace("{n}", "1"))
+
+
+def limits(asks: Iterable[Ask]) -> dict[str, float]:
+    """Return the pages of the users of client, and the seconds in which each must come whole."""
+    found: dict[str, float] = {}
+    for ask in asks:
+        if ask.url and not ask.at:
+            found[ask.url] = max(ask.seconds, found.get(ask.url, 0.0))
+    return found
 
 
 def php() -> tuple[Ask, ...]:

@@ -9,6 +9,7 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import incident
 from faultlab.lab.check import Check
+from faultlab.lab.collection import CHECK
 from faultlab.lab.model import Lab
 
 INCIDENT = "incident.py"  # what pytest runs for a lab that has the faults of other labs
@@ -16,21 +17,25 @@ INCIDENT = "incident.py"  # what pytest runs for a lab that has the faults of ot
 
 def files(lab: Lab) -> list[Path]:
     """Return the paths of a lab's check file, or of those of the labs whose faults it has."""
-    return [paths.checks() / f"test_{lab_id.replace('-', '_')}.py" for lab_id in lab.of or [lab.id]]
+    return [lab.collection.check(lab_id) for lab_id in lab.of or [lab.id]]
 
 
 def load(lab: Lab) -> Check[Any, Any]:
-    """Return the check of a lab, from `checks/test_<id>.py`. Raises BadInput if it is missing."""
-    found = map(_read, files(lab))
-    return incident.together(dict(zip(lab.of, found, strict=True))) if lab.of else next(found)
+    """Return the check of a lab, from its check file. Raises BadInput if it is missing."""
+    found = [_read(file, lab.collection.name) for file in files(lab)]
+    if not lab.of:
+        return found[0]
+    names = [fault.id for fault in lab.faults]
+    return incident.together(dict(zip(names, found, strict=True)))
 
 
-def _read(file: Path) -> Check[Any, Any]:
-    name = file.stem
+def _read(file: Path, collection: str) -> Check[Any, Any]:
+    where = paths.show(file)
     if not file.is_file():
         raise BadInput(
-            f"checks/{name}.py: missing file; every lab has its check", "see docs/adding-a-lab.md"
+            f"{where}: missing file; every lab has its check", "see docs/adding-a-lab.md"
         )
+    name = f"{collection}_{file.parent.name if file.name == CHECK else file.stem}"
     spec = importlib.util.spec_from_file_location(f"faultlab_checks.{name}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -40,11 +45,9 @@ def _read(file: Path) -> Check[Any, Any]:
         check = module.CHECK
     except Exception as error:
         raise BadInput(
-            f"checks/{name}.py: {type(error).__name__}: {' '.join(str(error).split())}",
-            f".venv/bin/python checks/{name}.py" if not paths.installed() else f"less {file}",
+            f"{where}: {type(error).__name__}: {' '.join(str(error).split())}",
+            f".venv/bin/python {where}" if not paths.installed() else f"less {file}",
         ) from error
     if not isinstance(check, Check):
-        raise BadInput(
-            f"checks/{name}.py: CHECK: expected a Check, got {check!r}", f"edit checks/{name}.py"
-        )
+        raise BadInput(f"{where}: CHECK: expected a Check, got {check!r}", f"edit {where}")
     return check

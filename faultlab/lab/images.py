@@ -2,15 +2,19 @@
 
 The tag is a digest of the folder and of the images below it. So an unchanged image is never built
 again, and a changed one always is. `vm` is not a container image and is left out. The image of a
-tool is named by the path of its folder.
+tool is named by the path of its folder, and that of another collection is `NAME/IMAGE`.
 """
 
 import hashlib
 import stat
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from faultlab.core import paths
+from faultlab.core.errors import BadInput
+from faultlab.core.naming import flat
+from faultlab.lab import collection
 
 BASE = "base"
 LABEL = "faultlab.image"
@@ -24,15 +28,27 @@ def names() -> list[str]:
     return [BASE, *(name for name in found if name != BASE)]
 
 
+def of_others(wanted: Iterable[str]) -> list[str]:
+    """Return those of these images that are of another collection."""
+    return [name for name in wanted if "/" in name and not Path(name).is_absolute()]
+
+
 def folder(name: str) -> Path:
-    """Return the folder with an image's sources."""
-    return paths.images() / name  # for an absolute path, this is the path itself
+    """Return the folder with an image's sources. Raises BadInput if its collection is not here."""
+    owner, slash, bare = name.partition("/")
+    if not (owner and slash):
+        return paths.images() / name
+    if its := collection.of(name):
+        return its.root / "images" / bare
+    raise BadInput(
+        f"There is no collection {owner!r}, which has the image {bare}.", "faultlab list"
+    )
 
 
 def short(name: str) -> str:
-    """Return an image's name without the path, which only a tool's image has."""
+    """Return an image's name without a path, as its tag has it."""
     path = Path(name)
-    return f"tool-{path.name}" if path.is_absolute() else name
+    return f"tool-{path.name}" if path.is_absolute() else flat(name)
 
 
 def belongs(file: Path) -> bool:

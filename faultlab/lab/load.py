@@ -14,8 +14,9 @@ from typing import Any
 from faultlab.core import document, paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
-from faultlab.lab import incident
+from faultlab.lab import collection, incident
 from faultlab.lab.abilities import ABILITIES
+from faultlab.lab.collection import Collection, bare
 from faultlab.lab.model import KERNEL, Lab, Sign, Step, Truth
 from faultlab.lab.repair import Repair, Repairs
 
@@ -23,17 +24,23 @@ _MANUAL = "docs/adding-a-lab.md"
 
 
 def ids() -> list[str]:
-    """Return the names of all labs. A folder that starts with `_` or `.` is not a lab."""
-    folder = paths.labs()
-    if not folder.is_dir():
-        raise BadInput(f"There is no folder {folder}.", "cd to the project, or unset FAULTLAB_ROOT")
-    return sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] not in "_.")
+    """Return the ids of all labs, those of faultlab first."""
+    return [lab_id for its in collection.every() for lab_id in its.ids()]
+
+
+def ours() -> list[str]:
+    """Return the ids of the labs that faultlab brings, of which its documents speak."""
+    return collection.ours().ids()
 
 
 def load(lab_id: str) -> Lab:
     """Read and validate one lab. Raises BadInput with the file, the key and the expected value."""
-    known(lab_id)
-    return load_folder(paths.labs() / lab_id)
+    return load_in(*_known(lab_id))
+
+
+def load_in(its: Collection, lab_id: str) -> Lab:
+    """Read and validate a lab of a collection. Raises BadInput as `load` does."""
+    return load_folder(its.folder(lab_id), its)
 
 
 @cache
@@ -56,16 +63,36 @@ def truths(lab: Lab) -> list[Truth]:
 
 def known(lab_id: str) -> None:
     """Raise BadInput, with the nearest name, if there is no such lab."""
-    if lab_id not in (*ids(), MYSTERY):
-        near = difflib.get_close_matches(lab_id, ids(), n=1, cutoff=0.6)
-        raise BadInput(
-            f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
-            f"faultlab start {near[0]}" if near else "faultlab list",
-        )
+    if lab_id != MYSTERY:
+        _known(lab_id)
 
 
-def load_folder(folder: Path) -> Lab:
-    """Read and validate the lab in a folder, which can have any name."""
+def here(lab_id: str) -> bool:
+    """Return whether there is such a lab."""
+    with suppress(BadInput):
+        _known(lab_id)
+        return True
+    return False
+
+
+def _known(lab_id: str) -> tuple[Collection, str]:
+    """Return the collection of a lab, and its id. Raises BadInput."""
+    its = collection.ours()
+    if lab_id in its.ids():  # most are, and then the others need not be read
+        return its, lab_id
+    every = ids()
+    if lab_id in every:
+        return next(each for each in collection.others() if lab_id in each.ids()), lab_id
+    near = difflib.get_close_matches(lab_id, every, n=1, cutoff=0.6)
+    raise BadInput(
+        f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
+        f"faultlab start {near[0]}" if near else "faultlab list",
+    )
+
+
+def load_folder(folder: Path, its: Collection | None = None) -> Lab:
+    """Read and validate the lab in a folder, which can have any name; of faultlab by default."""
+    its = its or collection.ours()
     file = folder / "lab.toml"
     for needed in ("lab.toml", "ticket.md", "README.md"):
         if not (folder / needed).is_file():
@@ -74,29 +101,24 @@ def load_folder(folder: Path) -> Lab:
                 " a lab has lab.toml, ticket.md, README.md",
                 "see docs/adding-a-lab.md",
             )
-    own = {"id": folder.name, "folder": folder, **_composed(file)}
-    lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own)
+    own = {"id": its.id_of(folder.name), "folder": folder, "collection": its}
+    lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own, **_composed(file, its))
     _check_places(lab, file)
-    return lab
+    whole = {key: [*map(its.id_of, getattr(lab, key))] for key in ("of", "needs", "twins")}
+    return lab if its.ours else lab.model_copy(update=whole)
 
 
-def _composed(file: Path) -> dict[str, Any]:
+def _composed(file: Path, its: Collection) -> dict[str, Any]:
     """Return what a lab has from the labs whose faults are its own; empty without `of`."""
     of = _of(file)
-    named = [
-        (
-            f"of[{i}]",
-            each,
-            [
-                lab
-                for lab in ids()
-                if lab != file.parent.name and not _of(paths.labs() / lab / "lab.toml")
-            ],
-        )
-        for i, each in enumerate(of)
-    ]
+    if not of:
+        return {}
+    others = [bare(lab_id) for lab_id in its.ids()]
+    others.remove(file.parent.name)
+    alone = [name for name in others if not _of(its.labs / name / "lab.toml")]
+    named = [(f"of[{i}]", each, alone) for i, each in enumerate(of)]
     document.all_known(named, paths.show(file), _MANUAL)
-    return incident.facts([load(each) for each in of]) if of else {}
+    return incident.facts([load_in(its, each) for each in of])
 
 
 def _of(file: Path) -> list[str]:
@@ -128,6 +150,8 @@ def _check_places(lab: Lab, file: Path) -> None:
     daemons = [*lab.services.daemons]
     named = [(f"daemons[{i}]", name, daemons) for i, name in enumerate(lab.daemons)]
     named += [(f"requires[{i}]", name, [*ABILITIES]) for i, name in enumerate(lab.requires)]
+    its = lab.collection
+    named += [("tier", lab.tier, its.tiers), ("track", lab.track, [*its.tracks])]
     document.all_known(named, paths.show(file), _MANUAL)
     signs = [(f"hint[{i}].when", rung.when) for i, rung in enumerate(lab.hint) if rung.when]
     _check_steps(lab, file, lab.steps(), signs)

@@ -16,6 +16,7 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.lab import services as compose_files
+from faultlab.lab.collection import WORD, Collection, bare
 
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
 NO_FAULT = "none"  # `truth.cause` of a control
@@ -98,7 +99,7 @@ class Fault(Strict):
     `id`: the name of its lab; in a lab with faults of its own, any short name.
     """
 
-    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
+    id: Annotated[str, Field(pattern=WORD)]
     truth: Truth
     inject: Annotated[list[Step], Field(min_length=1)]
     fix: Annotated[list[Step], Field(min_length=1)]
@@ -106,10 +107,15 @@ class Fault(Strict):
 
 @dataclass(frozen=True)
 class Blind:
-    """How a lab is shown to somebody who must not know which one it is."""
+    """How a lab is shown to somebody who must not know which one it is.
+
+    `examined`: a program is examined in it, so that the names of containers, volumes and networks
+    do not name this product either. Learners type these names.
+    """
 
     name: str
     title: str = "an incident"
+    examined: bool = False
 
 
 class Remedy(Strict):
@@ -170,7 +176,7 @@ class Figure(Strict):
 class Lab(Strict):
     """The facts of one lab, as `lab.toml` gives them.
 
-    `track`: the part of the path that it is on; `needs`: the labs that teach what it builds on.
+    `tier`, `track`: one of its collection; `needs`: the labs that teach what it builds on.
     `of`: the labs whose faults it has at once; `fault`: these faults, or several of its own. Then
     `inject` and `fix` are those of its faults. `blind`: how it is shown while it is secret.
     """
@@ -178,10 +184,11 @@ class Lab(Strict):
     id: str
     blind: Annotated[Blind | None, Field(exclude=True)] = None
     folder: Annotated[Path, Field(exclude=True)]
+    collection: Annotated[Collection, Field(exclude=True)]
     title: str
     origin: str
-    tier: Literal["web", "app", "data", "control"]
-    track: Literal["packets", "queues", "memory", "queries", "bytes"]
+    tier: str
+    track: str
     needs: list[str] = []
     daemons: Annotated[list[str], Field(min_length=1)]
     scope: Literal["machine", "kernel"]
@@ -242,9 +249,9 @@ class Lab(Strict):
             raise ValueError("hint: expected one without when, or one for each fault")
         return self
 
-    def called(self, other: str) -> Lab:
+    def called(self, other: str, *, examined: bool = False) -> Lab:
         """Return the same lab under a neutral name, for its stack, labels and runs."""
-        blind = Blind(other)
+        blind = Blind(other, examined=examined)
         return self.model_copy(update={"blind": blind, "title": blind.title})
 
     @property
@@ -267,7 +274,7 @@ class Lab(Strict):
         """Its faults: none in a control, one in most labs."""
         if self.fault or self.control:
             return self.fault
-        return [Fault(id=self.id, truth=self.truth, inject=self.inject, fix=self.fix)]
+        return [Fault(id=bare(self.id), truth=self.truth, inject=self.inject, fix=self.fix)]
 
     @property
     def several(self) -> bool:
@@ -298,7 +305,7 @@ class Lab(Strict):
     @cached_property
     def services(self) -> compose_files.Plan:
         """The machines and daemons of its stack. Raises BadInput."""
-        return compose_files.read(self.overlay)
+        return compose_files.read(self.collection, self.overlay)
 
     def steps(self) -> list[tuple[str, Step]]:
         """Return every step of the lab with its key in lab.toml."""

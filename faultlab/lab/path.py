@@ -2,31 +2,42 @@
 
 from collections.abc import Mapping, Sequence
 
-from faultlab.core import paths
 from faultlab.core.errors import BadInput
+from faultlab.lab import collection
 from faultlab.lab import load as labs
+from faultlab.lab.collection import Collection
 from faultlab.lab.model import Lab
-
-# Each track with its title, in the order of the path.
-TRACKS = {
-    "packets": "Packets",
-    "queues": "Queues and ports",
-    "memory": "Memory and CPUs",
-    "queries": "Queries",
-    "bytes": "Bytes",
-}
 
 
 def ordered() -> list[Lab]:
-    """Return all labs in the order of the path. Raises BadInput for needs that cannot be met."""
-    found = {lab_id: labs.load_folder(paths.labs() / lab_id) for lab_id in labs.ids()}
-    tracks = list(TRACKS)
+    """Return all labs in the order of the path, collection by collection.
+
+    Raises BadInput for needs that cannot be met.
+    """
+    return [lab for its in collection.every() for lab in of(its)]
+
+
+def of(its: Collection) -> list[Lab]:
+    """Return the labs of a collection in their order. Raises BadInput as `ordered` does."""
+    found = {lab_id: labs.load_in(its, lab_id) for lab_id in its.ids()}
+    tracks = list(its.tracks)
 
     def place(lab: Lab) -> tuple[int, int, int, int, str]:
         depth = _depth(lab, found, ())
         return tracks.index(lab.track), depth, lab.difficulty, lab.minutes, lab.id
 
     return sorted(found.values(), key=place)
+
+
+def tracks() -> list[str]:
+    """Return the tracks of all collections, each once."""
+    return [*dict.fromkeys(track for its in collection.every() for track in its.tracks)]
+
+
+def heading(lab_id: str, track: str) -> str:
+    """Return the title of the track that a lab is on, with the collection if it is another one."""
+    its = collection.of(lab_id) or collection.ours()
+    return its.tracks[track] if its.ours else f"{its.name}: {its.tracks[track]}"
 
 
 def narrowed(labs: Sequence[Lab], tier: str | None, level: int | None) -> list[Lab]:

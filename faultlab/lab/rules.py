@@ -4,10 +4,8 @@ Anything that is not listed here is refused: `privileged`, `ports`, host namespa
 network that is not internal, and any feature that Compose will add.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
-
-from faultlab.lab import images
 
 _SERVICE_KEYS = (
     *("image", "hostname", "init", "command", "entrypoint", "environment", "working_dir", "user"),
@@ -22,8 +20,8 @@ class Broken(Exception):
     """The file breaks a rule. The text says which, as `key: expected value`."""
 
 
-def obey(document: Any) -> None:
-    """Check a compose document. Raises Broken for the first violation."""
+def obey(document: Any, images: Collection[str]) -> None:
+    """Check a compose document, which can use these images. Raises Broken."""
     if not isinstance(document, dict):
         raise Broken(f"expected services, got {document!r}")
     for key in document:
@@ -31,7 +29,9 @@ def obey(document: Any) -> None:
             raise Broken(f"{key}: not allowed in a lab")
     for kind, allowed in _ALLOWED.items():
         for name, thing in _table(kind, document.get(kind)).items():
-            _keys(f"{kind}.{name}", _table(f"{kind}.{name}", thing), allowed)
+            where = f"{kind}.{name}"
+            _keys(where, _table(where, thing), allowed)
+            _built(where, (thing or {}).get("image"), images)
 
 
 def _table(where: str, thing: Any) -> dict[str, Any]:
@@ -48,7 +48,9 @@ def _keys(where: str, thing: dict[str, Any], allowed: dict[str, Callable[[Any], 
     for key, value in thing.items():
         if key not in allowed or not allowed[key](value):
             raise Broken(f"{where}.{key}: not allowed in a lab")
-    image, known = thing.get("image"), images.names()
+
+
+def _built(where: str, image: Any, known: Collection[str]) -> None:
     if image is not None and image not in known:
         names = ", ".join(sorted(known))
         raise Broken(f"{where}.image: expected one of {names}, got {image!r}")

@@ -1,7 +1,7 @@
 """The services of a stack, from its compose file and a lab's overlay.
 
-`labs/stack.yaml` and a lab's overlay are plain compose files without names, tags or labels.
-`Plan.documents` adds those, so an overlay cannot omit the labels that clean-up relies on.
+The `stack.yaml` of a collection and a lab's overlay are plain compose files without names, tags or
+labels. `Plan.documents` adds those, so an overlay cannot omit the labels that clean-up relies on.
 """
 
 import copy
@@ -18,6 +18,7 @@ import yaml
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import daemon, images, rules
+from faultlab.lab.collection import Collection
 
 CLIENT = "client"
 USER = "-user"  # the end of the name of a container that looks from a machine's network
@@ -40,8 +41,9 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The services that stack.yaml and an overlay describe."""
+    """The services that the stack.yaml of a collection and an overlay describe."""
 
+    collection: Collection
     parts: tuple[dict[str, Any], ...]
 
     @cached_property
@@ -64,7 +66,15 @@ class Plan:
 
     def facts(self, name: str) -> daemon.Daemon:
         """Return the facts of a daemon, from the folder of its image. Raises BadInput."""
-        return daemon.read(images.folder(str(self.services[name]["image"])))
+        return daemon.read(self.folder(name))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder with the image of a service."""
+        return self.collection.image_folder(str(self.services[name]["image"]))
+
+    def image(self, name: str) -> str:
+        """Return the image of a service, by its full name."""
+        return self.collection.image(str(self.services[name]["image"]))
 
     @property
     def added(self) -> list[str]:
@@ -77,13 +87,13 @@ class Plan:
     def needed(self, daemons: Iterable[str]) -> list[str]:
         """Return the client, the machines of these daemons and of an overlay, then the daemons."""
         wanted = list(daemons)
-        machines = dict.fromkeys([CLIENT, *(self.daemons[name] for name in wanted), *self.added])
+        homes = [self.daemons[name] for name in wanted]
+        machines = dict.fromkeys([self.collection.client, *homes, *self.added])
         return [*machines, *wanted]
 
     def images(self, daemons: Iterable[str]) -> list[str]:
         """Return the images of these daemons and their machines."""
-        services = self.services
-        return list(dict.fromkeys(str(services[name]["image"]) for name in self.needed(daemons)))
+        return list(dict.fromkeys(map(self.image, self.needed(daemons))))
 
     def used(self, daemons: Iterable[str]) -> list[dict[str, Any]]:
         """Return the compose files, each with the services and volumes that these daemons need."""
@@ -115,10 +125,13 @@ class Plan:
         *,
         parent: str = "",
         cpus: str = "",
+        named: str = "",
     ) -> list[dict[str, Any]]:
         """Return the compose files of the needed services, with names, tags, labels, subnet.
 
         `parent`: the cgroup of all containers; `cpus`: those that they can use. Empty: Docker's.
+        `named`: with what the names of containers, volumes and networks begin, which a program in
+        them can read; empty: the stack's name.
         """
         most = limits(os.environ.get(LIMITS, ""))
         most |= {k: v for k, v in (("cgroup_parent", parent), ("cpuset", cpus)) if v}
@@ -126,17 +139,18 @@ class Plan:
         for document in documents:
             for name, service in document["services"].items():
                 service["labels"] = labels
-                service["container_name"] = f"{stack}-{name}"
+                service["container_name"] = f"{named or stack}-{name}"
                 # Docker stores what the first process prints, and a learner can write there.
                 service["logging"] = {"driver": "json-file", "options": dict(_LOG)}
                 if "image" in service:
-                    service["image"] = images.tag(service["image"])
+                    service["image"] = images.tag(self.image(name))
                 own = {*self.services[name]}
                 own |= {"memswap_limit"} if "mem_limit" in own else set()
                 service.update({key: most[key] for key in most.keys() - own})
             document["volumes"] = {name: {"labels": labels} for name in document["volumes"]}
-            for network in (document.get("networks") or {}).values():
-                network["labels"] = labels
+            networks = document.get("networks") or {}
+            for name, thing in (*document["volumes"].items(), *networks.items()):
+                thing.update({"labels": labels}, **({"name": f"{named}-{name}"} if named else {}))
         documents[0]["networks"]["default"]["ipam"] = {"config": [{"subnet": subnet}]}
         return documents
 
@@ -162,7 +176,7 @@ def merge(service: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _table(value: Any) -> Any:
-    """Return a list of `key=value` as the table that it stands for."""
+    """Return a list of `key=value` as the table that it means."""
     if not isinstance(value, list):
         return value
     return {key: text for key, _, text in (str(each).partition("=") for each in value)}
@@ -183,14 +197,16 @@ def limits(text: str) -> dict[str, Any]:
     return found
 
 
-def read(overlay: Path | None) -> Plan:
+def read(collection: Collection, overlay: Path | None) -> Plan:
     """Read stack.yaml and an overlay. Raises BadInput for anything that breaks the rules."""
-    return _plan(paths.labs() / "stack.yaml", *([overlay] if overlay else []))
+    return _plan(collection, collection.stack, *([overlay] if overlay else []))
 
 
 @cache  # most labs have no overlay, so they share a plan
-def _plan(*files: Path) -> Plan:
-    plan = Plan(tuple(_read(file) for file in files))
+def _plan(collection: Collection, *files: Path) -> Plan:
+    plan = Plan(collection, tuple(_read(file, collection) for file in files))
+    if collection.client not in plan.services:
+        raise _mistake(files[0], f"services.{collection.client}: missing key")
     machines = {name for name in plan.services.keys() - plan.daemons if not name.endswith(USER)}
     for name, machine in plan.daemons.items():
         if machine not in machines:
@@ -205,10 +221,10 @@ def _plan(*files: Path) -> Plan:
 
 
 @cache
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, collection: Collection) -> dict[str, Any]:
     try:
         document: dict[str, Any] = _parse(file.read_text())
-        rules.obey(document)
+        rules.obey(document, collection.images())
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise _mistake(file, f"not valid YAML: {line}{error.problem}") from error

@@ -9,6 +9,7 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import Engine
 from faultlab.learn import learner, popular
 from faultlab.learn.learner import Found, as_found
 from faultlab.run import late
@@ -51,11 +52,11 @@ def check(
     after = (late.MINUTES if lab_id == MYSTERY else 0.0) if later is None else later
     if only_late:
         return _later(term, lab_id, "", after)
-    checked = _measured(term, lab_id, CHECK, after)
+    checked, engine = _measured(term, lab_id, CHECK, after)
     if after:
         term.say(f"{lab_id}: {late.announced(after)}. That verdict counts.")
         with term.step(LATER, "waiting") as step:
-            late.wait(after, step.note)
+            late.wait(after, step.note, engine.pause)
             step.done("looked at again")
         return _later(term, lab_id, checked.run, after)
     term.say(f"{lab_id}: yes, it works as before. Next: make debrief-{lab_id}")
@@ -67,12 +68,14 @@ def check(
 
 def _later(term: Terminal, lab_id: str, run: str, after: float) -> Checked:
     """Look again and judge it. Raises SaidNo, or CannotRun if it is another run by now."""
-    checked = replace(_measured(term, lab_id, LATER, after, run), later=after)
+    checked, _ = _measured(term, lab_id, LATER, after, run)
     term.say(f"{lab_id}: yes, it still works as before. Next: make debrief-{lab_id}")
-    return checked
+    return replace(checked, later=after)
 
 
-def _measured(term: Terminal, lab_id: str, phase: Phase, after: float, run_id: str = "") -> Checked:
+def _measured(
+    term: Terminal, lab_id: str, phase: Phase, after: float, run_id: str = ""
+) -> tuple[Checked, Engine]:
     with learner.attached(lab_id, "check") as run:
         if run_id not in ("", run.record.id):
             raise CannotRun(
@@ -106,7 +109,7 @@ def _measured(term: Terminal, lab_id: str, phase: Phase, after: float, run_id: s
         how = "yet" if phase == CHECK else "for good"
         checked = replace(checked, later=None if phase == CHECK else after)
         raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run)}.", hint, checked)
-    return checked
+    return checked, run.engine
 
 
 @contextmanager

@@ -134,13 +134,13 @@ def _record(lab_id: str) -> Iterator[tuple[Lab, Record]]:
         lab = placement.named(lab_id)
     else:
         lab = labs.load(lab_id)
-    with lock.hold(naming.prefix() + lab.alias, f"hint {lab.alias}"):
+    with lock.hold(naming.stack_name(lab.alias), f"hint {lab.alias}"):
         yield lab, _seen(lab) or _searched(lab)
 
 
 def _seen(lab: Lab) -> Record | None:
     """Return the record of a lab that is up here as a whole; None if a quick look cannot tell."""
-    found = docker_list.labels(naming.prefix() + lab.alias)
+    found = docker_list.labels(naming.stack_name(lab.alias))
     if not found or any(name not in found for name in lab.services.needed(lab.daemons)):
         return None
     return Record.ready(next(iter(found.values())).get(naming.RUN_LABEL, ""))

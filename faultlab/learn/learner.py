@@ -184,6 +184,7 @@ def shell(lab_id: str, machine: str) -> None:
     stack = placement.up(lab.alias)
     if not stack:
         raise CannotRun(f"{lab.alias} is not up.", lab.to_start)
+    machine = machine or lab.collection.client
     if machine not in stack:
         raise BadInput(
             f"{lab.alias} has no machine {machine!r}; it has {', '.join(stack)}.",

@@ -81,10 +81,14 @@ class Debriefed:
 
 
 def candidates(tier: str | None, level: int | None) -> list[Lab]:
-    """Return the labs to draw from; controls match all filters. Raises BadInput if none match."""
+    """Return the labs to draw from. Raises BadInput if none match.
+
+    Controls match all filters, if a fault on a stack like theirs does.
+    """
     every = [labs.load(lab_id) for lab_id in labs.ids()]
     kept = path.narrowed(every, tier, level)
-    return [lab for lab in every if lab.control or lab in kept]
+    stacks = [lab.collection.root for lab in kept if not lab.control]
+    return [lab for lab in every if lab in kept or (lab.control and lab.collection.root in stacks)]
 
 
 def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:

@@ -97,8 +97,8 @@ def show(term: Terminal, page: str | None) -> Progress:
 
 def next_(term: Terminal, track: str | None) -> Next:
     """Print which lab to take now. Raises BadInput for an unknown track."""
-    if track is not None and track not in path.TRACKS:
-        raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(path.TRACKS)}")
+    if track is not None and track not in path.tracks():
+        raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(path.tracks())}")
     every = path.ordered()
     taken = so_far(every).labs
     lab = following(every, taken, track)
@@ -106,9 +106,10 @@ def next_(term: Terminal, track: str | None) -> Next:
         of = [one for one in taken if track in (None, one.track)]
         term.say("You have done every lab of this path. Next: make mystery")
         return Next(None, "", track or "", 0, False, len(of), len(of))
-    its = [one for one in taken if one.track == lab.track]
+    title = path.heading(lab.id, lab.track)
+    its = [one for one in taken if path.heading(one.lab, one.track) == title]
     done = sum(one.done for one in its)
-    term.heading(f"{path.TRACKS[lab.track]}: {done} of {len(its)}")
+    term.heading(f"{title}: {done} of {len(its)}")
     term.say(f"{lab.id}: {lab.title}. About {lab.minutes} minutes.")
     if lab.needs:
         term.say(f"It builds on {', '.join(lab.needs)}.")
@@ -140,8 +141,8 @@ def following(every: Sequence[Lab], taken: Iterable[Taken], track: str | None = 
 
 def by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
     """Return the title of each track with its labs."""
-    groups = groupby(taken, key=lambda one: one.track)
-    return [(path.TRACKS[track], list(its)) for track, its in groups]
+    groups = groupby(taken, key=lambda one: path.heading(one.lab, one.track))
+    return [(title, list(its)) for title, its in groups]
 
 
 def so_far(every: Sequence[Lab]) -> Progress:

@@ -108,7 +108,8 @@ async def _run(commands: list[Command], wanted: str, show: Any) -> None:
     except BaseException:
         with uninterrupted():
             for task in waiting:
-                task.cancel()
+                if not task.cancelling():  # twice would end its wait for its process
+                    task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         raise
 

@@ -53,19 +53,19 @@ while (!$over and (my $now = time) < $began + $seconds) {
 print "$sent\n"' """
 
 
-def flood(machine: Shell, host: str, *, dice: Random, rate: int, seconds: int) -> int:
+def flood(machine: Shell, host: str, *, owner: Shell, dice: Random, rate: int, seconds: int) -> int:
     """Send `rate` SYNs a second to port 80 of a neighbour, until `end` or for `seconds`.
 
     Return how many were sent. Each flood draws how its SYNs look: like those of two systems. Their
-    ports follow each other, so it can hold at most 60,000 connections half open. Other programs of
-    this machine get ports of their own, which are drawn too: a user with the port of a half-open
-    connection would get the SYN-ACK of that one.
+    ports follow each other, so it can hold at most 60,000 connections half open. Other programs
+    there get drawn ports of their own, because a user with the port of a half-open connection would
+    get the SYN-ACK of that one. `owner`: the machine, which may change its own settings.
     Raises CannotRun, before anything is sent, if the route to `host` leads through a router.
     """
     address, own = hping3.neighbour(machine, host)
     kinds = " ".join(f"'{kind}'" for kind in dice.sample(_KINDS, 2))
     first, free = dice.randrange(_PORTS.start, _PORTS.stop - _OTHERS), len(_PORTS) - _OTHERS
-    machine.must(f'sysctl -qw net.ipv4.ip_local_port_range="{first} {first + _OTHERS - 1}"')
+    owner.must(f'sysctl -qw net.ipv4.ip_local_port_range="{first} {first + _OTHERS - 1}"')
     facts = f"{address} {own} {rate} {seconds} {first} {free} {_OTHERS}"
     command = f"echo $$ >{_NUMBER}; exec {_FLOOD} {facts} {kinds}"
     done = machine.run(command, timeout=seconds + 20)

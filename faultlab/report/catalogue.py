@@ -43,15 +43,18 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
     """
     if markdown:
         term.console.width = 4000
-        term.say((tracks if markdown == "tracks" else table)(found).rstrip())
+        documented = [lab for lab in found if lab.collection.ours]
+        term.say((tracks if markdown == "tracks" else table)(documented).rstrip())
         return found
-    for track, its in groupby(found, lambda lab: lab.track):
-        term.heading(path.TRACKS[track])
+    for title, its in groupby(found, lambda lab: path.heading(lab.id, lab.track)):
+        term.heading(title)
         rows = [(lab.id, lab.title, str(lab.minutes), str(lab.difficulty)) for lab in its]
         term.table(("lab", "what its users report", "min", "level"), rows)
         term.say()
     if found:
         term.say("Start one: make lab-ID. The next one for you: make next")
+        if not all(lab.collection.ours for lab in found):
+            term.say("One of another collection: faultlab start NAME/LAB")
     else:
         term.say("You have started each of these labs. Next: make progress")
     return found

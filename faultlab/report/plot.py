@@ -95,7 +95,7 @@ def find(what: str) -> Sweep:
     """Return the sweep of a run by its id, or the newest one of a lab. Raises BadInput."""
     if what in Record.ids():
         return _of_run(what)
-    if what not in labs.ids():
+    if not labs.here(what):
         raise BadInput(f"There is no run and no lab called {what!r}.", "faultlab runs")
     for run in Record.ids(what):
         found = Record.open(run)

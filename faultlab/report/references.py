@@ -114,7 +114,7 @@ def collect(lab_ids: Sequence[str]) -> tuple[list[Compared], list[Limited], list
     figures: list[Compared] = []
     limits: list[Limited] = []
     without: list[str] = []
-    for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ids())):
+    for lab in (labs.load(i) for i in (dict.fromkeys(lab_ids) or labs.ours())):
         check = checks.load(lab)
         ran = newest(lab, check)
         if ran is None:

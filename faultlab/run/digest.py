@@ -26,7 +26,7 @@ _STACK = {"daemons", "scope", "requires", "load"}
 _WALKED = _STACK | {"alternative", "cheat"}
 _REASONS = {key: {"__all__": {"why"}} for key in ("alternative", "cheat")}
 # In a lab's folder: TOML and YAML count by what they mean, and no walk tries repairs.toml.
-_NOT_WALKED = ("lab.toml", "compose.yaml", "README.md", "ticket.md", "repairs.toml")
+_NOT_WALKED = ("lab.toml", "compose.yaml", "README.md", "ticket.md", "repairs.toml", "check.py")
 _PROGRAM = Path(__file__).parents[1]
 # Python 3.11 counts the recursion of all threads together, and raises SystemError if two parse.
 _one_at_a_time = threading.Lock()
@@ -70,7 +70,8 @@ def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
     for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
         if file.name not in _NOT_WALKED:
             digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
-    for file in _reached(checks.files(lab), within=paths.checks()):
+    files = checks.files(lab)
+    for file in sorted({*files, *_reached(files, within=lab.collection.checks)}):
         digest.update(_meaning(file.read_text()).encode())
     for name in lab.services.images(lab.daemons):
         digest.update(images.tag(name).encode())
@@ -103,10 +104,11 @@ def reached(lab_id: str) -> list[Path]:
 def _reached(files: Iterable[Path], within: Path) -> list[Path]:
     """Return these files and all files that they import, as far as they are in a folder."""
     seen: set[Path] = set()
-    waiting = list(files)
+    starts = [*files]
+    waiting = [*starts]
     while waiting:
         file = waiting.pop()
-        leads_there = file.parent == paths.checks() or file.is_relative_to(within)
+        leads_there = file in starts or file.is_relative_to(within)
         if leads_there and file not in seen and file.is_file():
             seen.add(file)
             waiting += _imported(file)
@@ -114,13 +116,13 @@ def _reached(files: Iterable[Path], within: Path) -> list[Path]:
 
 
 def _imported(file: Path) -> Iterator[Path]:
-    """Yield the files of checks/ and of faultlab that an import in a file can mean."""
+    """Yield the files beside a check and of faultlab that an import in a file can mean."""
     for name in _names(file.read_text()):
         first, *rest = name.split(".")
         if first == _PROGRAM.name:
             yield _PROGRAM.joinpath(*rest).with_suffix(".py") if rest else _PROGRAM / "__init__.py"
-        elif not rest:
-            yield paths.checks() / f"{first}.py"
+        elif not rest and not file.is_relative_to(_PROGRAM):
+            yield file.parent / f"{first}.py"
 
 
 @lru_cache(maxsize=256)

@@ -3,8 +3,7 @@
 Nothing is locked until then, so everybody can work on, in this stack too.
 """
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from faultlab.core.text import minutes
@@ -16,12 +15,13 @@ MOST = 60.0
 _STEP = 5.0  # seconds between two signs of life
 
 
-def wait(after: float, note: Say) -> None:
-    """Wait for so many minutes; `note` hears how long it still takes."""
-    until = time.monotonic() + 60 * after
-    while (left := until - time.monotonic()) > 0:
+def wait(after: float, note: Say, pause: Callable[[float], None]) -> None:
+    """Wait for so many minutes; `note` hears how long it still takes. `pause`: of the engine."""
+    left = 60 * after
+    while left > 0:
         note(f"looked at again in {int(left) // 60}:{int(left) % 60:02}")
-        time.sleep(min(left, _STEP))
+        pause(min(left, _STEP))
+        left -= _STEP
 
 
 def announced(after: float) -> str:

@@ -79,6 +79,12 @@ class Looks(Measured):
                 self._wait_for_calm(phase, spoiled, wait)
                 wait *= 2
 
+    def visit(self, name: str) -> None:
+        """Let the users come once as a look at a phase of this name does. Raises CannotRun."""
+        with lock.turn(alone=False):
+            self.stack.dice = Random(secrets.token_hex(4))
+            self._seen(Phase(name), None)
+
     def _idle(self) -> bool:
         """Return whether a look makes no load; not if a daemon has ended, which the look finds."""
         with suppress(CannotRun):
@@ -276,7 +282,7 @@ class Looks(Measured):
         with self.record.changing:
             del self.record.facts["readings"][phase]
         least = max(0.0, min(least, self.patience))
-        time.sleep(least)
+        self.engine.pause(least)
         self.patience -= least
         with lock.turn(alone=True):  # our own labs are no reason to wait
             waiting = time.monotonic()

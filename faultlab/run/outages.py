@@ -1,6 +1,5 @@
 """Outages: what of a stack has ended, or was started again, and so serves no user."""
 
-import time
 from collections.abc import Collection, Mapping
 
 from faultlab.engine.stack import Stack
@@ -19,7 +18,7 @@ def find(stack: Stack, started: Mapping[str, str], may_stop: Collection[str] = (
     """
     found, waited = _now(stack, started, may_stop), 0.0
     while found and waited < _RESTARTS and not any(each.name in started for each in found):
-        time.sleep(_PAUSE)
+        stack.engine.pause(_PAUSE)
         waited += _PAUSE
         found = _now(stack, started, may_stop)
     if found:

@@ -16,6 +16,7 @@ from faultlab.engine.kubernetes.disposable import DisposableNodes
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
 from faultlab.engine.vm.engine import VmEngine
+from faultlab.lab import images
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight
@@ -79,11 +80,17 @@ def at_hand(lab: Lab) -> Engine:
             why.append(absent)
             continue
         engine = kind.reach()
-        engine.images.ensure(lambda _: None)
+        engine.images.ensure(lambda _: None, _images([lab]))
         if not (cannot := cannot_run(engine, lab)):
             return engine
         why.append(cannot)
     raise CannotRun(f"{lab.alias} cannot run: {'; '.join(why)}.", "make vm")
+
+
+def _images(chosen: Iterable[Lab]) -> list[str] | None:
+    """Return all images of faultlab and those that these labs bring; None if they bring none."""
+    own = images.of_others(name for lab in chosen for name in lab.services.images(lab.daemons))
+    return [*images.names(), *own] if own else None
 
 
 def cannot_run(engine: Engine, lab: Lab) -> str:
@@ -241,7 +248,7 @@ def _examined(
     term: Terminal, kind: type[Engine], chosen: Sequence[Lab]
 ) -> tuple[Engine, list[str]]:
     """Bring an engine up and list what its kernel lacks for these labs. Raises CannotRun."""
-    engine = kind.bring_up(term)
+    engine = kind.bring_up(term, _images(chosen))
     if engine.owns_kernel:
         return engine, []
     amiss = [fact for fact in preflight.ready(engine) if not fact.ok]

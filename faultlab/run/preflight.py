@@ -8,10 +8,10 @@ from faultlab.engine import trial
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.fact import Fact
 from faultlab.engine.stack import Stack
+from faultlab.lab import collection
 from faultlab.lab import load as labs
 from faultlab.run.record import Record
 
-_TRIED_ON = "healthy"  # the lab whose stack is used for the trial
 _DISK_GB = 3
 
 
@@ -44,7 +44,7 @@ def ready(engine: Engine) -> list[Fact]:
 
 
 def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
-    lab = labs.load(_TRIED_ON)
+    lab = labs.load(collection.ours().control)
     name = stack_name("doctor")
     with lock.hold(name, "doctor", wait=True):  # another command may be trying the same
         engine.down(name)
@@ -53,9 +53,9 @@ def _try_stack(engine: Engine) -> tuple[list[Fact], dict[str, str]]:
             engine.launch(lab, name, record.id, record.folder)
             stack = Stack(engine, name)
             stack.make_ready()
-            web = stack["web"]
-            facts = [Fact("stack", True, f"came up: {', '.join(stack)}"), sysctls(web)]
-            return facts, trial.missing(web)
+            server = next(each for each in stack.machines if each.name != lab.collection.client)
+            facts = [Fact("stack", True, f"came up: {', '.join(stack)}"), sysctls(server)]
+            return facts, trial.missing(server)
         finally:
             engine.down(name)
 

@@ -23,6 +23,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
+from faultlab.core.naming import flat
 
 SCHEMA = 2
 _RENAMED = {"what": "event", "signs": "evidence"}  # since version 1
@@ -107,7 +108,7 @@ class Record:
     def create(cls, lab_id: str, stack: str, context: Mapping[str, Any]) -> Record:
         """Begin a run with a new folder under `runs/`. Raises CannotRun if it cannot be written."""
         now = datetime.now(UTC)
-        run_id = f"{now:%Y%m%d-%H%M%S}-{lab_id}-{secrets.token_hex(2)}"
+        run_id = f"{now:%Y%m%d-%H%M%S}-{flat(lab_id)}-{secrets.token_hex(2)}"
         facts: dict[str, Any] = {
             "schema": SCHEMA,
             "id": run_id,
@@ -163,7 +164,9 @@ class Record:
         folder = paths.runs()
         names = [p.name for p in folder.iterdir() if p.is_dir()] if folder.is_dir() else []
         found = [match for name in names if (match := _ID.fullmatch(name))]
-        return sorted((m[0] for m in found if lab_id in ("", m["lab"])), reverse=True)
+        return sorted(
+            (m[0] for m in found if lab_id == "" or flat(lab_id) == m["lab"]), reverse=True
+        )
 
     @property
     def id(self) -> str:

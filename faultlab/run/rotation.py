@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from faultlab.core import git
-from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 
 EVERY = 10  # commits
@@ -69,7 +68,7 @@ def remedies(lab: Lab) -> Remedies:
         return Remedies(alternatives, cheats, faults, late=True)
     # Three apart, so that a lab's remedies and those of its neighbours come at different commits.
     often = turns(lab.id)
-    number, every = git.commits() // often + 3 * labs.ids().index(lab.id), EVERY // often
+    number, every = git.commits() // often + 3 * lab.collection.ids().index(lab.id), EVERY // often
     both = [*alternatives, *(-cheat for cheat in cheats)]
     chosen, one = next_of(both, number, every), cheats[0]  # the fix need not undo the other cheats
     # The cheat of a control breaks something, and no fix can follow it.

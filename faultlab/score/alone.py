@@ -1,9 +1,10 @@
 """Alone: the tools look at a proven stack one after the other, each without the others.
 
-The lab's users come beside each tool. If they do not feel what the phase shows, the lab's check
-looks again without the tool. If the phase has gone, the next tool gets a fresh stack, and so does
-this one, unless the check had proven the phase just before it. The stack and its load are on one
-processor and the tool on another. The tools that read files all get the same recording.
+The lab's users come beside each tool, unless the fault has ended their daemon. If they do not feel
+what the phase shows, the lab's check looks again without the tool. If the phase has gone, the next
+tool gets a fresh stack, and so does this one, unless the check had proven the phase just before it.
+The stack and its load are on one processor and the tool on another. The tools that read files all
+get the same recording.
 """
 
 import math
@@ -82,18 +83,18 @@ class Alone:
         return bool(tool.replay) and (self.engine.owns_kernel or "SYSLOG" not in tool.capabilities)
 
     def _live(self, run: Run, look: Setup, tool: Tool) -> tuple[Outcome, list[Any]]:
-        """Let one tool look, and the lab's users beside it unless it is a floor; return both."""
+        """Let one tool look, and the lab's users beside it if any can come; return both."""
         felt: list[Any] = []
         load = partial(traffic, lambda: felt.append(run.check.look(run.stack)), wait=True)
-        with lock.turn(alone=True), nullcontext() if look.phase in FLOORS else load():
+        with lock.turn(alone=True), load() if _visited(run, look) else nullcontext():
             outcome = trial.examine(run.stack, look.lab, [tool], self.cpus)[tool.id]
         return outcome, felt
 
     def _replayed(self, run: Run, look: Setup, readers: Sequence[Tool]) -> Iterator[Trial]:
         """Record one look of the lab's check, and let each of these tools read its machines."""
         self.note(f"{look.text}: recording")
-        idle = look.phase in FLOORS
-        act = partial(time.sleep, _QUIET) if idle else partial(run.check.look, run.stack)
+        users = partial(run.check.look, run.stack)
+        act = users if _visited(run, look) else partial(time.sleep, _QUIET)
         with lock.turn(alone=True):
             files = recording.span(run, act)
         for tool in readers:
@@ -135,10 +136,20 @@ def _shows(run: Run, phase: str) -> bool:
     return True
 
 
+def _visited(run: Run, look: Setup) -> bool:
+    """Return whether users come: not to a floor, and not to a daemon that the fault has ended."""
+    return look.phase not in FLOORS and not _ended(run)
+
+
+def _ended(run: Run) -> bool:
+    """Return whether a daemon has ended whose end is part of the fault."""
+    return not all(run.stack[name].state.running for name in run.check.may_stop)
+
+
 def _felt(run: Run, phase: str, felt: Sequence[Any]) -> bool:
     """Return whether the users of the last look beside a tool felt what the phase shows."""
-    if phase in FLOORS:
-        return True  # there are no users, and nothing is wrong
+    if phase in FLOORS or (phase == FAULTY and _ended(run)):
+        return True  # no users came; nothing is wrong, or what the fault has ended is still down
     if not felt:
         return False
     now: Reading[Any, Any] = Reading(felt[-1])

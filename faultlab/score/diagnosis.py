@@ -4,14 +4,15 @@ Nothing here knows which lab the tool examined.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import regex
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from faultlab.probes.cgroup import Spent
-from faultlab.score.tool import Tool
+from faultlab.score.tool import Alarm, Tool
 
 _CONVENTION = (0, 1, 2)  # of the monitoring plugins: OK, warning, critical; 3 is unknown
 _SEARCH = 1.0  # seconds for a pattern in one line
@@ -21,17 +22,29 @@ _SIGNALS = 40  # different lines that tell an alarm from another
 _CHANGING = regex.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(?:[.,:/]\d+)*")
 
 
+Stream = Literal["out", "err", "end"]
+
+
 class Broken(Exception):
     """The tool gave no diagnosis; the text says why."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """A line that the tool printed or served: the seconds since it began, and its origin."""
+    """A line that the tool printed or served: the seconds since it began, and its origin.
+
+    `stream`: out; err, which is not read for a diagnosis; or end, when an instance ended, and how.
+    """
 
     seconds: float
     machine: str
     line: str
+    stream: Stream = "out"
+
+    @property
+    def text(self) -> str:
+        """Return it as a line of a log."""
+        return f"{self.seconds:6.2f} {self.machine:<8} {self.stream} {self.line}"
 
 
 @dataclass(frozen=True)
@@ -99,17 +112,15 @@ def _of_one(tool: Tool, one: InstanceEnd) -> Diagnosis:
             raise Broken(_how(one))
         case "lines" if one.code not in (None, *_CONVENTION):
             raise Broken(_how(one))
-    return _by_lines(tool, one)
+    told = _by_lines(tool, one)
+    if tool.output == "lines" and one.code and not told.alarm:
+        raise Broken(_how(one))  # a crash is no silence
+    return told
 
 
 def _by_lines(tool: Tool, one: InstanceEnd) -> Diagnosis:
     """Return an alarm for each line that a mapping matches."""
-    found = [
-        (said, alarm, hit)
-        for said in one.lines
-        for alarm in tool.alarm
-        if (hit := _search(alarm.match, said.line))
-    ]
+    found = [(said, alarm, hit) for said in one.lines for alarm, hit in matching(tool, said.line)]
     if not found:
         return Diagnosis(False, seconds=one.seconds)
     places = [hit.groupdict().get("component") or alarm.component for _, alarm, hit in found]
@@ -121,6 +132,13 @@ def _by_lines(tool: Tool, one: InstanceEnd) -> Diagnosis:
         min(said.seconds for said, _, _ in found),
         _once(_signal(said.machine, said.line) for said, _, _ in found)[:_SIGNALS],
     )
+
+
+def matching(tool: Tool, line: str) -> Iterator[tuple[Alarm, regex.Match[str]]]:
+    """Yield each alarm of a tool that a line means. Raises Broken after a timeout."""
+    for alarm in tool.alarm:
+        if hit := _search(alarm.match, line):
+            yield alarm, hit
 
 
 def _signal(machine: str, line: str) -> str:

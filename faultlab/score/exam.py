@@ -50,7 +50,7 @@ def score(
     until = deadline(hours)
     examined = _examined(names)
     _refuse(examined, repeat, wanted, jobs, hours)
-    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ids()]
+    chosen = [labs.load(lab_id) for lab_id in lab_ids or labs.ours()]
     way = CROWD if crowd else ALONE
     with results.opened(json_file, _FILE, "score") as kept:
         places = placement.places_of(term, chosen, wanted)

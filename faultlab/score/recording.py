@@ -21,7 +21,7 @@ from typing import Any
 
 from faultlab.core import archive, lock, paths
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.core.naming import stack_name
+from faultlab.core.naming import flat, stack_name
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
@@ -93,7 +93,7 @@ class Recorded:
 def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> Recorded:
     """Walk through a lab and write its bundle. Raises SaidNo, CannotRun, BadInput."""
     lab = labs.load(lab_id)
-    file = paths.in_a_folder(out or f"{lab.id}.bundle.tar.gz")
+    file = paths.in_a_folder(out or f"{flat(lab.id)}.bundle.tar.gz")
     engine = placement.choose(term, lab, wanted)
     name = stack_name(_STACK)
     with lock.hold(name, f"record {lab.id}"), term.step("record", lab.id) as step:

@@ -40,7 +40,7 @@ class AgentTrial(TypedDict):
 
     `repaired`: the lab's check says yes after it. `cost` in US dollars. `later`: the minutes after
     which that was looked at again. `aborted`: by whom the trial was, if a machine ended in it.
-    Other keys are kept.
+    `model`: the name and version of its model, as the agent says. Other keys are kept.
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
@@ -50,6 +50,7 @@ class AgentTrial(TypedDict):
     seconds: float
     tokens: int | None
     cost: float | None
+    model: NotRequired[str]
     later: NotRequired[float]
     aborted: NotRequired[str]
 

@@ -5,16 +5,16 @@ no daemons. The idle stack has daemons and no users.
 """
 
 import random
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from faultlab.core import lock
+from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
+from faultlab.lab import collection
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
@@ -28,6 +28,7 @@ from faultlab.score.trial import Outcome
 EMPTY, IDLE = "empty", "idle"
 FLOORS = (EMPTY, IDLE)
 STACK = "exam"  # for every lab, because a tool can read the names of containers
+_KEPT = 2000  # lines that a tool has printed
 _SETTLES = 10.0  # seconds after which a stack that has just started is idle
 
 
@@ -50,11 +51,11 @@ def order(chosen: Sequence[Lab], repeat: int, seed: int, floors: bool = False) -
 
     `floors`: each repeat also has a look at each floor.
     """
-    chance = random.Random(seed)
+    chance, control = random.Random(seed), collection.ours().control
     found: list[Setup] = []
     for number in range(1, repeat + 1):
         turn = [Setup(lab, phase, number) for lab in chosen for phase in PHASES]
-        turn += [named("healthy", floor, number) for floor in FLOORS] if floors else []
+        turn += [named(control, floor, number) for floor in FLOORS] if floors else []
         chance.shuffle(turn)
         found += turn
     return found
@@ -66,7 +67,15 @@ def named(lab_id: str, phase: str, number: int) -> Setup:
 
 
 def made_in(look: Setup, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
-    """Return the trial of a tool in a look; `facts`: the other fields of a trial."""
+    """Return the trial of a tool in a look; `facts`: the other fields of a trial.
+
+    What the tool has printed is kept in the folder of the run, also if it is no diagnosis.
+    """
+    its = dict(vars(outcome))
+    printed, folder = its.pop("printed"), paths.runs() / facts.get("run", "")
+    if printed and facts.get("run") and folder.is_dir():
+        lines = [said.text + "\n" for said in printed[:_KEPT]]
+        (folder / f"{tool.id}.log").write_text("".join(lines))
     return Trial(
         tool=tool.id,
         lab=look.lab.id,
@@ -74,14 +83,14 @@ def made_in(look: Setup, tool: Tool, outcome: Outcome, **facts: Any) -> Trial:
         number=look.number,
         tool_digest=tool.digest,
         lab_digest=digest.fault(look.lab),
-        **vars(outcome),
+        **its,
         **facts,
     )
 
 
 def _whole() -> Lab:
-    """Return the control `healthy` with all daemons of the stack, so that each tool has a place."""
-    control = labs.load("healthy")
+    """Return the control with all daemons of the stack, so that each tool has a place."""
+    control = labs.load(collection.ours().control)
     return control.model_copy(update={"daemons": [*control.services.daemons]})
 
 
@@ -96,12 +105,12 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
     proven = "" if phase in FLOORS else phase
     with (
         lock.hold(name, "score"),
-        standing(engine, lab.called(STACK), name, proven, collects=False) as run,
+        standing(engine, lab.called(STACK, examined=True), name, proven, collects=False) as run,
     ):
         if phase == EMPTY:
             _end_daemons(run)
         if phase in FLOORS:
-            time.sleep(_SETTLES)
+            engine.pause(_SETTLES)
         yield run
 
 

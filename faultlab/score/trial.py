@@ -13,15 +13,17 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from shlex import quote
 from typing import Literal
 
+from faultlab.core import archive
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.engine.contract import Engine, Machine, Part, Process, Program
 from faultlab.engine.stack import Stack
+from faultlab.lab import asks, checks
 from faultlab.lab.model import Lab
-from faultlab.lab.services import CLIENT
 from faultlab.observe.use import table as use
 from faultlab.probes import cgroup
 from faultlab.score import diagnosis
@@ -36,6 +38,7 @@ _POLL = 1.0  # seconds between looks at its alerts
 _MEMORY = "1g"
 _PROCESSES = 512
 _BUNDLE = "/bundle"  # where a bundle is unpacked for a tool, which reads its current folder
+URLS = "etc/urls"  # in the container of a tool that looks: each page of the users, and its seconds
 _KILLED = 128 + 9
 _STOPPED = (124, _KILLED)  # by `timeout`
 # Runs a command, then prints $0 and what the container has used on standard error.
@@ -47,6 +50,7 @@ class Outcome:
     """The outcome of a trial: a diagnosis, or the reason for none, or no machine to look from.
 
     `cpu`: the CPU seconds of all instances; `memory`: the bytes of the largest. None if unknown.
+    `printed`: what all instances printed, whatever came of it.
     """
 
     kind: Kind
@@ -54,6 +58,7 @@ class Outcome:
     reason: str = ""
     cpu: float | None = None
     memory: int | None = None
+    printed: list[Said] = field(default_factory=list, compare=False)
 
 
 def seen_from(tool: Tool, stack: Stack) -> list[str]:
@@ -61,7 +66,7 @@ def seen_from(tool: Tool, stack: Stack) -> list[str]:
     machines = [machine.name for machine in stack.machines]
     if STACK in tool.at:
         return machines
-    servers = [name for name in machines if name != CLIENT] if SERVERS in tool.at else []
+    servers = [name for name in machines if name != stack.client] if SERVERS in tool.at else []
     return [name for name in machines if name in tool.at or name in servers]
 
 
@@ -79,19 +84,29 @@ def examine(stack: Stack, lab: Lab, tools: Sequence[Tool], cpus: str = "") -> di
 
 
 def _examine(stack: Stack, lab: Lab, tool: Tool, cpus: str) -> Outcome:
-    machines = seen_from(tool, stack)
+    machines, printed = seen_from(tool, stack), list[Said]()
     if not machines:
         return Outcome("absent", reason=f"no machine called {' or '.join(tool.at)} is there")
     try:
         if STACK in tool.at:
-            return Outcome("diagnosis", _use(stack, lab, tool, machines))
-        with ThreadPoolExecutor(max_workers=len(machines)) as pool:
-            ended = list(pool.map(lambda name: _instance(tool, stack, stack[name], cpus), machines))
-        return _outcome(tool, ended)
+            found = Outcome("diagnosis", _use(stack, lab, tool, machines, printed))
+        else:
+            urls = _urls(stack, lab)
+            look = partial(_instance, tool, stack, urls=urls, cpus=cpus, printed=printed)
+            with ThreadPoolExecutor(max_workers=len(machines)) as pool:
+                found = _outcome(tool, list(pool.map(look, machines)))
     except (Broken, Problem) as problem:
-        return Outcome("unknown", reason=str(problem))
+        found = Outcome("unknown", reason=str(problem))
     except Exception as error:  # if one tool breaks, the others still have their diagnoses
-        return Outcome("unknown", reason=repr(error))
+        found = Outcome("unknown", reason=repr(error))
+    return replace(found, printed=printed)
+
+
+def _urls(stack: Stack, lab: Lab) -> bytes:
+    """Return the file of the users' pages, the same in each phase; empty without daemons."""
+    pages = asks.limits(checks.load(lab).asks) if any(m.joins for m in stack.values()) else {}
+    text = "".join(f"{url} {seconds:g}\n" for url, seconds in pages.items())
+    return archive.packed({URLS: text.encode()})
 
 
 def _outcome(tool: Tool, ended: Sequence[InstanceEnd]) -> Outcome:
@@ -106,7 +121,7 @@ def _outcome(tool: Tool, ended: Sequence[InstanceEnd]) -> Outcome:
     )
 
 
-def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
+def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str], printed: list[Said]) -> Diagnosis:
     """Look with our own USE table, through the engine. It knows only the containers of the lab."""
     began = time.monotonic()
     tables = use.tables(lab, stack, machines, tool.window)
@@ -117,13 +132,17 @@ def _use(stack: Stack, lab: Lab, tool: Tool, machines: list[str]) -> Diagnosis:
         for row in table.rows
         for each in row.wrong
     ]
+    printed += lines
     return diagnosis.of(tool, [InstanceEnd("host", seconds, 0, lines)])
 
 
-def _instance(tool: Tool, stack: Stack, machine: Machine, cpus: str) -> InstanceEnd:
+def _instance(
+    tool: Tool, stack: Stack, name: str, *, urls: bytes, cpus: str, printed: list[Said]
+) -> InstanceEnd:
     """Run the tool once beside a machine until it or its window ends. Raises Broken, CannotRun."""
-    engine, command = stack.engine, tool.command
-    with _running(engine, tool, command, stack=stack.name, inside=machine, cpus=cpus) as instance:
+    machine = stack[name]
+    where = partial(_running, stack=stack.name, inside=machine, files=urls, cpus=cpus)
+    with where(stack.engine, tool, tool.command, printed) as instance:
         if tool.alerts is not None:
             instance.poll(machine, tool.alerts)
         return instance.end()
@@ -138,15 +157,19 @@ def version(engine: Engine, tool: Tool, stack: str) -> str:
     return next((line.strip() for line in said.splitlines() if line.strip()), "")
 
 
-def replay(engine: Engine, tool: Tool, archive: bytes, stack: str, cpus: str = "") -> Outcome:
+def replay(engine: Engine, tool: Tool, bundle: bytes, stack: str, cpus: str = "") -> Outcome:
     """Let a tool read a bundle (a tar file) in its current folder, without a network."""
     if not tool.replay:
         return Outcome("absent", reason="it reads no bundles")
+    printed = list[Said]()
     try:
-        with _running(engine, tool, tool.replay, stack=stack, files=archive, cpus=cpus) as instance:
-            return _outcome(tool, [instance.end()])
+        with _running(
+            engine, tool, tool.replay, printed, stack=stack, files=bundle, cpus=cpus
+        ) as instance:
+            found = _outcome(tool, [instance.end()])
     except (Broken, CannotRun) as problem:
-        return Outcome("unknown", reason=str(problem))
+        found = Outcome("unknown", reason=str(problem))
+    return replace(found, printed=printed)
 
 
 @contextmanager
@@ -154,13 +177,14 @@ def _running(
     engine: Engine,
     tool: Tool,
     command: str,
+    printed: list[Said],
     *,
     stack: str,
     inside: Machine | None = None,
     files: bytes | None = None,
     cpus: str = "",
 ) -> Iterator[_Instance]:
-    """Run the tool in a container while the body runs."""
+    """Run the tool in a container while the body runs; `printed` gets what it prints."""
     mark = secrets.token_hex(8)
     program = Program(
         tool.image,
@@ -172,24 +196,28 @@ def _running(
         processes=_PROCESSES,
         cpus=cpus,
         files=files,
-        folder=_BUNDLE if files else "/",
+        folder="/" if inside else _BUNDLE,
     )
     with engine.process(program) as process:
-        yield _Instance(tool, process, inside.name if inside else "", mark)
+        yield _Instance(tool, process, inside.name if inside else "", mark, printed)
 
 
 class _Instance:
     """One container of a tool, and its output until it ends or has printed too much.
 
-    `mark`: the line on standard error after which it says what it used.
+    `mark`: the line on standard error after which it says what it used. `printed`: the output of
+    all instances.
     """
 
-    def __init__(self, tool: Tool, process: Process, machine: str, mark: str) -> None:
+    def __init__(
+        self, tool: Tool, process: Process, machine: str, mark: str, printed: list[Said]
+    ) -> None:
         self._tool = tool
         self._process = process
         self._machine = machine
         self._lines: list[Said] = []
         self._mark = mark
+        self._printed = printed
         self._spent: list[str] | None = None
         self._complaint = ""
         self._over = threading.Event()  # it has ended, or printed too much
@@ -217,7 +245,7 @@ class _Instance:
                 answered = True
                 new = [line for line in asked.out.splitlines() if line and line not in known]
                 known |= {*new}
-                self._lines += [Said(self._seconds, self._machine, line) for line in new]
+                self._add(new)
             time.sleep(_POLL)
         if not answered:
             why = self._complaint or complaint or alerts.url
@@ -238,6 +266,8 @@ class _Instance:
             code = None
         if code == _KILLED:
             raise Broken("it was killed")
+        how = "its window was over" if code is None else f"exit code {code}"
+        self._printed.append(Said(self._seconds, self._machine, how, "end"))
         spent = cgroup.spent("\n".join(self._spent or []))
         return InstanceEnd(
             self._machine, self._seconds, code, [*self._lines], self._complaint, spent
@@ -264,7 +294,7 @@ class _Instance:
         texts = [line.decode(errors="replace").strip() for line in lines]
         texts = [text for text in texts if text]
         if stream == 0:
-            self._lines += [Said(self._seconds, self._machine, text) for text in texts]
+            self._add(texts)
             return
         for text in texts:
             if self._spent is not None:
@@ -273,3 +303,9 @@ class _Instance:
                 self._spent = []
             else:
                 self._complaint = text
+                self._printed.append(Said(self._seconds, self._machine, text, "err"))
+
+    def _add(self, texts: Sequence[str]) -> None:
+        said = [Said(self._seconds, self._machine, text) for text in texts]
+        self._lines += said
+        self._printed += said

@@ -133,12 +133,19 @@ class Runner:
         """Run pytest on the lab's check to its end."""
         seconds = placement.ENGINES[self.engines[lab.id]].walk_seconds
         file = paths.checks() / checks.INCIDENT if lab.of else checks.files(lab)[0]
+        beside, python = file.parent == paths.checks(), os.environ.get("PYTHONPATH", "")
+        # The walk is in our conftest.py, which pytest finds for a file beside it only.
+        words = [] if beside else ["--noconftest", "-p", "conftest"]
+        path = python if beside else os.pathsep.join(filter(None, (str(paths.checks()), python)))
         # The start of pytest takes one or two seconds of CPU time, which would disturb a load.
         with lock.turn(alone=False), said.open("w") as out:
             if self._stopped:
                 return CaseEnd(_TOLD_TO_STOP[0], "stopped")
             process = subprocess.Popen(
-                [*_PYTEST, f"--rootdir={paths.root()}", f"--verdicts={verdicts}", str(file)],
+                [
+                    *(*_PYTEST, *words),
+                    *(f"--rootdir={paths.root()}", f"--verdicts={verdicts}", str(file)),
+                ],
                 cwd=paths.root(),
                 env={
                     **os.environ,
@@ -146,6 +153,7 @@ class Runner:
                     "FAULTLAB_NAMESPACE": naming.verify_namespace(),
                     "FAULTLAB_ENGINE": self.engines[lab.id],
                     "FAULTLAB_LAB": lab.id,
+                    "PYTHONPATH": path,
                     "PYTEST_ADDOPTS": "",  # a user's `-k` must not deselect a test
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # plugins take half of its start
                 },

@@ -73,7 +73,7 @@ def _page(rows: Sequence[Tried]) -> Iterator[str]:
     yield from ("", "## Kinds in each lab", "")
     yield from kinds_as_markdown(read_kinds(paths.root() / KINDS))
     yield from ("", "## Lab by lab", "")
-    yield from _table("lab", {lab: [r for r in rows if r.lab == lab] for lab in labs.ids()})
+    yield from _table("lab", {lab: [r for r in rows if r.lab == lab] for lab in labs.ours()})
     yield from ("", "## Where they were tried", "", *_places(rows))
 
 
@@ -111,7 +111,7 @@ def _cell(words: str) -> str:
 
 
 def _places(rows: Sequence[Tried]) -> Iterator[str]:
-    today = {trial.row.key for lab_id in labs.ids() for trial in trials.of(labs.load(lab_id))}
+    today = {trial.row.key for lab_id in labs.ours() for trial in trials.of(labs.load(lab_id))}
     if stale := sum(row.key not in today for row in rows):
         yield f"- {stale} of them were tried before their lab or its check was last changed"
     counted = Counter(
@@ -125,7 +125,7 @@ def _places(rows: Sequence[Tried]) -> Iterator[str]:
 
 def _remedies(rows: Sequence[Tried]) -> Iterator[str]:
     """Yield for each symptom the popular answers, and what each did to users here."""
-    for lab_id in labs.ids():
+    for lab_id in labs.ours():
         its = [row for row in rows if row.lab == lab_id and row.kind == PUBLIC]
         if not its:
             continue
@@ -206,7 +206,7 @@ def _parsed(parts: Sequence[str], where: str) -> KindState:
     if len(parts) != len(_PARTS) or not all(parts):
         raise BadInput(f"{where}: expected {', '.join(_PARTS)}, parted by tabs")
     told = KindState(*parts)
-    for word, allowed in ((told.lab, labs.ids()), (told.kind, AIMED), (told.state, _STATES)):
+    for word, allowed in ((told.lab, labs.ours()), (told.kind, AIMED), (told.state, _STATES)):
         if word not in allowed:
             raise BadInput(f"{where}: expected one of {', '.join(sorted(allowed))}, got {word!r}")
     return told
@@ -219,7 +219,7 @@ def kinds_as_markdown(every: Sequence[KindState]) -> Iterator[str]:
     yield f"{', '.join(signs)}, `{_UNTOLD}` not looked for yet."
     yield ""
     rows = []
-    for lab_id in labs.ids():
+    for lab_id in labs.ours():
         cells = [known.get((lab_id, kind)) for kind in AIMED]
         rows.append([lab_id, *(_STATES[told.state] if told else _UNTOLD for told in cells)])
     yield from text.markdown(("lab", *AIMED), rows)

@@ -24,13 +24,14 @@ def rendered(lab: Lab, kept: Walks) -> str:
 
 
 def _fix(lab: Lab) -> Iterator[str]:
+    """Yield the commands of a fix. A control can have one as well, and has no fault."""
     if not lab.fix:
         return
     yield "```"
-    for number, fault in enumerate(lab.faults, 1):
+    for number, fix in enumerate([fault.fix for fault in lab.faults] or [lab.fix], 1):
         if lab.several:
             yield f"# fault {number}"
-        yield from map(typed, fault.fix)
+        yield from map(typed, fix)
     yield "```"
 
 

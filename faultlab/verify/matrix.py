@@ -75,11 +75,15 @@ class Matrix:
 def show(term: Terminal, lab_ids: Sequence[str], everything: bool, wanted: str) -> Matrix:
     """Run the labs one by one and print the matrix. Raises SaidNo for a wrong cell.
 
-    It looks for the evidence of these labs, or with `everything` of all labs. So the rows of the
-    whole matrix can be made in pieces.
+    It looks for the evidence of these labs, or with `everything` of all in their collection. So the
+    rows of the whole matrix can be made in pieces.
     """
-    chosen = labs.chosen(lab_ids, everything and not lab_ids, "matrix")
-    looked_for = labs.chosen([], True, "matrix") if everything else chosen
+    chosen = labs.chosen(lab_ids or (labs.ours() if everything else ()), False, "matrix")
+    its = chosen[0].collection
+    if others := [lab.id for lab in chosen if lab.collection != its]:
+        what = f"{others[0]} and {chosen[0].id} have two stacks, so neither can show in the other."
+        raise BadInput(what, "faultlab list")
+    looked_for = [labs.load(lab_id) for lab_id in its.ids()] if everything else chosen
     check_of = {lab.id: checks.load(lab) for lab in looked_for}
     columns = [lab for lab in looked_for if check_of[lab.id].evidence]
     places, cannot = engines_of(term, chosen, wanted, parts=True)

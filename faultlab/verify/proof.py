@@ -14,7 +14,7 @@ _COLUMNS = ("lab", "what was done", "walks", "green", "told by")
 
 def as_markdown(kept: Walks) -> str:
     """Return a row for the fix, for each alternative and for each cheat of every lab."""
-    rows = [row for lab_id in labs.ids() for row in _rows(labs.load(lab_id), kept)]
+    rows = [row for lab_id in labs.ours() for row in _rows(labs.load(lab_id), kept)]
     return "\n".join(text.markdown(_COLUMNS, rows)) + "\n"
 
 

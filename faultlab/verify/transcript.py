@@ -17,7 +17,7 @@ from faultlab.core import lock
 from faultlab.core.command import run as run_command
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
-from faultlab.core.paths import root
+from faultlab.core.paths import needs_checkout, root, show
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Engine
 from faultlab.lab import load as labs
@@ -43,6 +43,8 @@ Execute = Callable[[str, str], str]
 
 def record(term: Terminal, target: str) -> None:
     """Record all transcripts of a lab's README, or of a document of the project (`README.md`)."""
+    if target.endswith(".md") or labs.load(target).collection.ours:
+        needs_checkout("transcript")
     if target.endswith(".md") and (its_lab := _LAB.search((root() / target).read_text())):
         _of_lab(term, labs.load(its_lab[1]), root() / target, "vm")
         return
@@ -70,7 +72,7 @@ def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
             step.note(phase)
             _reach(run, phase)
             _rewrite(file, {phase: run.record.id}, lambda at, cmd: _on_machine(run, at, cmd))
-    step.done(str(file.relative_to(root())))
+    step.done(show(file))
 
 
 def phases(lab: Lab) -> list[str]:

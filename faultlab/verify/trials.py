@@ -155,7 +155,7 @@ def _verdict(run: Run, trial: Trial, phase: Phase, after: float) -> dict[str, An
         got = "unknown"
         found = _judged(run, phase)
         if found["got"] == "accept" and after:
-            late.wait(after, lambda _: None)
+            late.wait(after, lambda _: None, run.engine.pause)
             found = _judged(run, phase.later) | {"later": after}
     except Problem as problem:
         return {"got": got, "reason": " ".join(problem.message.split())[:300]}

@@ -119,7 +119,7 @@ class Walks:
 
     def of(self, lab_id: str) -> list[Walk]:
         """Return the walks of a lab by the check, and with the fault, that it has today."""
-        now = digest.walk(lab_id) if lab_id in labs.ids() else ""
+        now = digest.walk(lab_id) if labs.here(lab_id) else ""
         found = [
             walk for walk in self.walks.values() if (walk.lab, walk.lab_digest) == (lab_id, now)
         ]

@@ -54,6 +54,7 @@ class Places:
         """Prepare the places. `most`: connections of an address."""
         self.most = most
         self.in_all = 2 * most
+        self.patience = _PATIENCE
         self.all: dict[Line, None] = {}
         self.of: defaultdict[str, set[Line]] = defaultdict(set)
         # Those that wait for a request, in the order in which they began to.
@@ -116,7 +117,7 @@ class Places:
             if line.transport.is_closing():
                 line.ended = line.ended or now
             for since in (line.ended, line.full):
-                if since is not None and now - since > _PATIENCE:
+                if since is not None and now - since > self.patience:
                     line.transport.abort()
             if line.deadline is not None and now > line.deadline:
                 line.deadline = None
@@ -125,7 +126,7 @@ class Places:
     def _forget_those_that_came(self) -> None:
         """Forget the connections whose handshake asyncio has ended; each has had the same time."""
         for address, times in list(self._coming.items()):
-            while times and time.monotonic() - times[0] >= _PATIENCE:
+            while times and time.monotonic() - times[0] >= self.patience:
                 times.popleft()
             if not times:
                 del self._coming[address]
@@ -161,7 +162,7 @@ class Connection(_Writing, H11Protocol):
         self.line = Line(_network(transport.get_extra_info("peername")), transport)
         if self.places.enter(self.line):
             self._owes(True)
-            self.line.deadline = self.loop.time() + _PATIENCE
+            self.line.deadline = self.loop.time() + self.places.patience
         else:
             transport.abort()
 
@@ -173,7 +174,7 @@ class Connection(_Writing, H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read a part of a request, or several."""
         if self.line.deadline is None:
-            self.line.deadline = self.loop.time() + _PATIENCE
+            self.line.deadline = self.loop.time() + self.places.patience
         super().data_received(data)
 
     def handle_events(self) -> None:
@@ -236,7 +237,7 @@ class Socket(_Writing, WebSocketsSansIOProtocol):
         if not (self.conn.reader.buffer or self.frames):
             self.line.deadline = None
         elif self.line.deadline is None:
-            self.line.deadline = self.loop.time() + _PATIENCE
+            self.line.deadline = self.loop.time() + self.places.patience
 
     def handle_parser_exception(self) -> None:
         """End a connection that sends no frames, also one that sends them before it is open."""

@@ -4,7 +4,6 @@ A link of a lesson is relative to its file. On a page it opens in a tab of its o
 shells of a page end with it. What is not on this machine, or must not be read yet, is no link.
 """
 
-import html as escaping
 import posixpath
 import re
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ _KINDS = {".md": "text/html", ".svg": "image/svg+xml"}
 _LESSON = re.compile(r"labs/([a-z0-9-]+)/README\.md")
 _FOLDERS = ("docs/", "labs/")
 _WHOLE = re.compile(r"[a-z]+:", re.IGNORECASE)  # the begin of a link that is not relative
+_FOLDED = re.compile(r"<p>&lt;details&gt;&lt;summary&gt;([^<&]*)&lt;/summary&gt;</p>")
 _ANCHOR = re.compile(r"&lt;a id=&quot;([\w.-]+)&quot;&gt;&lt;/a&gt;")
 
 
@@ -44,8 +44,9 @@ def html(markdown: str, place: Place | None = None) -> str:
         if token.children:
             token.children = _linked(token.children, place)
     page = str(parser.renderer.render(tokens, parser.options, {}))
-    for part in ("<details><summary>Answer</summary>", "</details>"):  # the HTML that lessons have
-        page = page.replace(f"<p>{escaping.escape(part)}</p>", part)
+    # The HTML that lessons have.
+    page = _FOLDED.sub(r"<details><summary>\1</summary>", page)
+    page = page.replace("<p>&lt;/details&gt;</p>", "</details>")
     page = _ANCHOR.sub(r'<span id="\1"></span>', page)
     return page.replace("<pre>", '<pre tabindex="0">')  # scrollable parts need keyboard focus
 

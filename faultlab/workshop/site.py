@@ -39,6 +39,7 @@ class Site:
         """`alive`: a file that is touched once a second."""
         self.session = session
         self.alive = alive
+        self.ticks, self.polls = _TICK, _POLL  # seconds from one to the next
         self.guard = guard
         self.pages = Pages(session, keys, self.guard)
         self.streams = Streams(session, self.guard)
@@ -102,7 +103,7 @@ class Site:
                 self.terminals.update()
             except Exception as error:  # a full disk can be free again in a second
                 print(f"faultlab: {in_one_line(error)}", file=sys.stderr)
-            await wait(change, _TICK)
+            await wait(change, self.ticks)
 
     async def _poll(self) -> None:
         """Check the disk repeatedly, without keeping Docker busy with it."""
@@ -115,7 +116,7 @@ class Site:
                 if last != in_one_line(error):  # once, because Docker can be away for a long time
                     last = in_one_line(error)
                     print(f"faultlab: {last}", file=sys.stderr)
-            await asyncio.sleep(max(_POLL, 20 * (time.monotonic() - began)))
+            await asyncio.sleep(max(self.polls, 20 * (time.monotonic() - began)))
 
 
 async def _refusal(request: Request, error: HTTPException) -> Response:

@@ -25,14 +25,17 @@ from faultlab.workshop.stacks import Stacks
 
 @dataclass(frozen=True)
 class Here:
-    """The containers of each lab on this machine, and the runs that were handed over."""
+    """The containers of each lab on this machine, and the runs that were handed over.
+
+    `labs`: by the end of the name of a lab's stack.
+    """
 
     labs: dict[str, dict[str, docker_list.Part]] = field(default_factory=dict)
     ready: frozenset[str] = frozenset()
 
     def run(self, lab: str) -> str:
         """Return the run of a lab; empty if it has no containers here."""
-        return next((part.run for part in self.labs.get(lab, {}).values()), "")
+        return next((part.run for part in self.labs.get(naming.flat(lab), {}).values()), "")
 
     def up(self, lab: str) -> bool:
         """Return whether a learner can work on a lab."""
@@ -167,7 +170,7 @@ class SoloSession(Session):
 
     def parts(self, seat: Seat) -> dict[str, docker_list.Part]:
         """Return the containers of the lab, as last seen."""
-        return self._here.labs.get(seat.turn.lab, {})
+        return self._here.labs.get(naming.flat(seat.turn.lab), {})
 
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""

@@ -52,7 +52,7 @@ class Stacks:
 
     def name(self, seat: Seat) -> str:
         """Return the name of the stack of a seat."""
-        return f"faultlab-{self._namespace(seat)}-{self._lab(seat.turn)}"
+        return naming.stack_name(self._lab(seat.turn), self._namespace(seat))
 
     async def start(self, seat: Seat, tell: Callable[[str], None]) -> Outcome:
         """Start the lab of a seat on a fresh stack; `tell` gets its steps as text."""

@@ -1,7 +1,6 @@
 """Terminals: the open terminals of browsers, and the reasons for which they end."""
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -41,7 +40,8 @@ class Terminals:
     open: list[OpenTerminal] = field(default_factory=list)
     # For all terminals of a seat: faster than a person can read, and little work for the server.
     _output: Allowance = field(default_factory=partial(Allowance, rate=2**18, stock=2**20))
-    _pace: defaultdict[int, Pace] = field(default_factory=lambda: defaultdict(lambda: Pace(_APART)))
+    apart: float = _APART
+    _pace: dict[int, Pace] = field(default_factory=dict)
     typing: asyncio.Event = field(default_factory=asyncio.Event)  # set while typing counts
 
     async def serve(self, page: WebSocket) -> None:
@@ -70,7 +70,7 @@ class Terminals:
     async def _turn(self, page: WebSocket, one: OpenTerminal) -> None:
         """Wait until the seat can open one more. Raises HTTPException if it is too late then."""
         await page.receive()  # its request; what comes next is that it goes
-        turn = asyncio.create_task(self._pace[one.seat.number].pass_())
+        turn = asyncio.create_task(self._pace.setdefault(one.seat.number, Pace(self.apart)).pass_())
         goes = asyncio.create_task(page.receive())
         ends = asyncio.create_task(one.gone.wait())
         try:

@@ -99,6 +99,7 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
     turn = seat.turn
     lab = labs.loaded(turn.lab)
     here = Place(f"labs/{lab.id}", f"/seat/{seat.number}/read/", session.lessons(seat))
+    its = here if lab.collection.ours else None  # no page serves the documents of others
     score = session.roster.score(turn, session.journal.now())
     return {
         "lab": lab.alias,
@@ -108,7 +109,7 @@ def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
         "points": score.points,
         "of": score.of,
         "gave_up": turn.gave_up,
-        "lesson": html(lab.lesson, here),
+        "lesson": html(lab.lesson, its),
     }
 
 

@@ -33,7 +33,7 @@ class Class:
     """A class, its server, and what the server said when it began."""
 
     def __init__(self, root: Path, name: str, plan: str) -> None:
-        for part in ("labs", "checks", "images", "tools"):
+        for part in ("collection.toml", "labs", "checks", "images", "tools"):
             (root / part).symlink_to(paths.root() / part)
         (root / f"{name}.toml").write_text(plan)
         self.root = root

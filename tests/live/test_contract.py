@@ -76,7 +76,8 @@ def test_no_effect_is_rolled_back_and_exits_1(tmp_path: Path) -> None:
     """`start` and `verify` of a lab whose fault does nothing: exit 1, and nothing is left."""
     for folder in ("labs", "checks", "images"):
         shutil.copytree(paths.root() / folder, tmp_path / folder)
-    shutil.copy(paths.root() / "pyproject.toml", tmp_path)
+    for name in ("pyproject.toml", "collection.toml"):
+        shutil.copy(paths.root() / name, tmp_path)
     file = tmp_path / "labs" / "mtu" / "lab.toml"
     file.write_text(file.read_text().replace("mtu 100", "mtu 1500"))
     started = faultlab("start", "mtu", root=tmp_path)

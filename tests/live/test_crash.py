@@ -223,6 +223,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         pytest.skip("a small file system of its own needs root")
     for folder in ("labs", "checks", "images"):
         shutil.copytree(paths.root() / folder, tmp_path / folder)
+    shutil.copy(paths.root() / "collection.toml", tmp_path)
     (tmp_path / "runs").mkdir()
     script = (
         f"mount -t tmpfs -o size=16k tmpfs {tmp_path}/runs && "

@@ -42,7 +42,7 @@ class Shown:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The project's copy with one recorded run, and the pages about it."""
     root = tmp_path_factory.mktemp("project")
-    for name in ("labs", "checks", "images"):
+    for name in ("collection.toml", "labs", "checks", "images"):
         (root / name).symlink_to(paths.root() / name)
     run = root / "runs" / RUN
     run.mkdir(parents=True)

@@ -18,6 +18,7 @@ from faultlab.lab import load as labs
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
 from faultlab.score import alone, recording, setups, trial
+from faultlab.score.alone import Alone
 from faultlab.score.tool import Tool
 from tests.live.commandline import finish, spawn
 from tests.live.sweep import make
@@ -203,6 +204,78 @@ def test_the_floors(engine: LocalEngine) -> None:
         assert {each.split()[0] for each in whole_stack.stopped()} == {*whole.daemons}
         assert {*run.stack} == {"client", "web", "app", "db", "cache"}
         assert run.stack["web"].must("pgrep -c nginx || true").strip() == "0"
+
+
+def test_a_fault_that_ends_its_daemon_is_looked_at_alone(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    """By a tool that probes, with the pages of the users, and by one that reads the recording."""
+    probes = make(
+        tmp_path,
+        "probes",
+        """at = ["client"]\nwindow = 30\noutput = "exit"\ncommand = '''
+[ -s /etc/urls ] || exit 3
+while read -r url seconds; do
+  curl -fsS -o /dev/null -m "$seconds" "$url" || { echo "$url does not come"; exit 2; }
+done </etc/urls
+'''\n""",
+    )
+    reads = make(
+        tmp_path,
+        "reads",
+        'at = ["app"]\nwindow = 10\noutput = "lines"\ncommand = "true"\n'
+        "replay = 'grep -L java app/after/processes; true'\n[[alarm]]\nmatch = 'processes'\n",
+    )
+    how = Alone(engine, "", lambda _: True, lambda _: None)
+    for phase, alarm in ((HEALTHY, False), (FAULTY, True)):
+        made = list(how.trials(setups.named("heap-oom", phase, 1), [probes, reads, probes]))
+        assert [(t.tool, t.kind, t.alarm) for t in made] == [
+            (name, "diagnosis", alarm) for name in ("reads", "probes", "probes")
+        ], made
+        assert len({t.run for t in made}) == 1
+
+
+def test_nothing_in_a_stack_tells_its_phase_or_names_us(
+    engine: LocalEngine, tmp_path: Path
+) -> None:
+    """The counters of web, the age of its daemons, the names of its volumes, the reverse DNS."""
+    tells = make(
+        tmp_path,
+        "tells",
+        """at = ["web"]\nwindow = 20\noutput = "lines"\ncommand = '''
+nstat -asz TcpOutSegs | awk '/OutSegs/ { print "segments", $2 }'
+echo age $(ps -o etimes= -p 1)
+for at in /proc/[0-9]*; do grep -H faultlab $at/mountinfo; done 2>/dev/null | head -n 3
+for ip in $(hostname -I); do timeout 5 getent hosts $ip; done
+true
+'''\n[[alarm]]\nmatch = "."\n""",
+    )
+    facts: dict[str, dict[str, float]] = {}
+    for phase in PHASES:
+        with setups.on_show(engine, labs.load("mtu"), phase) as run:
+            outcome = trial.examine(run.stack, run.lab, [tells])["tells"]
+        lines = [said.line for said in outcome.printed if said.stream == "out"]
+        assert not [line for line in lines if "faultlab" in line], lines
+        pairs = [line.split() for line in lines if line.startswith(("segments ", "age "))]
+        facts[phase] = {name: float(value) for name, value in pairs}
+    for name, most in (("segments", 0.15), ("age", 0.5)):
+        values = [each[name] for each in facts.values()]
+        assert max(values) - min(values) < most * max(values), facts
+
+
+@pytest.mark.beside
+def test_one_look_is_shown(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        "mine",
+        'at = ["client"]\nwindow = 9\noutput = "exit"\n'
+        'command = "echo no page >&2; echo 7 drops; exit 2"\n'
+        "[[alarm]]\nmatch = 'drops'\ncauses = ['mtu']\n",
+    )
+    code, said = finish(spawn("try", str(tmp_path / "mine"), "mtu"))
+    assert code == 0, said
+    assert "err no page" in said and "out 7 drops  <- [[alarm]] 1: mtu" in said, said
+    assert "end exit code 2" in said and said.rstrip().endswith("caught and named."), said
 
 
 @pytest.mark.beside

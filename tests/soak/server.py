@@ -57,7 +57,7 @@ class Server:
     def furnish(self, seats: int, labs: Sequence[str]) -> None:
         """Make the folder of a class that is about to begin."""
         self.folder.mkdir(parents=True)
-        for part in ("labs", "checks", "images", "tools"):
+        for part in ("collection.toml", "labs", "checks", "images", "tools"):
             (self.folder / part).symlink_to(paths.root() / part)
         names = [f"Seat {number}" for number in range(1, seats + 1)]
         text = CLASS.format(seats=json.dumps(names), labs=json.dumps([*labs]))
@@ -167,7 +167,7 @@ class Server:
 
         Meant to stay are the journal, the tokens, the results, and the record of each run.
         """
-        meant = {f"{NAME}.toml", "labs", "checks", "images", "tools", "runs"}
+        meant = {f"{NAME}.toml", "collection.toml", "labs", "checks", "images", "tools", "runs"}
         found = [
             path.name for path in self.folder.iterdir() if path.name not in {*meant, "classes"}
         ]

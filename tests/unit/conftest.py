@@ -12,16 +12,21 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from faultlab.cli.main import main
 from faultlab.core import lock
 from faultlab.engine.docker import compose
-from faultlab.lab import images
+from faultlab.engine.shell import Done, Shell
+from faultlab.lab import collection, images
 from faultlab.lab import load as labs
 from faultlab.score import tool
+
+if TYPE_CHECKING:
+    from tests.unit.fake import FakeEngine
+    from tests.unit.served import Served
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -29,6 +34,25 @@ REPO = Path(__file__).resolve().parents[2]
 def recorded(name: str) -> str:
     """Return the recorded output of a program behind a probe."""
     return (REPO / f"tests/recorded/{name}.txt").read_text()
+
+
+class Printing(Shell):
+    """A machine whose commands all print the same; it keeps what was typed."""
+
+    name = "web"
+    root = "/proc/7/root"
+    pid = "7"
+
+    def __init__(self, out: str = "", code: int = 0, err: str = "") -> None:
+        self.said = code, out, err
+        self.typed: list[str] = []
+        self.waits = 0.0  # seconds for the last command, at most
+
+    def run(self, command: str, timeout: float = 30) -> Done:
+        """Print it, and keep the command."""
+        self.typed.append(command)
+        self.waits = timeout
+        return Done(command, *self.said, 0.1)
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,12 @@ class Project:
     def write(self, file: str, text: str) -> None:
         """Write a file whole."""
         (self.root / file).write_text(text)
+
+    def change(self, file: str, old: str, new: str) -> None:
+        """Replace the first of some words in a file that has them."""
+        text = (self.root / file).read_text()
+        assert old in text
+        self.write(file, text.replace(old, new, 1))
 
     def run(self, name: str, **facts: Any) -> Path:
         """Put the record of a run where runs are, and return its folder."""
@@ -106,6 +136,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("FAULTLAB_VM_NAME", "of-the-unit-tests")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(lock, "_TOP", tmp_path)
+    monkeypatch.setattr(collection, "added", lambda: tmp_path / "added")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     forget()
     yield
@@ -119,7 +150,7 @@ def forget() -> None:
 
     Not that of compose files: it goes by their paths, and each test has its own folder.
     """
-    for kept in (images.tag, compose.program, labs.loaded, tool.causes):
+    for kept in (images.tag, compose.program, labs.loaded, tool.causes, collection._installed):
         kept.cache_clear()
 
 
@@ -129,11 +160,29 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     root = tmp_path / "project"
     root.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.svg")
+    shutil.copyfile(REPO / collection.FILE, root / collection.FILE)
     for name in ("labs", "checks"):
         shutil.copytree(REPO / name, root / name, ignore=ignored, copy_function=shutil.copyfile)
     (root / "images").symlink_to(REPO / "images")
     monkeypatch.setenv("FAULTLAB_ROOT", str(root))
     return Project(root)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """A fake engine, which all commands of a test have."""
+    from tests.unit.fake import only_fake
+
+    return only_fake(monkeypatch)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Served]:
+    """A class of three that has begun."""
+    from tests.unit.served import served
+
+    with served(tmp_path) as it:
+        yield it
 
 
 @pytest.fixture
@@ -159,6 +208,8 @@ def pytest_configure(config: pytest.Config) -> None:
     make and remove 145,000 small files. On a disk that takes some of them longer than the rest.
     """
     os.environ.pop("FAULTLAB_ROOT", None)
+    os.environ.pop(collection.PATH, None)
+    os.environ["XDG_STATE_HOME"] = os.devnull  # collections that this user has added
     if os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -11,11 +11,11 @@ import re
 import shlex
 import time
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 
@@ -42,6 +42,7 @@ from tests.unit.conftest import recorded
 
 _MTU = re.compile(r"ip link set dev eth0 mtu (\d+)")
 _BESIDE = re.compile(r"nsenter -t (\d+) -n -- sh -c (.*)", re.DOTALL)
+_LIMITED = re.compile(r"exec bash -c (.*exec 3>&1.*)", re.DOTALL)  # a command of an agent
 _CLAMP = "iptables -t mangle -A OUTPUT -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 60"
 
 
@@ -94,7 +95,7 @@ class Network:
                 out = f"{json.dumps(read)}\n{queues}\n"
             case ["echo", *words]:
                 out = " ".join(words) + "\n"
-            case ["ip" | "iptables" | "sed", *_]:
+            case ["ip" | "iptables" | "sed" | "kill", *_]:
                 out = ""
         return out
 
@@ -121,6 +122,7 @@ class FakeMachine(Machine):
         self.created = "2026-01-01T00:00:00"
         self.mark = f"{stack}/{name}"
         self.restarts = 0
+        self.ended: int | None = None  # its exit code; a machine whose processes are gone
         self.limits: tuple[float | None, str | None, int | None] = (None, None, None)
         self.files: dict[str, bytes] = {}
         self.isolated = False
@@ -134,8 +136,11 @@ class FakeMachine(Machine):
             machine = next(one for one in every if one.pid == beside[1])
             return machine.run(shlex.split(beside[2])[0], timeout)
         stack = self.fake.stacks_up.get(self.stack)
+        self.fake.ran.append(command)
         if stack is None:
             raise CannotRun(f"{self.name} is not running any more.", "faultlab status")
+        if wrapped := _LIMITED.fullmatch(command):
+            command = shlex.split(shlex.split(wrapped[1])[0])[9]
         if command == "exit 3":
             return Done(command, 3, "", "", 0.0)
         if "| grep -q" in command:  # the sign of a public answer, which nobody has typed here
@@ -154,8 +159,9 @@ class FakeMachine(Machine):
 
     @property
     def state(self) -> State:
-        """It runs, since its last restart."""
-        return State(True, 0, False, f"2026-01-01T00:00:{self.restarts:02}")
+        """It runs since its last restart, unless a test has ended it."""
+        began = f"2026-01-01T00:00:{self.restarts:02}"
+        return State(self.ended is None, self.ended or 0, False, began)
 
     @property
     def health(self) -> str:
@@ -245,6 +251,11 @@ class FakeEngine(Engine):
     def __init__(self) -> None:
         self.stacks_up: dict[str, FakeStack] = {}
         self.sizes: dict[str, int] = {}
+        self.launched = 0
+        self.ran: list[str] = []  # on all machines
+        self.largest: dict[str, Any] = {}  # limits of a stack as a whole
+        self.paused: list[float] = []
+        self.meanwhile: list[Callable[[], object]] = []  # what happens in the next pauses
 
     def kernel(self, stack: str) -> Shell:
         """Raise CannotRun: its kernel must not be changed."""
@@ -282,6 +293,7 @@ class FakeEngine(Engine):
     def launch(self, lab: Lab, stack: str, run_id: str, folder: Path) -> None:
         """Put the machines of a lab up."""
         made = FakeStack()
+        self.launched += 1
         for name in lab.services.needed(lab.daemons):
             joins = lab.services.daemons.get(name, "")
             made.machines[name] = FakeMachine(self, stack, name, joins, run_id)
@@ -291,6 +303,13 @@ class FakeEngine(Engine):
             machine.cpus = self.cpus
         (folder / "compose.yaml").write_text("services: {}\n")
         self.stacks_up[stack] = made
+
+    def end(self, name: str, exit_code: int = 137) -> None:
+        """Let a machine or daemon of each stack end."""
+        for up in self.stacks_up.values():
+            for machine in up.machines.values():
+                if machine.name == name:
+                    machine.ended = exit_code
 
     def isolate_network(self, machines: Sequence[Machine]) -> None:
         """Note that it was done."""
@@ -302,6 +321,16 @@ class FakeEngine(Engine):
         """Forget a stack."""
         lock.refuse_others(stack, [machine.owner for machine in self.machines(stack)])
         self.stacks_up.pop(stack, None)
+
+    def most(self) -> Mapping[str, Any]:
+        """Return what a test says."""
+        return self.largest
+
+    def pause(self, seconds: float) -> None:
+        """Take no time, and let happen what a test wants."""
+        self.paused.append(seconds)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
 
     def note_kernel(self, stack: str) -> None:
         """Nothing is noted."""
@@ -349,9 +378,14 @@ class FakeProcess:
         return 0
 
 
-def only_fake(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    """Let every command of a test have a fake engine and no other; it is one line of placement."""
-    engine = FakeEngine()
+def engines(monkeypatch: pytest.MonkeyPatch, **kinds: type[Engine]) -> None:
+    """Let every command of a test have these kinds of engines; each is a line of placement."""
+    monkeypatch.setattr(placement, "ENGINES", kinds)
+
+
+def only_fake(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine | None = None) -> FakeEngine:
+    """Let every command of a test have a fake engine and no other."""
+    engine = engine or FakeEngine()
     monkeypatch.setattr(FakeEngine, "one", engine)
-    monkeypatch.setattr(placement, "ENGINES", {"fake": FakeEngine})
+    engines(monkeypatch, fake=FakeEngine)
     return engine

@@ -46,6 +46,18 @@ def planned(**facts: Any) -> ClassPlan:
     return ClassPlan.model_validate({"id": "class", **whole, **facts})
 
 
+RIGHT = {"component": "web", "resource": "network", "cause": "mtu"}
+Happened = tuple[float, str, dict[str, Any]]
+
+
+def roster(*events: Happened, **facts: Any) -> Roster:
+    """Return what these events lead to."""
+    found = Roster(planned(**facts), [["mtu", "somaxconn"]] * 3)
+    for t, what, more in events:
+        found.apply({"t": t, "event": what, **more})
+    return found
+
+
 class FakeStacks(Stacks):
     """Stacks whose commands say at once what a test wants."""
 
@@ -238,8 +250,18 @@ class Served:
 
 @contextmanager
 def served(
-    folder: Path, tls: tuple[str | None, str | None] = (None, None), **facts: Any
+    folder: Path,
+    tls: tuple[str | None, str | None] = (None, None),
+    *,
+    apart: float = 0.01,
+    patience: float = 10,
+    **facts: Any,
 ) -> Iterator[Served]:
+    """Serve a class of three whose labs are up; its clock and its terminals are quick.
+
+    `apart`: seconds between two terminals of a seat. `patience`: those of a connection.
+    """
+    Mirror.opened.clear()
     session = Fake(folder, **facts)
     keys = Keys(folder / "keys.json", session.journal.now)
     keys.make([TRAINER, 1, 2, 3], 1)
@@ -247,7 +269,9 @@ def served(
     ready = threading.Event()
     guard = Guard(session, keys, ["127.0.0.1", "localhost"], bool(tls[0]))
     site = Site(session, keys, guard, folder / "alive")
+    site.ticks, site.terminals.apart = 0.1, apart
     front = connections.Server(site.app(), 3, *tls, ready.set)
+    front.places.patience = patience
     thread = threading.Thread(target=lambda: asyncio.run(front.serve(sockets=[line])))
     thread.start()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
-from faultlab.run import late, outages
-from faultlab.run import run as runs
-from faultlab.run.phase import FAULTY, FIXED, HEALTHY, LATER, PHASES
+from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, LATER, PHASES, Phase
 from faultlab.run.record import Record
 from faultlab.score import agent_metrics, results
 from faultlab.score.diagnosis import Diagnosis
@@ -48,18 +48,14 @@ Opened = Callable[..., Session]
 
 @pytest.fixture
 def opened(
-    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    project: Project, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine
 ) -> Iterator[Callable[..., Session]]:
-    """Sessions at mtu on a fake engine, whose machines run commands as they are."""
-    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
-    monkeypatch.setattr(command, "limited", lambda words, _seconds: words)
+    """Sessions at mtu on a fake engine."""
     monkeypatch.setattr(session, "_RESTARTS", 0.0)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert project.root
     opened = []
 
     def begin(phase: str = FAULTY, number: int = 7, later: float = 0) -> Session:
-        opened.append(session.open(FakeEngine(), labs.load("mtu"), phase, number, later))
+        opened.append(session.open(engine, labs.load("mtu"), phase, number, later))
         return opened[-1].__enter__()
 
     yield begin
@@ -70,19 +66,12 @@ def opened(
 class TestSession:
     """One agent at one lab."""
 
-    def test_a_command_does_not_write_the_whole_record(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        its, saved, real = opened(), [], Record.save
-
-        def save(record: Record) -> None:
-            saved.append(record)
-            real(record)
-
-        monkeypatch.setattr(Record, "save", save)
+    def test_a_command_does_not_write_the_whole_record(self, opened: Opened) -> None:
+        its = opened()
         for _ in range(30):
             its.run("web", "true")
-        assert len(saved) < 5  # of the users' visits, if any
+        lines = (its._run.record.folder / "events.jsonl").read_text().splitlines()
+        assert len(lines) == 30
         told = Record.read(its.record).facts["events"]
         assert [event["event"] for event in told].count("command") == 30
 
@@ -172,6 +161,23 @@ class TestSession:
         with pytest.raises(BadInput, match="final"):
             its.diagnose("none", "none", "none")
 
+    def test_the_seconds_of_a_check_are_not_those_of_the_agent(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        its = opened()
+        measured = its._measured
+
+        def slow(phase: Phase) -> Checked:
+            time.sleep(0.5 if phase == CHECK else 0)
+            return measured(phase)
+
+        monkeypatch.setattr(its, "_measured", slow)
+        its.run("web", FIX)
+        its.diagnose(**TRUTH)
+        assert its.check().fixed
+        done = its.finish()
+        assert its._ended is not None and done.seconds <= its._ended - its._began - 0.5
+
     def test_a_machine_that_the_agent_starts_again_ends_the_session(self, opened: Opened) -> None:
         its = opened()
         its.run("web", "echo well")
@@ -197,18 +203,12 @@ class TestSession:
 
     @pytest.mark.parametrize(("name", "by"), [("web", "by the agent"), ("nginx", "")])
     def test_a_dead_container_serves_nobody(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, name: str, by: str
+        self, opened: Opened, engine: FakeEngine, name: str, by: str
     ) -> None:
         """The agent can start a daemon again, and no machine."""
-        monkeypatch.setattr(outages, "_RESTARTS", 0.0)
-        its, now = opened(), FakeMachine.state
+        its = opened()
         its.run("client", "echo well")
-
-        def state(machine: FakeMachine) -> State:
-            known: State = now.fget(machine)  # type: ignore[attr-defined]
-            return replace(known, running=machine.name != name, exit_code=137)
-
-        monkeypatch.setattr(FakeMachine, "state", property(state))
+        engine.end(name)
         assert its.run(name, "echo well").code == command.NOT_RUNNING
         its.diagnose(**TRUTH)
         says = f"{name} has ended (exit code 137); its users get nothing."
@@ -216,21 +216,18 @@ class TestSession:
         done = its.finish()
         assert (done.repaired, done.cause, done.aborted) == (False, True, by)
 
-    def test_users_that_have_ended_are_no_result(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_users_that_have_ended_are_no_result(self, opened: Opened, engine: FakeEngine) -> None:
         """No agent reaches them, so the whole stack was ended by something else."""
         its = opened()
         its.run("client", "echo well")
-        monkeypatch.setattr(FakeMachine, "state", property(lambda _: State(False, 137, False)))
+        for name in ("web", "client-user"):
+            engine.end(name)
         with pytest.raises(Lost, match="client-user is not there"):
             its.run("web", "echo well")
         with pytest.raises(Lost):
             its.finish()
 
-    def test_a_repair_is_looked_at_again(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_repair_is_looked_at_again(self, opened: Opened, engine: FakeEngine) -> None:
         """The users come meanwhile, and the later verdict counts."""
         heard: list[str] = []
         its = opened(later=0.01)
@@ -239,17 +236,11 @@ class TestSession:
         assert (done.repaired, done.later, heard) == (True, 0.01, ["looked at again in 0:00"])
         its = opened(number=8, later=0.01)
         its.run("web", FIX)
-        wait = late.wait
-
-        def breaks(after: float, note: Callable[[str], None]) -> None:
-            wait(after, note)
-            its._run.stack["web"].run(BREAK)
-
-        monkeypatch.setattr(late, "wait", breaks)
+        engine.meanwhile.append(lambda: its._run.stack["web"].run(BREAK))
         assert not its.finish().repaired
         told = [e for e in Record.read(its.record).facts["events"] if e["event"] == LATER]
         assert [e["fixed"] for e in told] == [False]
-        monkeypatch.setattr(late, "wait", lambda *_: pytest.fail("it was not repaired"))
+        engine.meanwhile.append(lambda: pytest.fail("it was not repaired"))
         assert opened(number=9, later=3).finish().later == 0
 
     def test_docker_learns_late_that_a_container_was_killed(
@@ -269,28 +260,19 @@ class TestSession:
         assert after.code == command.NOT_RUNNING and "web has ended (exit code 137)" in after.err
 
     def test_a_daemon_that_the_fault_has_ended_serves_nobody(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+        self, opened: Opened, engine: FakeEngine
     ) -> None:
-        its, now = opened(), FakeMachine.state
-        monkeypatch.setattr(its._run, "check", replace(its._run.check, may_stop=("nginx",)))
+        its = opened()
 
-        def state(machine: FakeMachine) -> State:
-            known: State = now.fget(machine)  # type: ignore[attr-defined]
-            return (
-                replace(known, running=False, exit_code=137) if machine.name == "nginx" else known
-            )
-
-        def dies(*_: object) -> None:
+        @wraps(its._run.check.look)  # its type is that of the readings
+        def dies(_stack: object) -> Any:
             raise CannotRun("nginx is not running any more.")
 
-        monkeypatch.setattr(outages, "_RESTARTS", 0.0)
-        monkeypatch.setattr(FakeMachine, "state", property(state))
         its.diagnose("none", "none", "none")
-        monkeypatch.setattr(type(its._run.check), "take", dies)
-        assert its.check() == Checked(
-            False, ["nginx has ended (exit code 137); its users get nothing."]
-        )
-        assert not its.finish().repaired
+        engine.end("nginx")
+        its._run.check = replace(its._run.check, may_stop=("nginx",), look=dies)
+        says = "nginx has ended (exit code 137); its users get nothing."
+        assert its.check() == Checked(False, [says]) and not its.finish().repaired
 
     def test_a_dead_engine_is_no_result(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch
@@ -319,10 +301,7 @@ class TestHost:
     @pytest.mark.parametrize(
         ("words", "why"),
         [
-            (
-                "--pids-limit -1",
-                "without a limit of processes can take the host: give it at most 8",
-            ),
+            ("--pids-limit -1", "without a limit of processes can take the host: give it at most"),
             ("--pids-limit 9000", "give it at most 8192"),
             ("--memory 17g", "At most 12288m of memory"),
             ("-m 12289m --memory-swap -1", "At most 12288m of memory"),
@@ -330,11 +309,10 @@ class TestHost:
         ],
     )
     def test_no_limit_beyond_those_of_the_stack(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch, words: str, why: str
+        self, opened: Opened, engine: FakeEngine, words: str, why: str
     ) -> None:
         """An agent could take the host, after it had removed the limits of a daemon."""
-        most = {"cpus": 2.0, "mem_limit": "12288m", "pids_limit": 8192}
-        monkeypatch.setattr(FakeEngine, "most", lambda _self: most)
+        engine.largest = {"cpus": 2.0, "mem_limit": "12288m", "pids_limit": 8192}
         its = opened()
         done = its.run("host", f"docker update {words} nginx")
         assert done.code == 127 and why in done.err
@@ -397,16 +375,34 @@ class TestWire:
             agent.sendall(b"x" * (1 << 20))
             assert b"at most" in agent.makefile("rb").readline()
 
-    def test_a_trouble_of_ours_is_no_answer(
-        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    def test_a_connection_that_is_reset_prints_nothing(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
+        """An agent that closes it with answers unread resets it; that is no error of ours."""
+        heard = threading.Event()
+
+        def answer(_: bytes) -> dict[str, Any]:
+            heard.set()
+            return {}
+
+        before = threading.active_count()
+        with agent_protocol.listening(tmp_path / "s", answer):
+            with socket.socket(socket.AF_UNIX) as agent:
+                agent.connect(str(tmp_path / "s"))
+                agent.sendall(b"one\n")
+                assert heard.wait(10)
+                until(lambda: bool(select.select([agent], [], [], 0)[0]))
+            until(lambda: threading.active_count() <= before + 1)  # its thread has ended
+        assert capfd.readouterr().err == ""
+
+    def test_a_trouble_of_ours_is_no_answer(self, opened: Opened) -> None:
         """The agent learns that it is over; the error is ours."""
         its = opened()
 
-        def broken(*_: Any) -> None:
+        def broken(machine: str, command: str, timeout: float = 60) -> Output:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(its, "run", broken)
+        its.run = broken  # type: ignore[method-assign]
         line = agent_protocol.Wire(its, time.monotonic() + 60)
         asked = b'{"run": {"machine": "web", "command": "x"}}\n'
         for _ in range(2):
@@ -418,6 +414,8 @@ class TestWire:
         for tokens in (100, 250):
             assert its.answer(b'{"usage": {"tokens": %d, "cost": 0.5}}\n' % tokens) == {}
         assert (its.usage.tokens, its.usage.cost) == (250, 0.5)
+        assert its.answer(b'{"usage": {"model": "larch-2026-11-02"}}\n') == {}
+        assert (its.usage.tokens, its.usage.model) == (250, "larch-2026-11-02")
 
 
 PROGRAM = """
@@ -460,6 +458,8 @@ class TestAdapter:
         assert (usage.tokens, usage.cost) == (12, 0.1)
         done = its.finish()
         assert done.repaired and done.cause and done.commands == 1
+        facts = exam._facts(done, usage.model_copy(update={"model": "larch-2"}))
+        assert facts["model"] == "larch-2" and "model" not in exam._facts(done, usage)
 
     @pytest.mark.parametrize(
         ("command", "why"),
@@ -503,9 +503,7 @@ class TestAdapter:
         ours.wait()
         until(lambda: not alive(child.read_text().split()))
 
-    def test_a_lost_session_is_no_result(
-        self, opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_lost_session_is_no_result(self, opened: Opened, tmp_path: Path) -> None:
         """The program is ended at once, and our error is raised."""
         its = opened()
         its._run.stack["web"].restart()
@@ -604,21 +602,13 @@ class TestExam:
         every = [exam.Case(broken, lab, HEALTHY, 1), exam.Case(ORACLE, lab, HEALTHY, 1)]
         troubles = exam._all(Terminal(), {"mtu": FakeEngine()}, every, kept)
         assert len(troubles) == 1 and "web was started again" in troubles[0]
-        assert {t.tool: t.kind for t in kept.trials.values()} == {
-            "oracle": "diagnosis",
-            "broken": "unknown",
-        }
+        kinds = {t.tool: t.kind for t in kept.trials.values()}
+        assert kinds == {"oracle": "diagnosis", "broken": "unknown"}
         lost, made = agent_metrics.rows(kept)[:2]
-        assert (lost.errors, made.errors, lost.lost.text, made.lost.happened) == (
-            1,
-            0,
-            "1 of 1, 100% (21 to 100)",
-            0,
-        )
-        whole = BuiltIn("broken", "x", lambda *_: None)
-        assert not exam._all(
-            Terminal(), {"mtu": FakeEngine()}, [exam.Case(whole, lab, HEALTHY, 1)], kept
-        )
+        assert (lost.errors, lost.lost.text) == (1, ABORTED)
+        assert (made.errors, made.lost.happened) == (0, 0)
+        again = [exam.Case(BuiltIn("broken", "x", lambda *_: None), lab, HEALTHY, 1)]
+        assert not exam._all(Terminal(), {"mtu": FakeEngine()}, again, kept)
         assert {t.kind for t in kept.trials.values()} == {"diagnosis"}
 
     def test_an_abort_is_a_failure_and_is_counted(self, opened: Opened, tmp_path: Path) -> None:
@@ -650,6 +640,12 @@ class TestFolder:
         done = faultlab("agent", *words, "--labs", "mtu")
         assert done.code == 2 and "Traceback" not in done.err
         assert len(done.err.splitlines()) == 2
+
+    def test_each_key_is_documented(self) -> None:
+        text = (REPO / "docs/verifying-an-agent.md").read_text()
+        table = text.partition("## The keys of tool.toml")[2].partition("\n## ")[0]
+        keys = Agent.model_fields.keys() - {"id", "folder"}
+        assert not [key for key in keys if f"`{key}`" not in table]
 
     def test_the_digest_follows_the_program(self, tmp_path: Path) -> None:
         mine = agent(tmp_path)

@@ -9,30 +9,15 @@ from typing import Any
 import pytest
 
 from faultlab.core.errors import BadInput
-from faultlab.engine.shell import Done, Shell
 from faultlab.lab import asks, checks
 from faultlab.lab import load as labs
 from faultlab.lab.asks import Ask, page, said
 from faultlab.lab.check import Check
 from faultlab.lab.reading import Reading
 from faultlab.probes import answers
-from tests.unit.conftest import REPO, recorded
+from tests.unit.conftest import REPO, Printing, recorded
 
 CHECK = Check(look=lambda _: 1.0, inspect=lambda _: 1.0, symptom=())
-
-
-class Speaking(Shell):
-    """A user whose commands all print the same."""
-
-    name = "client-user"
-
-    def __init__(self, out: str) -> None:
-        self.out = out
-        self.typed: list[str] = []
-
-    def run(self, command: str, timeout: float = 30) -> Done:
-        self.typed.append(command)
-        return Done(command, 0, self.out, "", 0.0)
 
 
 def reading(**said: list[str]) -> Reading[float, float]:
@@ -69,20 +54,20 @@ def test_a_phase_that_was_not_asked_has_no_finding() -> None:
 
 
 def test_what_a_user_prints_is_kept() -> None:
-    user = Speaking(recorded("answers/mtu"))
+    user = Printing(recorded("answers/mtu"))
     (found,) = answers.read(user, page("http://web/"), "run").values()
     assert len(found) == 20
     assert set(found) == {"48bdcd2e9d7ffafd", "failed 000 28"}
-    (found,) = answers.read(Speaking(recorded("answers/forbidden")), page("x"), "run").values()
+    (found,) = answers.read(Printing(recorded("answers/forbidden")), page("x"), "run").values()
     assert found == ["failed 403 0"] * 20
-    assert answers.read(Speaking(""), page("http://web/"), "run") == {"http://web/": ["failed"]}
+    assert answers.read(Printing(""), page("http://web/"), "run") == {"http://web/": ["failed"]}
 
 
 def test_the_numbers_in_an_ask_are_others_in_each_run_and_each_set() -> None:
     ask = page("http://app/?customer={n}", times=3, most=1000)
 
     def typed(seed: str, number: int) -> list[str]:
-        user = Speaking("")
+        user = Printing("")
         answers.read(user, ask, seed, number)
         return user.typed
 
@@ -149,6 +134,17 @@ def test_no_check_runs_a_program_of_a_machine_that_learners_have() -> None:
         )
     }
     assert found == {("test_dead_resolver.py", 'stack["web"].run')}
+
+
+def test_the_pages_of_the_users_with_their_limits() -> None:
+    """The longest of a page that is asked for twice; not the pages that other users ask for."""
+    every = (
+        page("http://web/?n={n}", seconds=1.5),
+        page("http://web/?n={n}", seconds=10),
+        page("http://web/from-elsewhere", at="crowd"),
+        said("no page", "true"),
+    )
+    assert asks.limits(every) == {"http://web/?n=1": 10}
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())

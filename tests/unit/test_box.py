@@ -13,14 +13,8 @@ from faultlab.admin import status
 from faultlab.core import paths
 
 FILES = [
-    "disk.qcow2",
-    "vmlinuz",
-    "initrd.img",
-    "cmdline",
-    "ssh_key",
-    "ssh_key.pub",
-    "faultlab.box",
-    "version",
+    *("disk.qcow2", "vmlinuz", "initrd.img", "cmdline"),
+    *("ssh_key", "ssh_key.pub", "faultlab.box", "version"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,19 @@ from faultlab.core import terminal
 from faultlab.engine.batch import Ended as TaskEnd
 from faultlab.engine.batch import Task
 from faultlab.lab.model import Lab
-from faultlab.verify import task, verify
+from faultlab.verify import task
 from faultlab.verify.case import Case, CaseEnd, Runner
 from tests.unit.conftest import Project, Result, Run, told
+from tests.unit.fake import FakeEngine, engines
 
 TEST = {"test": "test_fix", "verdict": "pass", "text": ""}
 LABS = ["gzip", "mtu"]  # mtu can share the machine, gzip loads it
 
 
-class Place:
+class Place(FakeEngine):
     """An engine that runs no walks itself."""
 
     name = "local"
-
-    @staticmethod
-    def batch(_name: str) -> None:
-        return None
 
 
 class Walks:
@@ -51,22 +49,19 @@ class Walks:
 
 @pytest.fixture
 def walks(project: Project, monkeypatch: pytest.MonkeyPatch) -> Walks:
-    assert project.root
     made = Walks()
     # On a busy machine a sign of life would come before the lines that the tests expect.
     monkeypatch.setattr(terminal, "_PATIENCE", 60.0)
     monkeypatch.setattr(Runner, "_pytest", made.walk)
-    monkeypatch.setattr(verify, "_take_down", lambda *_: None)
-    monkeypatch.setattr(
-        verify, "engines_of", lambda _t, chosen, _w, **_: ({lab.id: Place for lab in chosen}, {})
-    )
+    engines(monkeypatch, local=Place)
     return made
 
 
 @pytest.fixture
 def again(faultlab: Run, tmp_path: Path) -> Callable[..., Result]:
     def run(*words: str) -> Result:
-        return faultlab("verify", *LABS, "--json", str(tmp_path / "r.json"), *words)
+        done = faultlab("verify", *LABS, "--json", str(tmp_path / "r.json"), *words)
+        return replace(done, out=re.sub(r"^doctor .*\n", "", done.out))
 
     return run
 
@@ -129,17 +124,20 @@ def test_more_walks_of_a_whole_campaign(
     assert again("--repeat", "2").out.startswith("afresh: ")
 
 
-@pytest.mark.parametrize("changed", ["labs/mtu/lab.toml", "checks/test_mtu.py"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("labs/mtu/lab.toml", "mtu 100", "mtu 99"),
+        ("checks/test_mtu.py", "at_least(100)", "at_least(99)"),
+    ],
+)
 def test_a_lab_that_has_changed_is_walked_again(
-    changed: str, walks: Walks, again: Callable[..., Result], project: Project, tmp_path: Path
+    change: tuple[str, str, str], walks: Walks, again: Callable[..., Result], project: Project
 ) -> None:
     walks.cut_at = 3
     again("--repeat", "2")
     walks.cut_at = 99
-    file = project.root / changed
-    text = file.read_text()
-    file.write_text(text.replace("mtu 100", "mtu 99").replace("at_least(100)", "at_least(99)"))
-    assert file.read_text() != text
+    project.change(*change)
     walks.made.clear()
     first = again("--repeat", "2").out.splitlines()[0]
     kept, others = (2, 1) if walks.made == ["mtu", "mtu"] else (1, 2)
@@ -164,9 +162,7 @@ def test_words_for_people_change_no_walk(
     command = ["verify", "mtu", "--repeat", "2", "--json", str(project.root / "r.json")]
     walks.cut_at = 1
     faultlab(*command)
-    text = (project.root / file).read_text()
-    (project.root / file).write_text(text.replace(old, new, 1))
-    assert (project.root / file).read_text() != text
+    project.change(file, old, new)
     walks.cut_at = 99
     assert faultlab(*command).out.startswith("resuming: 1 of 2 walks are there\n")
 
@@ -286,12 +282,13 @@ def test_a_kill_while_it_writes_leaves_the_old_file(
     assert again("--repeat", "2").out.startswith("resuming: 2 of 4 walks are there")
 
 
-class Tasks:
+class Tasks(FakeEngine):
     """An engine that runs the walks itself; each second one has no result."""
 
     name = "kubernetes"
 
     def __init__(self) -> None:
+        super().__init__()
         self.names: list[str] = []
         self.asked: list[Task] = []
 
@@ -321,11 +318,8 @@ def test_a_cluster_runs_the_walks_itself(
 ) -> None:
     """The same command gets the same batch, so that it can continue; one more walk too."""
     engine = Tasks()
-    monkeypatch.setattr(
-        verify,
-        "engines_of",
-        lambda _term, chosen, _wanted, **_: ({lab.id: engine for lab in chosen}, {}),
-    )
+    monkeypatch.setattr(Tasks, "one", engine)
+    engines(monkeypatch, kubernetes=Tasks)
     how = "--engine", "kubernetes", "--jobs", "50"
     assert again("--repeat", "2", *how).code == 3
     assert [(c["number"], c["verdict"], c["reason"]) for c in told(tmp_path)["cases"]] == [

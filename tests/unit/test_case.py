@@ -8,16 +8,17 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import load as labs
 from faultlab.lab.model import Lab
 from faultlab.run.contract import Contract
 from faultlab.run.record import Record
 from faultlab.verify.case import Case, CaseEnd, Runner, _judged
 from tests.unit.conftest import REPO, Project
+from tests.unit.fake import FakeEngine, engines
 from tests.waiting import until
 
 CHECK = "checks/test_mtu.py"
@@ -88,15 +89,8 @@ def test_fix() -> None:
 LOCAL = {"mtu": "local"}
 
 EVERY = [
-    "test_healthy",
-    "test_symptom",
-    "test_evidence",
-    "test_fix",
-    "test_each_fault",
-    "test_alternatives",
-    "test_cheats",
-    "test_opposite",
-    "test_nothing_left",
+    *("test_healthy", "test_symptom", "test_evidence", "test_fix", "test_each_fault"),
+    *("test_alternatives", "test_cheats", "test_opposite", "test_nothing_left"),
 ]
 FULL = "test_the_table_is_full_and_never_fuller"
 OWN = {  # tests that a check file adds for its own lab
@@ -109,6 +103,24 @@ OWN = {  # tests that a check file adds for its own lab
 }
 
 
+class Told(Runner):
+    """It runs no pytest, and has what one would have told."""
+
+    def __init__(self, facts: dict[str, Any], ended: CaseEnd) -> None:
+        super().__init__(LOCAL)
+        self._facts, self._ended = facts, ended
+
+    def _pytest(self, lab: Lab, file: Path, said: Path) -> CaseEnd:
+        file.write_text(json.dumps(self._facts))
+        return self._ended
+
+
+class Impatient(FakeEngine):
+    """An engine on which a walk takes few seconds."""
+
+    walk_seconds = 3
+
+
 @pytest.mark.parametrize(
     ("verdicts", "verdict", "reason"),
     [
@@ -119,20 +131,18 @@ OWN = {  # tests that a check file adds for its own lab
     ],
 )
 def test_the_worst_verdict_is_that_of_the_case(
-    verdicts: list[str], verdict: str, reason: str, monkeypatch: pytest.MonkeyPatch
+    verdicts: list[str], verdict: str, reason: str
 ) -> None:
     tests = [
         {"test": f"test_{i}", "verdict": v, "text": "" if v == "pass" else f"{i}: {v}"}
         for i, v in enumerate(verdicts)
     ]
 
-    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> CaseEnd:
-        collected = [test["test"] for test in tests]
-        file.write_text(json.dumps({"run": "r1", "collected": collected, "tests": tests}))
-        return CaseEnd(1, "1 failed in 3 s")
-
-    monkeypatch.setattr(Runner, "_pytest", told)
-    case = Runner(LOCAL).run(labs.load("mtu"), 2)
+    collected = [test["test"] for test in tests]
+    told = Told(
+        {"run": "r1", "collected": collected, "tests": tests}, CaseEnd(1, "1 failed in 3 s")
+    )
+    case = told.run(labs.load("mtu"), 2)
     got = (case.lab, case.number, case.verdict, case.run, case.reason, case.tests, case.engine)
     assert got == ("mtu", 2, verdict, "r1", reason, tests, "local")
     assert case.lab_digest and case.program_digest and not case.interrupted
@@ -199,7 +209,7 @@ def test_a_case_that_ran_out_of_time_is_no_pass(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tests that it had judged until then had all passed."""
-    monkeypatch.setattr(LocalEngine, "walk_seconds", 3)
+    engines(monkeypatch, local=Impatient)
     case = run(project, HALF)
     assert (case.verdict, case.reason) == ("unknown", "pytest: it did not end within 3 s")
     assert not case.interrupted, "the walk took too long, which counts"
@@ -208,7 +218,7 @@ def test_a_case_that_ran_out_of_time_is_no_pass(
 def test_a_case_that_lost_the_signal_is_told_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalEngine, "walk_seconds", 3)
+    engines(monkeypatch, local=Impatient)
     monkeypatch.setattr("faultlab.verify.case._END_SECONDS", 0.5)
     lost = HALF.replace("time.sleep(30)", DEAF)
     assert DEAF in lost
@@ -238,18 +248,11 @@ def test_only_a_whole_session_is_judged(
     assert _judged(ended, collected, PASSED) == (verdict, reason)
 
 
-def test_a_record_of_half_a_session_is_no_pass_either(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_of_half_a_session_is_no_pass_either(project: Project) -> None:
     run_id = "20260101-000000-mtu-aaaa"
     project.run(run_id, tests=PASSED, commit="abc", kernel="6.1", cpus=2)
-
-    def told(_self: Runner, _lab: Lab, file: Path, _said: Path) -> CaseEnd:
-        file.write_text(json.dumps({"run": run_id, "collected": ["test_fix"], "tests": PASSED}))
-        return CaseEnd(0, "")
-
-    monkeypatch.setattr(Runner, "_pytest", told)
-    case = Runner(LOCAL).run(labs.load("mtu"), 1)
+    told = Told({"run": run_id, "collected": ["test_fix"], "tests": PASSED}, CaseEnd(0, ""))
+    case = told.run(labs.load("mtu"), 1)
     assert (case.commit, case.kernel, case.cpus) == ("abc", "6.1", 2)
     assert (case.verdict, Record.read(run_id).verdict) == ("unknown", "unknown")
 

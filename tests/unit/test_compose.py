@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import copy
+import re
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from faultlab.core import naming
 from faultlab.core.errors import CannotRun
-from faultlab.engine.docker import compose
-from faultlab.lab import images, services
+from faultlab.engine.docker import compose, launch, subnet
+from faultlab.lab import collection, images, services
+from faultlab.lab import load as labs
 from faultlab.lab.services import Plan
-from tests.unit.conftest import Project, Result, Run
+from tests.unit.conftest import Project, Run, said
 
 OVERLAY = "labs/mtu/compose.yaml"
-LABELS = {
-    "faultlab.stack": "faultlab-x",
-    "faultlab.lab": "mtu",
-    "faultlab.run": "r1",
-}
+LABELS = {"faultlab.stack": "faultlab-x", "faultlab.lab": "mtu", "faultlab.run": "r1"}
+OURS = collection.ours()
 SUBNET = "198.18.7.0/24"
 
 
@@ -29,12 +31,13 @@ def documents(project: Project, overlay: str = "", *daemons: str) -> list[dict[s
     file = project.root / OVERLAY if overlay else None
     if file:
         file.write_text(overlay)
-    made = services.read(file).documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
+    plan = services.read(collection.ours(), file)
+    made = plan.documents("faultlab-x", daemons or ("nginx",), SUBNET, LABELS)
     return [yaml.safe_load(yaml.safe_dump(document, sort_keys=False)) for document in made]
 
 
 def plan(**services: dict[str, Any]) -> Plan:
-    return Plan(({"services": services},))
+    return Plan(OURS, ({"services": services},))
 
 
 def test_only_what_a_lab_needs_is_started(project: Project) -> None:
@@ -55,6 +58,37 @@ networks: {default: {internal: true}}
         for kind in ("services", "volumes", "networks"):
             for name, thing in (document.get(kind) or {}).items():
                 assert thing["labels"] == LABELS, f"{kind}.{name}"
+
+
+def test_where_a_program_is_examined_no_name_is_ours(project: Project) -> None:
+    """It reads the names of volumes in mountinfo, and the others from the resolver."""
+    lab = labs.load("idle-drop")  # its overlay adds a machine
+    named = naming.neutral("faultlab-x-exam")
+    made = lab.services.documents("faultlab-x-exam", lab.daemons, SUBNET, LABELS, named=named)
+    names = {service["container_name"] for each in made for service in each["services"].values()}
+    for each in made:
+        for kind in ("volumes", "networks"):
+            names |= {thing["name"] for thing in (each.get(kind) or {}).values()}
+    assert names and all(re.fullmatch(r"n[0-9a-f]{8}-[a-z0-9-]+", name) for name in names), names
+    assert named != naming.neutral("faultlab-y-exam")
+
+
+def test_the_names_of_an_examined_lab_are_given_to_compose(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the learner of a mystery types the usual ones."""
+    on: Any = SimpleNamespace(
+        errors=nullcontext, env={}, client=SimpleNamespace(networks=SimpleNamespace(list=list))
+    )
+    monkeypatch.setattr(compose, "up", lambda *_: None)
+    monkeypatch.setattr(subnet, "host_routes", list)
+    for lab, ours in (
+        (labs.load("mtu").called("exam", examined=True), False),
+        (labs.load("mtu").called("mystery"), True),
+    ):
+        launch.launch(on, lab, "faultlab-x-exam", "r", tmp_path)
+        text = (tmp_path / "compose.yaml").read_text()
+        assert ("container_name: faultlab-x-exam-nginx" in text) is ours
 
 
 def test_services_are_named_and_tagged(project: Project) -> None:
@@ -106,7 +140,7 @@ services:
 
 def test_an_overlay_changes_no_file_of_ours(project: Project) -> None:
     """The plan is read once and used for several stacks: documents must not write into it."""
-    made = services.read(None)
+    made = services.read(collection.ours(), None)
     first = made.documents("faultlab-x", ["nginx"], SUBNET, LABELS)
     again = made.documents("faultlab-y", ["nginx"], SUBNET, {"faultlab.stack": "faultlab-y"})
     assert first[0]["services"]["nginx"]["container_name"] == "faultlab-x-nginx"
@@ -164,23 +198,19 @@ def test_files_are_merged_as_compose_does(
 ) -> None:
     parts = ({"services": {"web": old}}, {"services": {"web": more, "db": None}})
     before = copy.deepcopy(parts)
-    assert Plan(parts).services == {"web": wanted, "db": {}}
+    assert Plan(OURS, parts).services == {"web": wanted, "db": {}}
     assert parts == before, "a file is read once and used for several stacks"
 
 
-IMAGES = ", ".join(sorted(images.names()))
+ONE_OF = f"services.web.image: expected one of {', '.join(sorted(images.names()))}"
 MISTAKES = {
     "services: [a\n": "not valid YAML: line 2: expected ',' or ']', but got '<stream end>'",
     "- a\n": "expected services, got ['a']",
     "": "expected services, got None",
     "services: [a]\n": "services: expected a table, got ['a']",
     "services: {web: fast}\n": "services.web: expected a table, got 'fast'",
-    "services: {web: {image: mysqld}}\n": (
-        f"services.web.image: expected one of {IMAGES}, got 'mysqld'"
-    ),
-    "services: {web: {image: [nginx]}}\n": (
-        f"services.web.image: expected one of {IMAGES}, got ['nginx']"
-    ),
+    "services: {web: {image: mysqld}}\n": f"{ONE_OF}, got 'mysqld'",
+    "services: {web: {image: [nginx]}}\n": f"{ONE_OF}, got ['nginx']",
     "services: {wbe: {cpus: 1}}\n": "services.wbe.image: missing key",
     "services: {x: {image: nginx, network_mode: 'service:nowhere'}}\n": (
         "services.x.network_mode: expected service:MACHINE of this stack, got 'service:nowhere'"
@@ -204,19 +234,14 @@ UNSAFE = {  # design, section 3: the host is never touched
 @pytest.mark.parametrize("text", MISTAKES)
 def test_a_broken_overlay(text: str, project: Project, faultlab: Run) -> None:
     project.write(OVERLAY, text)
-    assert faultlab("start", "mtu") == Result(
-        2, "", f"faultlab: {OVERLAY}: {MISTAKES[text]}\n  next: edit {OVERLAY}\n"
-    )
+    assert faultlab("start", "mtu") == said(f"{OVERLAY}: {MISTAKES[text]}", f"edit {OVERLAY}")
 
 
 @pytest.mark.parametrize("key", UNSAFE)
 def test_an_overlay_cannot_open_the_stack(key: str, project: Project, faultlab: Run) -> None:
     project.write(OVERLAY, UNSAFE[key] + "\n")
-    assert faultlab("start", "mtu") == Result(
-        2,
-        "",
-        f"faultlab: {OVERLAY}: services.{key}: not allowed in a lab\n  next: edit {OVERLAY}\n",
-    )
+    problem = f"{OVERLAY}: services.{key}: not allowed in a lab"
+    assert faultlab("start", "mtu") == said(problem, f"edit {OVERLAY}")
 
 
 @pytest.mark.parametrize(
@@ -235,27 +260,13 @@ def test_an_overlay_cannot_let_packets_out(
     network: str, key: str, project: Project, faultlab: Run
 ) -> None:
     project.write(OVERLAY, f"networks: {{{network}}}\n")
-    assert faultlab("start", "mtu") == Result(
-        2,
-        "",
-        f"faultlab: {OVERLAY}: networks.{key}: not allowed in a lab\n  next: edit {OVERLAY}\n",
-    )
+    problem = f"{OVERLAY}: networks.{key}: not allowed in a lab"
+    assert faultlab("start", "mtu") == said(problem, f"edit {OVERLAY}")
 
 
 def test_the_stack_file_is_gone(project: Project, faultlab: Run) -> None:
     (project.root / "labs/stack.yaml").unlink()
-    assert faultlab("start", "mtu") == Result(
-        2, "", "faultlab: labs/stack.yaml: missing file\n  next: git status\n"
-    )
-
-
-def test_compose_by_itself_where_docker_has_no_plugin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    monkeypatch.setattr(compose, "_PLUGINS", (tmp_path / "nowhere",))
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    assert compose.program() == ("docker-compose",)
+    assert faultlab("start", "mtu") == said("labs/stack.yaml: missing file", "git status")
 
 
 @pytest.fixture
@@ -271,8 +282,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_plugin_of_docker_is_run_by_itself(
     plugin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a child of `docker` it could outlive it, and start containers after a sweep."""
-    monkeypatch.setattr(compose, "_PLUGINS", ())
+    """As a child of `docker` it could outlive it, and start containers after a sweep.
+
+    Without a plugin, or with one that cannot be run, it is the program of that name.
+    """
+    monkeypatch.setattr(compose, "_PLUGINS", (plugin.parent / "nowhere",))
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     assert compose.program() == ("docker-compose",)
     plugin.chmod(0o755)

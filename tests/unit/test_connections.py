@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from faultlab.workshop import access, connections, site
+from faultlab.workshop import access
 from tests.unit.served import Served, served
 from tests.waiting import until
 
@@ -21,11 +21,9 @@ PATIENCE = 1.0  # seconds
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def here(tmp_path: Path) -> Iterator[Served]:
     """A class of three whose server is impatient."""
-    monkeypatch.setattr(site, "_TICK", 0.1)
-    monkeypatch.setattr(connections, "_PATIENCE", PATIENCE)
-    with served(tmp_path) as it:
+    with served(tmp_path, patience=PATIENCE) as it:
         yield it
 
 
@@ -134,8 +132,8 @@ def test_others_at_an_address_whose_connections_are_used_up(here: Served) -> Non
             line.close()
 
 
-def test_a_limit_for_all_addresses(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(here.front.places, "in_all", 50)
+def test_a_limit_for_all_addresses(here: Served) -> None:
+    here.front.places.in_all = 50
     lines = []
     for number in range(100):
         line = socket.create_connection(("127.0.0.1", here.port), 10, (f"127.0.0.{number + 2}", 0))

@@ -31,7 +31,6 @@ cpu  1579625 37216 769675 2770511 62398 0 229210 101845 0 0
 cpu0 790108 18602 384203 1386032 31117 0 114599 50902 0 0
 ctxt 1002003
 """
-MODULE = "faultlab.engine.measure.cpu_interference"
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 CPUS = os.cpu_count() or 1
 
@@ -317,8 +316,8 @@ def test_it_waits_until_the_node_is_calm(
         proc.clock(1000 + 100 * len(slept))
         proc.process(11, "stress", ticks=min(100 * len(slept), 300))
 
-    monkeypatch.setattr(f"{MODULE}.time.sleep", sleep)
-    monkeypatch.setattr(f"{MODULE}.time.monotonic", lambda: sum(slept))
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     proc.process(10, "nginx", ticks=0, cgroup=POD)
     proc.process(11, "stress", ticks=0)
     cluster.observer("faultlab-mtu").wait_for_calm(9)
@@ -363,13 +362,17 @@ def test_it_waits_until_the_machine_is_calm(
 ) -> None:
     slept: list[float] = []
     seen = calm_after(*shares)
-    monkeypatch.setattr(f"{MODULE}.time.sleep", slept.append)
-    monkeypatch.setattr(f"{MODULE}.time.monotonic", lambda: sum(slept))
-    monkeypatch.setattr(Observer, "since", lambda _self, _before: next(seen))
-    Observer().wait_for_calm(5)
+
+    class Seeing(Observer):
+        def since(self, before: Moment) -> CpuInterference:
+            return next(seen)
+
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    Seeing().wait_for_calm(5)
     assert sum(slept) == seconds
 
 
 def test_without_patience_it_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{MODULE}.time.sleep", lambda _: pytest.fail("it slept"))
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it slept"))
     Observer().wait_for_calm(-1)

@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from faultlab.lab import daemon, images, services
-from tests.unit.conftest import REPO, Project, Result, Run, forget
+from faultlab.lab import collection, daemon, images, services
+from tests.unit.conftest import REPO, Project, Run, forget, said
 
 PAGE = (REPO / "docs/adding-a-daemon.md").read_text()
 FACTS = "images/redis/daemon.toml"
-STACK = services.read(None)
+STACK = services.read(collection.ours(), None)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def added(project: Project) -> Project:
 
 
 def test_the_daemon_of_the_page(added: Project) -> None:
-    plan = services.read(None)
+    plan = services.read(collection.ours(), None)
     assert plan.needed(["redis"]) == ["client", "store", "redis"]
     assert plan.images(["redis"]) == ["machine", "redis"]
     facts = plan.facts("redis")
@@ -64,28 +64,17 @@ def test_its_facts_change_no_image(added: Project) -> None:
 )
 def test_a_mistake_in_its_facts(text: str, problem: str, added: Project, faultlab: Run) -> None:
     added.write(FACTS, text)
-    hint = f"edit {FACTS}; docs/adding-a-daemon.md lists the keys"
-    said = f"faultlab: {FACTS}: {problem}\n  next: {hint}\n"
-    assert faultlab("start", "mtu") == Result(2, "", said)
-    assert not text.startswith("logs") or said in PAGE
+    wanted = said(f"{FACTS}: {problem}", f"edit {FACTS}; docs/adding-a-daemon.md lists the keys")
+    assert faultlab("start", "mtu") == wanted
+    assert not text.startswith("logs") or wanted.err in PAGE
 
 
 def test_a_daemon_without_facts(added: Project, faultlab: Run) -> None:
     (added.root / FACTS).unlink()
-    said = f"faultlab: {FACTS}: missing file\n  next: see docs/adding-a-daemon.md\n"
-    assert faultlab("start", "mtu") == Result(2, "", said)
+    wanted = said(f"{FACTS}: missing file", "see docs/adding-a-daemon.md")
+    assert faultlab("start", "mtu") == wanted
 
 
 def test_the_page_lists_the_keys() -> None:
     table = PAGE[PAGE.index("| key |") : PAGE.index("All keys")]
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == {*daemon.Daemon.model_fields}
-
-
-@pytest.mark.parametrize("name", STACK.daemons)
-def test_each_daemon_has_a_health_check_and_its_logs_on_its_machine(name: str) -> None:
-    service = STACK.services[name]
-    machine = STACK.services[STACK.daemons[name]]
-    assert "\nHEALTHCHECK " in (images.folder(service["image"]) / "Dockerfile").read_text()
-    log = STACK.facts(name).log
-    for volumes in (service["volumes"], machine["volumes"]):
-        assert not log or log in [entry.partition(":")[2] for entry in volumes]

@@ -11,7 +11,7 @@ import pytest
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine, State
 from faultlab.probes import container, curl, jvm, mysql, slowlog, startup
-from tests.unit.conftest import recorded
+from tests.unit.conftest import Printing, recorded
 
 
 def test_jvm() -> None:
@@ -143,15 +143,9 @@ def test_a_start_without_a_clock(out: str) -> None:
 
 
 def test_pages_one_by_one() -> None:
-    typed: list[str] = []
-
-    def run(command: str, timeout: float) -> SimpleNamespace:
-        typed.append(command)
-        return SimpleNamespace(out="200 0\n200 0\n000 52\n000 7\n200 18\n")
-
-    client = cast("Machine", SimpleNamespace(run=run))
-    url = "http://app/?kb=1"
-    assert curl.one_by_one(client, url, count=5, max_time=10, seconds=60) == 2
+    client = Printing("200 0\n200 0\n000 52\n000 7\n200 18\n")
+    typed, url = client.typed, "http://app/?kb=1"
+    assert curl.one_by_one(cast("Machine", client), url, count=5, max_time=10, seconds=60) == 2
     assert "'http://app/?kb=1&visit=[1-5]'" in typed[0]
     assert r"%{exitcode}\n'" in typed[0]
     # What waits in the buffer of stdout is lost when the time is over.

@@ -26,9 +26,7 @@ from tests.unit.conftest import Project
 )
 def test_what_makes_a_lab(lab_id: str, file: str, old: str, new: str, project: Project) -> None:
     before, of_program = digest.walk(lab_id), digest.program(lab_id)
-    text = (project.root / file).read_text()
-    assert old in text
-    (project.root / file).write_text(text.replace(old, new, 1))
+    project.change(file, old, new)
     forget_services()
     assert digest.walk(lab_id) != before
     assert digest.program(lab_id) == of_program
@@ -72,13 +70,11 @@ def test_where_a_check_imports_from_makes_no_lab(project: Project) -> None:
 
 def test_what_is_said_of_a_remedy_makes_no_lab(project: Project) -> None:
     before = digest.walk("mtu")
-    text = (project.root / "labs/mtu/lab.toml").read_text()
-    project.write("labs/mtu/lab.toml", text.replace('why   = "', 'why   = "In other words: '))
+    project.change("labs/mtu/lab.toml", 'why   = "', 'why   = "In other words: ')
     assert digest.walk("mtu") == before
 
 
 def test_the_images_make_a_lab(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert project.root
     before = digest.walk("mtu")
     with monkeypatch.context() as now:
         now.setattr("faultlab.lab.images.tag", lambda name: f"another/{name}")

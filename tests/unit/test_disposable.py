@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from types import SimpleNamespace as namespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.run import placement
+from tests.unit.test_kernel import Fake
 
 pytest.importorskip("kubernetes")
 STACK = "faultlab-conntrack"
@@ -59,14 +61,39 @@ def api() -> Api:
     return Api()
 
 
+class Pod:
+    """The node pod of a stack. What it runs is run on a small kernel, that of its node."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.kernel = Fake()
+
+    def run(self, command: str, timeout: float) -> Done:
+        *_, on_node = shlex.split(command)
+        if on_node.startswith("rm "):
+            self.api.asked.append(f"restored after {on_node.rpartition('/')[2]}")
+        return self.kernel.run(on_node, timeout)
+
+    def changes(self, *stacks: str) -> None:
+        """Let these stacks have changed the kernel."""
+        for stack in stacks:
+            kernel.note(self.kernel, stack)
+        self.kernel.sysctls["vm.swappiness"] = "1"
+
+
 @pytest.fixture
-def engine(api: Api, monkeypatch: pytest.MonkeyPatch) -> DisposableNodes:
+def pod(api: Api) -> Pod:
+    return Pod(api)
+
+
+@pytest.fixture
+def engine(api: Api, pod: Pod, monkeypatch: pytest.MonkeyPatch) -> DisposableNodes:
     made = DisposableNodes.__new__(DisposableNodes)
     made.cluster = cluster.Cluster.__new__(cluster.Cluster)
     made.cluster.disposable, made.cluster.core = True, api
     made._changed = set()
     made.node_pod = NodePod(made.cluster)
-    monkeypatch.setattr(made.node_pod, "machine_of", lambda _engine, pod, _name: pod.metadata.name)
+    made.node_pod.machine_of = lambda *_: pod  # type: ignore[method-assign, assignment]
     monkeypatch.setattr(
         KubernetesEngine, "_remove", lambda _self, stack: api.asked.append(f"remove {stack}")
     )
@@ -118,45 +145,40 @@ def test_a_command_on_the_node_is_one_of_its_first_process() -> None:
     assert shell.run('sysctl -w a="1 2"').command == 'sysctl -w a="1 2"'
 
 
-def test_the_kernel_is_restored_after_the_machines_and_before_the_agent(
-    api: Api, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+def test_the_kernel_is_restored_after_the_machines_and_before_the_node_pod(
+    api: Api, pod: Pod, engine: DisposableNodes
 ) -> None:
     """While they run, swap cannot be given back; without the node pod, nothing can."""
-
-    def put_back(_shell: object, stack: str, _hint: str) -> None:
-        api.asked.append(f"restore after {stack}")
-
-    monkeypatch.setattr(kernel, "put_back", put_back)
+    pod.changes(STACK)
     engine._remove(STACK)
-    assert api.asked == ["remove the machines", f"restore after {STACK}", f"remove {STACK}"]
+    assert api.asked == ["remove the machines", f"restored after {STACK}", f"remove {STACK}"]
+    assert pod.kernel.sysctls["vm.swappiness"] == "60"
 
 
-def test_without_its_agent_the_note_stays_for_the_next_stack(
-    api: Api, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+def test_without_its_node_pod_the_note_stays_for_the_next_stack(
+    api: Api, pod: Pod, engine: DisposableNodes
 ) -> None:
-    monkeypatch.setattr(kernel, "put_back", lambda *_: api.asked.append("restore"))
+    pod.changes(STACK)
     api.pods.remove("node-pod")
     engine._remove(STACK)
-    assert api.asked == [f"remove {STACK}"]
+    assert api.asked == [f"remove {STACK}"] and pod.kernel.notes
     with pytest.raises(CannotRun, match="node pod of faultlab-conntrack does not run"):
         engine.kernel(STACK)
 
 
 def test_what_lost_stacks_have_changed_is_restored_first(
-    engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
+    api: Api, pod: Pod, engine: DisposableNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what one of the same name has changed, whose namespace was deleted under it."""
-    done: list[str] = []
-    monkeypatch.setattr(KubernetesEngine, "start_node_pod", lambda *_: done.append("start"))
-    monkeypatch.setattr(engine, "all_stacks", lambda: {STACK: "conntrack", "up": "mtu"})
-    monkeypatch.setattr(engine, "kernel", lambda _stack: namespace(must=done.append))
-    monkeypatch.setattr(kernel, "noted", lambda _shell: ["lost", "up", STACK])
-    monkeypatch.setattr(kernel, "put_back", lambda _shell, stack, _hint: done.append(stack))
-    monkeypatch.setattr(kernel, "note", lambda _shell, stack: done.append(f"note {stack}"))
+    monkeypatch.setattr(KubernetesEngine, "start_node_pod", lambda *_: api.asked.append("start"))
+    engine.all_stacks = lambda: {STACK: "conntrack", "up": "mtu"}  # type: ignore[method-assign]
+    pod.changes("lost", "up", STACK)
     engine.start_node_pod("another")  # it changes nothing
     engine.note_kernel(STACK)
     engine.start_node_pod(STACK)
-    assert done[:5] == ["start", "start", "lost", STACK, f"note {STACK}"]
+    assert api.asked == ["start", "start", "restored after lost", f"restored after {STACK}"]
+    assert {name.rpartition("/")[2] for name in pod.kernel.notes} == {"up", STACK}
+    assert "60" in pod.kernel.notes[f"/run/faultlab/{STACK}"].partition("swappiness = ")[2][:2]
 
 
 def test_who_asks_for_the_cluster_gets_such_a_node_too() -> None:

@@ -23,7 +23,7 @@ from faultlab.lab import load as labs
 from faultlab.report import catalogue
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Run, said
-from tests.unit.fake import only_fake
+from tests.unit.fake import FakeEngine
 
 CHECK = "checks/test_port_range.py"
 NOWHERE = "unix:///nonexistent.sock"
@@ -193,8 +193,7 @@ def test_a_broken_docker_configuration(
 
 
 @pytest.mark.parametrize("verb", ["shell", "use", "check", "hint", "fix"])
-def test_a_lab_that_is_not_up(verb: str, faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    only_fake(monkeypatch)
+def test_a_lab_that_is_not_up(verb: str, engine: FakeEngine, faultlab: Run) -> None:
     assert faultlab(verb, "mtu") == said("mtu is not up.", "make lab-mtu", 3)
 
 

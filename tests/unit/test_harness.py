@@ -21,10 +21,9 @@ from faultlab.core.naming import stack_name
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.lab.model import Limit
-from faultlab.run import placement
 from faultlab.run.phase import PHASES
 from tests.unit.conftest import Run
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import FakeEngine, FakeStack
 
 LABS = ["mtu", "healthy", "heap-oom"]
 
@@ -151,13 +150,13 @@ def programs(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         monkeypatch.setattr(harbor_requests, name, text.replace("/usr/local/bin", str(tmp_path)))
     requests = harbor_requests.Requests(here)
     yield tmp_path
-    monkeypatch.setattr(here, "run", ended)
+    here.run = ended  # type: ignore[method-assign]
     (tmp_path / "requests/new").write_text("")
     requests.thread.join(5)
     assert requests.problem is not None
 
 
-def ended(*_words: object) -> Output:
+def ended(machine: str = "", command: str = "", timeout: float = 60) -> Output:
     raise CannotRun("The stack is gone.")
 
 
@@ -181,16 +180,14 @@ def test_a_diagnosis_is_said(programs: Path) -> None:
     assert call(programs / "diagnose", "web")[2].startswith("Use: on MACHINE")
 
 
-def test_a_request_to_a_container_that_ended_has_a_response(
-    here: Here, programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_to_a_container_that_ended_has_a_response(here: Here, programs: Path) -> None:
     """The agent waited for it until its time limit, which is many minutes."""
     run = here.run
 
     def lost(machine: str, command: str, timeout: float = 60) -> Output:
         return ended() if command == "id" else run(machine, command, timeout)
 
-    monkeypatch.setattr(here, "run", lost)
+    here.run = lost  # type: ignore[method-assign]
     assert call(programs / "on", "client", "id") == (125, "", "The stack is gone.\n")
 
 
@@ -232,14 +229,12 @@ def test_a_folder_for_each_case(tmp_path: Path) -> None:
         harbor_tasks.write(tmp_path / "file", LABS, PHASES, 1)
 
 
-def test_a_sweep_of_cases_leaves_what_is_called_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_of_cases_leaves_what_is_called_alike(engine: FakeEngine) -> None:
     """A class can be called case-study."""
-    engine = FakeEngine()
     up = [stack_name(f"case-{name}") for name in ("01", "100", "10", "study-1-mtu")]
-    monkeypatch.setattr(engine, "stacks", lambda: up)
-    monkeypatch.setattr(placement, "local", lambda: engine)
+    engine.stacks_up = {name: FakeStack() for name in up}
     assert cases.sweep("case-10") == [stack_name("case-10")]
-    assert cases.sweep() == up[:3]
+    assert cases.sweep() == up[:2] and [*engine.stacks_up] == up[3:]
 
 
 def test_a_fault_that_an_agent_cannot_reach() -> None:

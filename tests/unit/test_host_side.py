@@ -22,8 +22,7 @@ from faultlab.engine.docker import launch, untracked
 from faultlab.engine.docker.bounds import StackBounds
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.lab import services
-from faultlab.run import placement
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import FakeEngine, only_fake
 
 # A file is a table, a device that is in the group, or a bridge that learns no addresses.
 NFT = """#!/bin/sh
@@ -212,10 +211,16 @@ def test_a_sweep_removes_what_a_killed_command_left(tmp_path: Path) -> None:
     assert engine.tidy() == [] and len(engine.scripts) == 1
 
 
+class Untidy(FakeEngine):
+    """An engine beside which a killed command has left something."""
+
+    def tidy(self) -> list[str]:
+        """Remove it."""
+        return ["table inet faultlab"]
+
+
 def test_sweep_asks_each_engine_to_tidy(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = FakeEngine()
-    monkeypatch.setattr(engine, "tidy", lambda: ["table inet faultlab"], raising=False)
-    monkeypatch.setattr(placement, "everywhere", lambda: ([engine], None))
+    only_fake(monkeypatch, Untidy())
     assert status.sweep(Terminal(), images_too=False).removed == ["table inet faultlab"]
 
 
@@ -256,7 +261,7 @@ def test_a_machine_that_is_ours_alone_limits_nothing(
     """Its labs fill the memory of the whole kernel, such as `swap`."""
     monkeypatch.delenv(services.LIMITS_IN_ALL, raising=False)
     engine = Docker(tmp_path)
-    monkeypatch.setattr(engine, "owns_kernel", True)
+    monkeypatch.setattr(Docker, "owns_kernel", True)
     engine.up = ["faultlab-a-conntrack"]
     engine._down("faultlab-a-conntrack")
     assert engine.most() == {} and engine.tidy() == [] and engine.scripts == []

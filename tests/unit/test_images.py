@@ -6,6 +6,7 @@ import io
 import re
 import tarfile
 import tempfile
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,23 +56,23 @@ def test_base_comes_first_and_the_vm_is_no_image(folder: Path) -> None:
     assert images.names() == ["base", "db", "web"]
 
 
-def test_nothing_changed(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "images"),
+    [
+        (lambda at: (at / "web/Dockerfile").touch(), []),
+        (lambda at: (at / "web/etc/start.sh").write_text("echo hullo\n"), ["web"]),
+        (lambda at: (at / "web/etc/start.sh").chmod(0o755), ["web"]),
+        (lambda at: (at / "web/etc/start.sh").rename(at / "web/etc/begin.sh"), ["web"]),
+        (lambda at: (at / "base/Dockerfile").write_text("# other\n"), ["base", "db", "web"]),
+    ],
+    ids=["time", "content", "executable", "name", "base"],
+)
+def test_what_counts_in_a_tag(
+    change: Callable[[Path], object], images: list[str], folder: Path
+) -> None:
     before = tags()
-    (folder / "web/Dockerfile").touch()
-    assert changed(before) == []
-    assert before["web"].startswith("faultlab/web:")
-
-
-def test_the_content_counts(folder: Path) -> None:
-    before = tags()
-    (folder / "web/etc/start.sh").write_text("echo hullo\n")
-    assert changed(before) == ["web"]
-
-
-def test_the_executable_bit_counts(folder: Path) -> None:
-    before = tags()
-    (folder / "web/etc/start.sh").chmod(0o755)
-    assert changed(before) == ["web"]
+    change(folder)
+    assert changed(before) == images and before["web"].startswith("faultlab/web:")
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o002])
@@ -94,18 +95,6 @@ def test_facts_count_in_no_image(folder: Path) -> None:
     (folder / "web/daemon.toml").write_text("log = '/var/log/web'\n")
     assert changed(before) == []
     assert packed(folder / "web") == context
-
-
-def test_the_name_counts(folder: Path) -> None:
-    before = tags()
-    (folder / "web/etc/start.sh").rename(folder / "web/etc/begin.sh")
-    assert changed(before) == ["web"]
-
-
-def test_base_counts_for_all(folder: Path) -> None:
-    before = tags()
-    (folder / "base/Dockerfile").write_text("# other base\n")
-    assert changed(before) == ["base", "db", "web"]
 
 
 def test_a_link_out_of_the_folder_of_a_stranger_is_refused(tmp_path: Path) -> None:
@@ -186,3 +175,44 @@ def test_without_a_registry_it_is_made_from_packages(monkeypatch: pytest.MonkeyP
     assert said[-2] == "it was not pulled: no such host"
     assert "(no such host)" in caught.value.message
     assert caught.value.hint == "make setup"
+
+
+@pytest.mark.parametrize(
+    ("printed", "says"),
+    [
+        (
+            # As Docker 20.10 streams a step of apt that fails: red, and in pieces.
+            [
+                "Step 2/3 : RUN apt-get install -y nosuch",
+                "Reading package lists...\n",
+                "\x1b[91mE: Unable to locate package nosuch\n\x1b[0m",
+                "\x1b[91mE: Couldn't find any package by regex 'nosuch'\n\x1b[0m",
+                "\x1b[0m",
+                "Removing intermediate container 0123456789ab\n",
+            ],
+            "E: Unable to locate package nosuch",
+        ),
+        (
+            ["Step 1/2 : RUN make", "\x1b[91mmake: *** no rule\n\x1b[0m", "\x1b[0m"],
+            "make: *** no rule",
+        ),
+        (
+            ["E: was passed over", "Step 2/2 : RUN false", " ---> Running in 0123"],
+            "---> Running in 0123",
+        ),
+        ([], "returned a non-zero code: 100"),
+    ],
+)
+def test_a_failed_build_says_why(printed: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x\n")
+    events = [{"stream": each} for each in printed]
+    ended = {"error": "The command returned a non-zero code: 100"}
+    api = SimpleNamespace(build=lambda **_: iter([*events, ended]))
+    on = SimpleNamespace(errors=nullcontext, client=SimpleNamespace(api=api))
+    said: list[str] = []
+    with pytest.raises(CannotRun) as caught:
+        build.build_folder(
+            cast(Docker, on), tmp_path, "mine", "faultlab/mine:1", said.append, base="x", network=""
+        )
+    assert caught.value.message.endswith(says)
+    assert not [line for line in said if "\x1b" in line or not line]

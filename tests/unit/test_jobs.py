@@ -361,7 +361,7 @@ def test_a_task_names_a_folder_that_is_not_its_own(
     """Nothing outside the archive moves, whatever the case of a task says."""
     runs, ours = tmp_path / "runs", tmp_path / "ours"
     ours.mkdir()
-    monkeypatch.setattr(paths, "runs", lambda: runs)
+    monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path))
     for name in ("../ours", str(ours)):
         case = Case("mtu", 1, "pass", 1.5, run=name)
         result = io.BytesIO()

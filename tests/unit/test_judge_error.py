@@ -17,7 +17,6 @@ from faultlab.lab import load as labs
 from faultlab.lab.limits import at_most
 from faultlab.lab.repair import AIMED
 from faultlab.run import digest, judge_error, late
-from faultlab.run import run as runs
 from faultlab.run.judge_error import Seen, Tried
 from faultlab.run.phase import alternative, cheat
 from faultlab.verify import beside, judge_page, trials
@@ -60,12 +59,9 @@ steps    = [{ at = "web", run = "ip link set dev eth0 mtu 1400" }]
 
 
 @pytest.fixture
-def mtu(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
+def mtu(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The lab mtu on a fake engine, with four repairs."""
     only_fake(monkeypatch)
-    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
-    monkeypatch.setattr(late, "wait", lambda *_: None)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     project.write(FILE, REPAIRS)
     return project
 
@@ -140,11 +136,8 @@ def test_a_mistake(words: tuple[str, ...], problem: str, mtu: Project, faultlab:
     assert said.code == 2 and problem in said.err
 
 
-def test_a_lab_that_cannot_be_proven(
-    mtu: Project, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = (mtu.root / "labs/mtu/lab.toml").read_text()
-    mtu.write("labs/mtu/lab.toml", text.replace("mtu 100", "mtu 1499"))
+def test_a_lab_that_cannot_be_proven(mtu: Project, faultlab: Verbs) -> None:
+    mtu.change("labs/mtu/lab.toml", "mtu 100", "mtu 1499")
     said = faultlab("judge-error", "mtu")
     assert (said.code, said.err) == (3, "faultlab: 4 of 4 repairs have no verdict.\n")
     assert said.out.count("the fault has no effect") == 4

@@ -36,6 +36,8 @@ class Fake(Shell):
         out = ""
         if command == kernel._READ:
             out = self.printed()
+        elif command.startswith("ls "):
+            out = "\n".join(name.rpartition("/")[2] for name in self.notes)
         elif found := re.match(r"cat (\S+)", command):
             out = self.notes.get(found[1], "")
         elif found := re.match(r"mkdir -p /run/faultlab; \[ -s (\S+) ]", command):

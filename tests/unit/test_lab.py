@@ -7,14 +7,14 @@ import shutil
 import pytest
 
 from faultlab.cli.main import VERBS
+from faultlab.lab import collection, model, services
 from faultlab.lab import load as labs
-from faultlab.lab import model, services
 from tests.unit.conftest import Project, Run, said
 
 FILE = "labs/mtu/lab.toml"
 EDIT = f"edit {FILE}; docs/adding-a-lab.md lists the keys"
 PLACES = "client, nginx, php-fpm, web"
-DAEMONS = ", ".join(sorted(services.read(None).daemons))
+DAEMONS = ", ".join(sorted(services.read(collection.ours(), None).daemons))
 INJECT = 'run = "ip link set dev eth0 mtu 100"'
 FIX = '[[fix]]\nat  = "web"\nrun = "ip link set dev eth0 mtu 1500"\n'
 MINUTES = "minutes    = 15"
@@ -72,7 +72,7 @@ MISTAKES = {
     "no such tier": (
         'tier       = "web"',
         'tier = "wbe"',
-        "tier: expected 'web', 'app', 'data' or 'control', got 'wbe'",
+        "tier: expected one of app, control, data, web, got 'wbe'",
     ),
     "too difficult": (
         "difficulty = 2",
@@ -233,7 +233,8 @@ def test_an_unknown_lab(typed: str, problem: str, hint: str, faultlab: Run) -> N
 )
 def test_an_unknown_lab_is_told_first(verb: str, faultlab: Run) -> None:
     """A typing error is exit 2 whether or not Docker is up."""
-    assert faultlab(verb, "xyzzy") == said("There is no lab called 'xyzzy'.", "faultlab list")
+    words = ["tshark", "xyzzy"] if verb == "try" else ["xyzzy"]
+    assert faultlab(verb, *words) == said("There is no lab called 'xyzzy'.", "faultlab list")
 
 
 def test_no_labs_at_all(project: Project, faultlab: Run) -> None:
@@ -270,8 +271,3 @@ def test_steps_are_listed_with_their_keys() -> None:
     last = len(lab.cheat) - 1
     assert f"cheat[{last}].steps[{len(lab.cheat[last].steps) - 1}]" in keys
     assert keys[-1] == "hint[1].half[1]"
-
-
-def test_a_control_needs_no_fault() -> None:
-    lab = labs.load("healthy")
-    assert lab.control and lab.inject == [] and lab.fix == []

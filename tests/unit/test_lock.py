@@ -15,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.admin import status
 from faultlab.core import lock
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
 from faultlab.lab import load as labs
 from faultlab.workshop.folder import Folder
-from tests.unit.conftest import Result, Run
-from tests.unit.fake import FakeEngine, only_fake
+from tests.unit.conftest import Run, said
+from tests.unit.fake import FakeEngine, FakeStack, only_fake
 
 HOLD = """
 import sys
@@ -41,8 +40,9 @@ def test_a_folder_of_somebody_else_is_refused(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder for locks that somebody made in /tmp before us, with files that we would open."""
-    folder = tmp_path / "faultlab-0"
-    monkeypatch.setattr(lock, "folder", lambda: folder)
+    if how == "of another user":
+        monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    folder = lock.folder()
     match how:
         case "open":
             folder.mkdir()
@@ -54,7 +54,6 @@ def test_a_folder_of_somebody_else_is_refused(
             folder.symlink_to(tmp_path / "theirs")
         case _:
             folder.mkdir(mode=0o700)
-            monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     with pytest.raises(CannotRun, match=r"is not yours alone|cannot be made"), lock.hold("x", "y"):
         pass
     assert not list(tmp_path.glob("**/*.lock"))
@@ -62,14 +61,14 @@ def test_a_folder_of_somebody_else_is_refused(
 
 def test_another_tmpdir_leads_to_the_same_locks(tmp_path: Path) -> None:
     """Two terminals of a user with different ones did not see each other's commands."""
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", "from faultlab.core import lock; print(lock.folder())"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    assert said == f"/tmp/faultlab-{os.getuid()}\n"
+    assert printed == f"/tmp/faultlab-{os.getuid()}\n"
 
 
 @pytest.fixture
@@ -90,18 +89,10 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("verb", ["start", "reset", "down"])
 def test_the_holder_is_named(
-    verb: str,
-    holder: subprocess.Popen[str],
-    faultlab: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    verb: str, holder: subprocess.Popen[str], engine: FakeEngine, faultlab: Run
 ) -> None:
-    only_fake(monkeypatch)
-    assert faultlab(verb, "mtu") == Result(
-        3,
-        "",
-        f"faultlab: faultlab-mtu is in use by `faultlab start mtu` (process {holder.pid}).\n"
-        f"  next: {WAIT}\n",
-    )
+    problem = f"faultlab-mtu is in use by `faultlab start mtu` (process {holder.pid})."
+    assert faultlab(verb, "mtu") == said(problem, WAIT, 3)
 
 
 def test_kill_9_frees_it(holder: subprocess.Popen[str]) -> None:
@@ -152,14 +143,10 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_sweep_leaves_what_is_held_and_says_so_once(
-    holder: subprocess.Popen[str],
-    faultlab: Run,
-    monkeypatch: pytest.MonkeyPatch,
+    holder: subprocess.Popen[str], engine: FakeEngine, faultlab: Run
 ) -> None:
     """`--json` prints one object, also when sweep ends with an error."""
-    only_fake(monkeypatch)
-    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: ["faultlab-mtu"])
-    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
+    engine.stacks_up["faultlab-mtu"] = FakeStack()
     got = faultlab("sweep", "--json")
     assert got.code == 3
     assert json.loads(got.out)["held"] == [
@@ -167,54 +154,47 @@ def test_sweep_leaves_what_is_held_and_says_so_once(
     ]
 
 
+class Stubborn(FakeEngine):
+    """It cannot remove its first stack at once."""
+
+    tries = 0
+
+    def down(self, stack: str) -> None:
+        """Fail once."""
+        self.tries += 1
+        if self.tries == 1:
+            raise CannotRun("Could not remove the network.")
+        super().down(stack)
+
+
 def test_sweep_reports_only_what_is_left(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second pass can remove what the first one could not."""
-    only_fake(monkeypatch)
-    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
-    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: ["faultlab-mtu"])
-    tries: list[str] = []
-
-    def down(_engine: FakeEngine, stack: str) -> None:
-        tries.append(stack)
-        if len(tries) == 1:
-            raise CannotRun("Could not remove the network.")
-
-    monkeypatch.setattr(FakeEngine, "down", down)
-    assert faultlab("sweep").code == 0
-    assert len(tries) == 2
+    engine = only_fake(monkeypatch, Stubborn())
+    engine.stacks_up["faultlab-mtu"] = FakeStack()
+    assert faultlab("sweep").code == 0 and not engine.stacks_up
 
 
-def test_sweep_leaves_a_class_that_is_going_on(
-    faultlab: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_leaves_a_class_that_is_going_on(engine: FakeEngine, faultlab: Run) -> None:
     """A sweep in a class: between two commands its server holds no lock on its stacks."""
-    engine = only_fake(monkeypatch)
-    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     stacks = ["faultlab-math-2-mystery", "faultlab-mtu", "faultlab-maths-2-mystery"]
-    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: stacks)
-    gone: list[str] = []
-    monkeypatch.setattr(FakeEngine, "down", lambda _engine, stack: gone.append(stack))
+    engine.stacks_up = {name: FakeStack() for name in stacks}
     with Folder("math").hold("class start"):
         got = faultlab("sweep", "--json")
-    assert (got.code, {*gone}) == (3, {*stacks[1:]})
+    assert (got.code, [*engine.stacks_up]) == (3, stacks[:1])
     assert json.loads(got.out)["held"] == [
         f"class-faultlab-math- is in use by `faultlab class start` (process {os.getpid()})."
     ]
-    assert engine and faultlab("sweep").code == 0 and stacks[0] in gone
+    assert faultlab("sweep").code == 0 and not engine.stacks_up
 
 
-def test_a_class_holds_its_own_stacks_only(faultlab: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_holds_its_own_stacks_only(engine: FakeEngine, faultlab: Run) -> None:
     """Not a lab whose name begins as its own does, and not those of a class that is called so."""
-    only_fake(monkeypatch)
-    monkeypatch.setattr(status, "_sweep_images", lambda *_: [])
     its = ["faultlab-slow-1-mystery", "faultlab-slow-12-slow-log", "faultlab-slow-64-mtu"]
     others = ["faultlab-slow-log", "faultlab-slow-join", "faultlab-slow-2-1-mystery"]
-    monkeypatch.setattr(FakeEngine, "stacks", lambda _engine: [*its, *others])
-    gone: list[str] = []
-    monkeypatch.setattr(FakeEngine, "down", lambda _engine, stack: gone.append(stack))
+    engine.stacks_up = {name: FakeStack() for name in (*its, *others)}
     with Folder("slow").hold("class start"):
         assert faultlab("sweep").code == 3
-    assert {*gone} == {*others}
+    assert [*engine.stacks_up] == its
 
 
 def test_no_lab_is_called_as_a_seat_of_a_class() -> None:

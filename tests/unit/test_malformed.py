@@ -21,21 +21,8 @@ from faultlab.lab import services
 from tests.unit.conftest import REPO, Project, Result, Run
 
 ODD = (
-    "\0",
-    "\x1b[2J",
-    "é",
-    "\u202e",
-    "'",
-    '"',
-    "[[",
-    "}}",
-    "=",
-    "\\",
-    "%s",
-    "{0}",
-    "\n\n",
-    "-",
-    "💥",
+    *("\0", "\x1b[2J", "é", "\u202e", "'", '"', "[[", "}}"),
+    *("=", "\\", "%s", "{0}", "\n\n", "-", "💥"),
 )
 NESTED = 1050  # more than Python's limit for recursion
 VALUES = ("null", "-1", "1e999", "true", "[]", "{}", '""', '"x"', "[[1]]", "99999999999999999999")

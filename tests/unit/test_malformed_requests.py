@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.workshop import site, terminals
 from faultlab.workshop.access import TRAINER, Allowance
 from tests.unit.served import Served, served
 from tests.unit.test_malformed import NESTED, ODD, broken
@@ -41,18 +40,13 @@ class Heard(logging.Handler):
 
 
 @pytest.fixture
-def here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[Served]:
+def here(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Served]:
     """A class of three that allows all that one can send, and what it must be like in the end."""
-    monkeypatch.setattr(site, "_TICK", 0.1)
-    monkeypatch.setattr(terminals, "_APART", 0.0)
     heard, logs = Heard(), [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
-    with served(tmp_path) as it:
+    with served(tmp_path, apart=0) as it:
         guard = it.site.guard
         for allowance in (guard._asked, guard._acts, guard._strangers):
-            monkeypatch.setattr(allowance, "rate", 1e9)
-            monkeypatch.setattr(allowance, "stock", 1e9)
+            allowance.rate = allowance.stock = 1e9
         it.site.terminals._output = Allowance(1e9, 1e9)
         for log in logs:
             log.addHandler(heard)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-from contextlib import nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,12 +17,12 @@ from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence
-from faultlab.lab.finding import Finding
 from faultlab.lab.limits import at_least
 from faultlab.lab.model import Lab
 from faultlab.verify import matrix
 from faultlab.verify.matrix import Cell, Mark
 from tests.unit.conftest import Project, Run
+from tests.unit.fake import FakeEngine
 
 
 @pytest.mark.parametrize(
@@ -72,26 +72,16 @@ def test_evidence_that_needs_another_machine_is_absent() -> None:
 
 
 def test_the_evidence_of_the_lab_itself_is_that_of_the_look_that_counts(
-    monkeypatch: pytest.MonkeyPatch,
+    project: Project, engine: FakeEngine, faultlab: Run
 ) -> None:
     """Of some counters a rate is taken over the time between the inspections."""
-    seen: list[str] = []
-    shows = [Finding("drops", 1, "", "at least 1", True)]
-    run: Any = SimpleNamespace(
-        inspects=False,
-        inject=lambda: None,
-        gate=lambda _: seen.append(f"load, inspects: {run.inspects}"),
-        evident=lambda _: shows,
-        stack=None,
-        record=SimpleNamespace(facts={}),
-    )
-    monkeypatch.setattr(matrix, "standing", lambda *_: nullcontext(run))
-    monkeypatch.setattr(matrix, "_inspect", lambda check, _: seen.append(check))
-    three = [labs.load(lab_id) for lab_id in ("gzip", "mtu", "swap")]
-    named = cast(Any, {lab.id: lab.id for lab in three})
-    cells = matrix._row(cast(Any, None), three[1], three, named)
-    assert seen == ["gzip", "swap", "load, inspects: True", "swap", "gzip"]
-    assert [cell.mark for cell in cells] == ["absent", "own", "absent"]
+    got = faultlab("matrix", "mtu", "--engine", "fake", "--json")
+    assert got.code == 0, got.err
+    (run,) = (project.root / "runs").iterdir()
+    facts = json.loads((run / "run.json").read_text())
+    (cell,) = facts["matrix"]
+    assert cell["of"] == "mtu" and all(sign["holds"] for sign in cell["evidence"])
+    assert facts["readings"]["faulty"]["before"] and engine.stacks() == []
 
 
 def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,6 +182,5 @@ def test_rows_kept_in_a_file(project: Project, faultlab: Run) -> None:
 
 
 def test_no_recorded_row(project: Project, faultlab: Run) -> None:
-    assert project.root
     got = faultlab("matrix", "--recorded")
     assert got.code == 3 and "No row of the matrix is recorded yet." in got.err

@@ -14,15 +14,13 @@ from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.finding import Finding
-from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times, exactly
+from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.lab.measures import (
     Nothing,
-    delay,
     ends,
     failing,
     grows,
     inspect_nothing,
-    made,
     rate,
     share,
     steady,
@@ -43,36 +41,6 @@ class Load:
 @dataclass(frozen=True)
 class Look:
     load: Load = Load()
-
-
-PLAIN = [
-    (rate("pages", "load", good=0.5), at_least_times(0.5), None, "/s"),
-    (rate("pages", "load", good=0.5, bad=0.2), at_least_times(0.5), at_most_times(0.2), "/s"),
-    (delay("p50", "load", good=2), at_most_times(2), None, "s"),
-    (delay("p50", "load", good=2, bad=5, unit="ms"), at_most_times(2), at_least_times(5), "ms"),
-    (share("lost", "load", good=1), at_most(1), None, "%"),
-    (share("lost", "load", good=1, bad=20), at_most(1), at_least(20), "%"),
-    (steady("port", "load", exactly(0), "bytes"), exactly(0), exactly(0), "bytes"),
-    (failing("pages"), at_most(1), at_most(1), "%"),
-    (made(), at_least(90), at_least(90), "%"),
-]
-
-
-@pytest.mark.parametrize(("measure", "good", "bad", "unit"), PLAIN)
-def test_a_kind_of_measure(measure: Measure[Any], good: Any, bad: Any, unit: str) -> None:
-    assert (measure.good, measure.bad, measure.unit, measure.fault) == (good, bad, unit, "")
-    assert measure.steady == (good == bad)
-
-
-def test_a_kind_of_measure_tells_one_of_several_faults() -> None:
-    kinds: list[Measure[Any] | Evidence[Any]] = [
-        rate("a", "b", good=1, fault="pool"),
-        delay("a", "b", good=1, fault="pool"),
-        share("a", "b", good=1, fault="pool"),
-        grows("a", "b", at_least(1), fault="pool"),
-        ends("a", "b", at_least(1), fault="pool"),
-    ]
-    assert [kind.fault for kind in kinds] == ["pool"] * 5
 
 
 def test_a_value_is_at_a_path_or_a_function_of_the_look() -> None:

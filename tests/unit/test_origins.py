@@ -70,10 +70,11 @@ def a_run(project: Project, name: str, **change: Any) -> None:
     project.run(name, **{"readings": readings, **change})
 
 
-def only_the_exit_code(project: Project) -> None:
-    file = project.root / "labs/mtu/lab.toml"
-    text = file.read_text()
-    file.write_text(text[: text.index("[[figure]]")] + FIGURE)
+def only_the_exit_code(project: Project) -> str:
+    """Leave the lab mtu one figure; return its lab.toml."""
+    text = (project.root / "labs/mtu/lab.toml").read_text().partition("[[figure]]")[0] + FIGURE
+    project.write("labs/mtu/lab.toml", text)
+    return text
 
 
 FIGURE = """
@@ -101,20 +102,17 @@ def test_the_newest_whole_run_counts(project: Project, faultlab: Run) -> None:
 
 
 def test_a_field_of_the_look(project: Project, faultlab: Run) -> None:
-    only_the_exit_code(project)
-    file = project.root / "labs/mtu/lab.toml"
-    file.write_text(
-        file.read_text().replace('"page: curl\'s exit code"', '["page.bytes", "syn.rtt_p95"]')
-    )
+    text = only_the_exit_code(project)
+    of = '["page.bytes", "syn.rtt_p95"]'
+    project.write("labs/mtu/lab.toml", text.replace('"page: curl\'s exit code"', of))
     a_run(project, "20260101-000000-mtu-aaaa")
     got = json.loads(faultlab("origins", "mtu", "--json").out)
     assert [row["ours"] for row in got["figures"]] == [[0, 1]]
 
 
 def test_a_figure_that_nobody_measures(project: Project, faultlab: Run) -> None:
-    only_the_exit_code(project)
-    file = project.root / "labs/mtu/lab.toml"
-    file.write_text(file.read_text().replace("curl's exit code", "colour"))
+    text = only_the_exit_code(project)
+    project.write("labs/mtu/lab.toml", text.replace("curl's exit code", "colour"))
     a_run(project, "20260101-000000-mtu-aaaa")
     got = faultlab("origins", "mtu")
     assert got.code == 3
@@ -122,7 +120,6 @@ def test_a_figure_that_nobody_measures(project: Project, faultlab: Run) -> None:
 
 
 def test_without_any_run(project: Project, faultlab: Run) -> None:
-    assert project.root
     got = faultlab("origins")
     assert (got.code, got.out) == (3, "")
     assert "No lab has a whole run yet." in got.err and "faultlab verify --all" in got.err

@@ -29,7 +29,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """faultlab as pip installs it, in the home of a user with a repository of their own."""
     share = tmp_path / "venv/lib/python3.11/site-packages/faultlab/share"
     share.mkdir(parents=True)
-    for name in [*SHARED, "Vagrantfile"]:
+    for name in [*SHARED, "Vagrantfile", "collection.toml"]:
         (share / name).symlink_to(REPO / name)
     monkeypatch.setattr(paths, "_PACKAGE", share.parent)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -255,7 +255,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_has_all_that_git_has(wheel: zipfile.ZipFile) -> None:
-    others = ("Vagrantfile", "docs/judge.json")  # links in release/share
+    others = ("Vagrantfile", "collection.toml", "docs/judge.json")  # links in release/share
     listed = ["git", "ls-files", "-z", "--", "faultlab", *others, *SHARED]
     done = subprocess.run(listed, cwd=REPO, capture_output=True, text=True, check=True)
     inside = {i.filename: i for i in wheel.infolist() if ".dist-info/" not in i.filename}

@@ -11,11 +11,11 @@ import pytest
 from faultlab.cli.main import main
 from faultlab.core import archive
 from faultlab.core.errors import CannotRun
-from faultlab.engine.shell import Done, Shell
 from faultlab.observe import flame, profiler
 from faultlab.observe.profiler import Recording
 from faultlab.probes import perf
 from faultlab.probes.perf import Share, Stacks
+from tests.unit.conftest import Printing
 
 RECORDED = Path(__file__).parents[1] / "recorded/perf"
 
@@ -101,10 +101,7 @@ def test_where_records_were_lost_no_wait_is_guessed() -> None:
         ("\tffffffff8220176b [unknown] ([kernel.kallsyms])", ["[kernel]_[k]"]),
         ("\t           5432a [unknown] (/usr/sbin/nginx)", ["[nginx]"]),
         ("\t    7f0000001234 [unknown] (/tmp/perf-123.map)", ["[compiled]"]),
-        (
-            "\t    7f0000001234 operator new(unsigned long) (/usr/sbin/x)",
-            ["operator new(unsigned long)"],
-        ),
+        ("\t 7f0000001234 operator new(unsigned long) (/x)", ["operator new(unsigned long)"]),
         ("\tffffffffffffffff [unknown] ([unknown])", []),
         ("\t    563875328968 [unknown] ([unknown])", []),
         ("\tgarbage", []),
@@ -143,19 +140,10 @@ def test_whose_a_sample_is() -> None:
     assert (off(401, "nginx"), off(15, "ksoftirqd/0")) == ("web;nginx", None)
 
 
-class Refusing(Shell):
-    """A place where perf says no."""
-
-    name = "web"
-
-    def run(self, command: str, timeout: float = 30) -> Done:
-        said = "Error:\nAccess to performance monitoring is limited.\nConsider adjusting …\n"
-        return Done(command, 1, "", said, 0.1)
-
-
 def test_perf_says_no() -> None:
+    said = "Error:\nAccess to performance monitoring is limited.\nConsider adjusting …\n"
     with pytest.raises(CannotRun, match="Access to performance monitoring is limited") as caught:
-        perf.start(Refusing(), "-a", "on", 1, 99)
+        perf.start(Printing("", 1, said), "-a", "on", 1, 99)
     assert "perf_event_paranoid" in caught.value.hint
 
 

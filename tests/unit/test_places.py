@@ -16,7 +16,7 @@ BOOK = '{"restaurant":"Old Mill","tables":%d}'
 def module_of(lab_id: str) -> ModuleType:
     """Return the module of a lab's check, which is no package's."""
     checks.load(lab := labs.load(lab_id))
-    return sys.modules[f"faultlab_checks.{checks.files(lab)[0].stem}"]
+    return sys.modules[f"faultlab_checks.faultlab_{checks.files(lab)[0].stem}"]
 
 
 def test_only_the_place_of_the_book_counts() -> None:

@@ -136,15 +136,6 @@ def test_a_damaged_sweep(stored: Any, project: Project, faultlab: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("damage", ["", "[1]", '{"schema": 1, "lab": "bandwidth", "read'])
-def test_a_damaged_record(damage: str, project: Project, faultlab: Run) -> None:
-    folder = project.run(RUN, readings={})
-    (folder / "run.json").write_text(damage)
-    got = faultlab("plot", RUN)
-    assert (got.code, got.out) == (2, "")
-    assert "is damaged" in got.err and f"less runs/{RUN}/run.json" in got.err
-
-
 def test_a_record_without_readings(project: Project) -> None:
     project.run(RUN, readings=None)
     with pytest.raises(BadInput, match="is damaged: readings: "):

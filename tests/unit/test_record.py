@@ -159,13 +159,8 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "damage",
     [
-        b"",
-        b'{"schema": 1, "events": [',
-        b"\xff\xfe",
-        b"[1]",
-        b"null",
-        b'{"schema": 3, "events": []}',
-        b'{"events": []}',
+        *(b"", b'{"schema": 1, "events": [', b"\xff\xfe", b"[1]", b"null"),
+        *(b'{"schema": 3, "events": []}', b'{"events": []}'),
     ],
 )
 def test_a_damaged_record_is_none(damage: bytes, record: Record) -> None:

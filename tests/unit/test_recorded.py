@@ -46,7 +46,7 @@ def main() -> None:
     """Write what is said of each run today."""
     said: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as root:
-        for name in ("labs", "checks", "images"):
+        for name in ("collection.toml", "labs", "checks", "images"):
             Path(root, name).symlink_to(REPO / name)
         shutil.copytree(RUNS, Path(root, "runs"))
         for lab_id, run in sorted(RECORDED.items()):

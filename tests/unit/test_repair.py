@@ -103,14 +103,12 @@ def test_its_own_digest(project: Project) -> None:
     assert of(each[0]) != of(each[1])
     other = each[0].model_copy(update={"why": "x", "title": "x"})
     assert of(other) == of(each[0])
-    toml = (project.root / "labs/mtu/lab.toml").read_text()
-    project.write("labs/mtu/lab.toml", toml.replace("[[cheat]]\n", "[[cheat]]\n# another\n"))
+    project.change("labs/mtu/lab.toml", "[[cheat]]\n", "[[cheat]]\n# another\n")
     assert digest.repairs(labs.load("mtu"))(each[0]) == of(each[0])
-    project.write("labs/mtu/lab.toml", toml.replace("mtu 100", "mtu 99"))
+    project.change("labs/mtu/lab.toml", "mtu 100", "mtu 99")
     assert digest.repairs(labs.load("mtu"))(each[0]) != of(each[0])
-    project.write("labs/mtu/lab.toml", toml)
-    check = (project.root / "checks/test_mtu.py").read_text()
-    project.write("checks/test_mtu.py", check.replace("at_least(100)", "at_least(99)"))
+    project.change("labs/mtu/lab.toml", "mtu 99", "mtu 100")
+    project.change("checks/test_mtu.py", "at_least(100)", "at_least(99)")
     assert digest.repairs(lab)(each[0]) != of(each[0])
 
 

@@ -18,14 +18,9 @@ from faultlab.run.record import Record
 from tests.unit.conftest import REPO, Project, Run
 
 RUN = "20261121-211714-mtu-779c"
-NETWORK = {
-    "rx_bytes": 0,
-    "tx_bytes": 0,
-    "drops": 0,
-    "retransmits": 0,
-    "overflows": 0,
-    "time_wait": 0,
-}
+NETWORK = dict.fromkeys(
+    ("rx_bytes", "tx_bytes", "drops", "retransmits", "overflows", "time_wait"), 0
+)
 
 
 def sample(t: float, machine: str = "web", **change: Any) -> dict[str, Any]:
@@ -206,7 +201,6 @@ def test_a_picture_that_is_too_large_is_named(whole: Path, faultlab: Run) -> Non
 
 
 def test_no_run_yet(project: Project, faultlab: Run) -> None:
-    assert project.root
     assert (faultlab("report").code, faultlab("report", "--all").code) == (2, 3)
 
 
@@ -240,12 +234,8 @@ def test_in_a_control_nothing_is_ill() -> None:
     ]
     record = Record(Path("none"), {"events": events})
     assert {band.kind for band in page.bands(record, control=True)} == {"well"}
-    assert [mark.text for mark in page.marks(record, control=True)] == [
-        "healthy",
-        "set up",
-        "still well",
-        "put back",
-    ]
+    marks = [mark.text for mark in page.marks(record, control=True)]
+    assert marks == ["healthy", "set up", "still well", "put back"]
     assert [(b.kind, b.begin, b.end) for b in page.bands(record, control=False)] == [
         ("well", 0.0, 3.1),
         ("ill", 3.1, 5.1),

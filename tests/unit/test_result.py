@@ -49,36 +49,19 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
     result(tmp_path).add(case("fail", reason="loss: measured 3 %, wanted at most 0 %"))
     facts = told(tmp_path)
     assert facts["schema"] == 1
-    assert facts["campaign"] == {
-        "labs": ["mtu"],
-        "repeat": 1,
-        "quick": False,
-        "finished": True,
-    }
+    wanted = {"labs": ["mtu"], "repeat": 1, "quick": False, "finished": True}
+    assert facts["campaign"] == wanted
     (one,) = facts["cases"]
+    reason = "loss: measured 3 %, wanted at most 0 %"
     assert one == {
-        "began": "",
-        "commit": "",
-        "kernel": "",
-        "cpus": 0,
-        "lab_digest": "",
-        "program_digest": "",
-        "interrupted": False,
-        "kept": False,
-        "lab": "mtu",
-        "number": 1,
-        "verdict": "fail",
-        "seconds": 12.3,
-        "engine": "",
-        "run": "run-mtu",
-        "reason": "loss: measured 3 %, wanted at most 0 %",
+        **dict.fromkeys(
+            ("began", "commit", "kernel", "lab_digest", "program_digest", "engine"), ""
+        ),
+        **{"cpus": 0, "interrupted": False, "kept": False, "lab": "mtu", "number": 1},
+        **{"verdict": "fail", "seconds": 12.3, "engine": "", "run": "run-mtu", "reason": reason},
         "tests": [
             {"test": "test_healthy", "verdict": "pass", "text": ""},
-            {
-                "test": "test_fix",
-                "verdict": "fail",
-                "text": "loss: measured 3 %, wanted at most 0 %",
-            },
+            {"test": "test_fix", "verdict": "fail", "text": reason},
         ],
     }
 

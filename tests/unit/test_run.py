@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
+from faultlab.core import lock
 from faultlab.core.errors import CannotRun
 from faultlab.engine.measure import cpu_reference, load_scale
 from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer
@@ -45,22 +47,48 @@ class Idle(dict[str, Any]):
     def user(self) -> str:
         return "user"
 
+    @property
+    def engine(self) -> FakeEngine:
+        return FakeEngine()
+
     def stopped(self) -> list[str]:
         return []
 
 
+class Busy(Observer):
+    """It sees the shares that a test has set; when none is left, others use nothing."""
+
+    shares: ClassVar[list[float]] = []
+    waited: ClassVar[list[float]] = []  # for how long a run was ready to wait for a calm machine
+
+    def read(self) -> Moment:
+        """Read nothing."""
+        return Moment(0, 0, {})
+
+    def since(self, before: Moment) -> CpuInterference:
+        """Return the next share."""
+        return CpuInterference(0.0, self.shares.pop(0) if self.shares else 0.0, "stress 1.0 CPUs")
+
+    def wait_for_calm(self, seconds: float) -> None:
+        """Do not wait."""
+        self.waited.append(seconds)
+
+
+class BusyEngine(FakeEngine):
+    """An engine on a machine that has other programs."""
+
+    def observer(self, stack: str) -> Observer:
+        """Return one that sees what a test wants."""
+        return Busy()
+
+
 @pytest.fixture(autouse=True)
 def shares(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Set the shares that others use during each look; when none is left, they use nothing."""
-    used: list[float] = []
-
-    def since(_self: Observer, _before: Moment) -> CpuInterference:
-        return CpuInterference(0.0, used.pop(0) if used else 0.0, "stress 1.0 CPUs")
-
-    monkeypatch.setattr(Observer, "read", lambda _self: Moment(0, 0, {}))
-    monkeypatch.setattr(Observer, "since", since)
+    """Set the shares that others use during each look."""
     monkeypatch.setattr(cpu_reference, "measure", lambda: 3000.0)
-    return used
+    Busy.shares.clear()
+    Busy.waited.clear()
+    return Busy.shares
 
 
 @pytest.fixture
@@ -88,7 +116,7 @@ def reading(record: Record, left: list[float], good: float = 0.8, bad: float = 0
         ),
         evidence=(),
     )
-    return Run(FakeEngine(), MTU, judge, cast("Stack", Idle()), record)
+    return Run(BusyEngine(), MTU, judge, cast("Stack", Idle()), record)
 
 
 def events(record: Record) -> list[str]:
@@ -166,23 +194,14 @@ def test_the_pace_is_found_once_before_the_first_load(
 BUSY = "other programs used 50% of the CPU time (stress 1.0 CPUs)"
 
 
-@pytest.fixture
-def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long a run was ready to wait for a calm machine, each time. Its pauses take no time."""
-    seconds: list[float] = []
-    monkeypatch.setattr("faultlab.run.looks.time.sleep", lambda _: None)
-    monkeypatch.setattr(Observer, "wait_for_calm", lambda _self, most: seconds.append(most))
-    return seconds
-
-
 def test_a_reading_of_a_busy_machine_is_taken_again_when_it_is_calm(
-    record: Record, shares: list[float], waited: list[float]
+    record: Record, shares: list[float]
 ) -> None:
     shares += [0.01, 0.5, 0.0]
     assert measured(record, 100, 50, 90) == ["measured", "undecided", "measured"]
     noted = record.facts["events"][1]
     assert (noted["others"], noted["text"]) == (0.5, BUSY)
-    assert len(waited) == 1 and 178 < waited[0] <= 179
+    assert len(Busy.waited) == 1 and 178 < Busy.waited[0] <= 179
 
 
 @pytest.mark.parametrize(
@@ -255,7 +274,7 @@ def test_a_busy_machine_gets_more_looks_at_a_fault_without_evidence(
 
 
 def test_what_others_spoiled_is_neither_good_nor_bad(
-    record: Record, shares: list[float], waited: list[float], monkeypatch: pytest.MonkeyPatch
+    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that is never calm gives no verdict, and leaves no reading to make one from."""
     shares += [0.0, *[0.5] * 99]
@@ -263,13 +282,13 @@ def test_what_others_spoiled_is_neither_good_nor_bad(
     run, noted = reading(record, [100.0] * 100), list[str]()
     run.note = noted.append
     run.measure(HEALTHY)
-    monkeypatch.setattr("faultlab.run.run.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy to judge mtu: other programs used 50%") as error:
         run.measure(CHECK)
     assert error.value.hint == "wait until it is calm, then: make check-mtu"
     assert list(record.facts["readings"]) == ["healthy"]
     assert "check" not in record.facts["judged"]
-    assert set(events(record)[1:]) == {"undecided"} and len(waited) > 1
+    assert set(events(record)[1:]) == {"undecided"} and len(Busy.waited) > 1
     assert {*noted} == {"again: other programs used 50% of the CPU time"}
 
 
@@ -280,12 +299,7 @@ def test_each_wait_is_twice_as_long_until_the_patience_ends(
 
     Other labs go on meanwhile.
     """
-    now, waits, held = [0.0], list[float](), list[bool]()
-
-    def sleep(seconds: float) -> None:
-        assert not held, "no other lab can have the machine"
-        waits.append(seconds)
-        now[0] += seconds
+    held: list[bool] = []
 
     @contextmanager
     def turn(alone: bool) -> Iterator[None]:
@@ -293,30 +307,32 @@ def test_each_wait_is_twice_as_long_until_the_patience_ends(
         yield
         held.pop()
 
-    monkeypatch.setattr("faultlab.run.looks.lock.turn", turn)
-    monkeypatch.setattr("faultlab.run.looks.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("faultlab.run.looks.time.sleep", sleep)
-    monkeypatch.setattr(Observer, "wait_for_calm", lambda _self, _most: held[0])
+    def free() -> None:
+        assert not held, "no other lab can have the machine"
+
+    monkeypatch.setattr(lock, "turn", turn)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     shares += [0.0, *[0.5] * 99]
-    run = reading(record, [100.0] * 9)
+    run, engine = reading(record, [100.0] * 9), BusyEngine()
+    run.engine, engine.meanwhile = engine, [free] * 99
     run.measure(HEALTHY)
     with pytest.raises(CannotRun, match="too busy"):
         run.measure(FIXED)
-    assert waits == [1, 2, 4, 8, 16, 32, 64, 53] and now[0] == 180
+    assert engine.paused == [1, 2, 4, 8, 16, 32, 64, 53]
 
 
 def test_looks_that_are_spoiled_cost_patience(
-    record: Record, shares: list[float], waited: list[float], monkeypatch: pytest.MonkeyPatch
+    record: Record, shares: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A look can take longer than the wait for the next one."""
     seconds = itertools.count(step=50.0)  # each look takes 50 s, and so does each wait
     run = reading(record, [100.0] * 9)
     run.measure(HEALTHY)
     shares += [0.5] * 9
-    monkeypatch.setattr("faultlab.run.looks.time.monotonic", lambda: next(seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
     with pytest.raises(CannotRun, match="too busy"):
         run.measure(FIXED)
-    assert waited == [129, 27]
+    assert Busy.waited == [129, 27]
 
 
 def baseline(record: Record, *values: float) -> list[str]:
@@ -407,19 +423,13 @@ def test_a_daemon_that_has_ended_is_found_by_the_look(record: Record) -> None:
     [(False, 1, [False, False]), (False, 0, [True, True]), (True, 0, [])],
 )
 def test_a_look_has_the_machine_alone_if_speed_is_judged(
-    record: Record,
-    shares: list[float],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    idle: bool,
-    first: int,
-    turns: list[bool],
+    record: Record, monkeypatch: pytest.MonkeyPatch, idle: bool, first: int, turns: list[bool]
 ) -> None:
     """Others would spoil it, also if the lab makes no load. They do not spoil an idle one.
 
     `first`: the first measure of the check; the second one alone judges no speed.
     """
-    shares += [0.5] * (2 if idle else 0)
+    Busy.shares += [0.5] * (2 if idle else 0)
     had: list[bool] = []
 
     @contextmanager
@@ -427,7 +437,7 @@ def test_a_look_has_the_machine_alone_if_speed_is_judged(
         had.append(alone)
         yield
 
-    monkeypatch.setattr("faultlab.run.run.lock.turn", turn)
+    monkeypatch.setattr(lock, "turn", turn)
     run = reading(record, [100.0, 99.0])
     symptom = run.check.symptom[first:]
     run.check = replace(run.check, idle=lambda _stack: idle, symptom=symptom)

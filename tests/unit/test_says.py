@@ -10,7 +10,6 @@ import re
 
 import pytest
 
-from faultlab.core import paths
 from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.check import Measure
@@ -55,7 +54,7 @@ def test_a_sentence_holds_at_the_limit_and_just_beyond_it(
 
 @pytest.mark.parametrize("lab_id", RECORDED)
 def test_the_sentences_of_recorded_states(lab_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "runs", lambda: RUNS)
+    monkeypatch.setenv("FAULTLAB_STATE", str(RUNS.parent))
     lab, check = labs.load(lab_id), checks.load(labs.load(lab_id))
     run = Measured(lab, check, Record.read(RECORDED[lab_id]))
     for phase in (HEALTHY, FAULTY, FIXED):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faultlab.core.errors import BadInput
+from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import Share, mcnemar
-from faultlab.engine.contract import Process, Program
+from faultlab.engine.contract import Process, Program, State
+from faultlab.engine.shell import Done
 from faultlab.lab import load as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
+from faultlab.run import run as run_of_labs
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.score import (
     agent_metrics,
@@ -27,6 +32,7 @@ from faultlab.score import (
     diagnosis,
     metrics,
     noise_baseline,
+    recording,
     results,
     schedule,
     scorecard,
@@ -40,7 +46,7 @@ from faultlab.score.schedule import Schedule
 from faultlab.score.setups import EMPTY, IDLE, Setup
 from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import REPO, Project, Run
-from tests.unit.fake import FakeEngine, FakeProcess
+from tests.unit.fake import FakeEngine, FakeMachine, FakeProcess
 
 LABS = ("mtu", "gzip", "healthy")
 
@@ -140,18 +146,50 @@ class TestPlan:
             schedule.deadline(hours)
 
 
+def bare(run: Any) -> None:
+    """Forget the daemons of a stack, as if they had ended."""
+    run.stack = setups._Bare(run.engine, run.stack.name)
+
+
 class Repairing(FakeEngine):
     """An engine on which the tool `repairs` does what its name says."""
 
     given = ""  # the processors of the newest program
+    files = b""
 
     @contextmanager
     def process(self, program: Program) -> Iterator[Process]:
         """Run an `echo`, and see which processors the program has."""
-        self.given = program.cpus
+        self.given, self.files = program.cpus, program.files or b""
         if program.command[-1] == "repairs":
             self.stacks_up[program.stack].network.mtu = 1500
         yield FakeProcess(f"{program.command[-1]}\n".encode())
+
+
+@pytest.mark.parametrize("lab_id", ["mtu", "php-workers"])
+def test_each_phase_has_the_same_history(
+    lab_id: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same visits and the same restarts, so that no counter and no age tells the phase.
+
+    Web had sent 125 segments in the healthy phase of mtu, 130 in the faulty one, 231 in the fixed.
+    """
+    seen: dict[str, list[str]] = {}
+    now: list[str] = []
+    monkeypatch.setattr(run_of_labs.Run, "prove", lambda self, phase: self.visit(phase))
+    monkeypatch.setattr(
+        run_of_labs.Run, "_seen", lambda _self, phase, _fast: now.append(f"visit {phase}")
+    )
+    monkeypatch.setattr(
+        FakeMachine, "run", lambda _self, words, _timeout=30: Done(words, 0, "", "", 0)
+    )
+    monkeypatch.setattr(FakeMachine, "restart", lambda self: now.append(f"restart {self.name}"))
+    for phase in PHASES:
+        now.clear()
+        with setups.on_show(FakeEngine(), labs.load(lab_id), phase):
+            seen[phase] = sorted(now)
+    assert {f"visit {phase}" for phase in PHASES} <= {*seen[HEALTHY]}
+    assert seen[HEALTHY] == seen[FAULTY] == seen[FIXED]
 
 
 class TestStack:
@@ -163,12 +201,12 @@ class TestStack:
         usual = {"allows": lambda _: True, "note": lambda _: None, "cpus": "3"}
         made = list(Alone(engine, **{**usual, **how}).trials(look, wanted))
         assert not engine.stacks_up
-        self.given = engine.given
+        self.given, self.ran, self.files = engine.given, engine.ran, engine.files
         return made
 
     @pytest.fixture(autouse=True)
-    def at_once(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(setups, "_SETTLES", 0.0)
+    def apart(self, project: Project) -> None:
+        """Keep its records out of this checkout."""
 
     def test_the_tools_share_a_proven_stack(self) -> None:
         made = self.examined([tool("quiet"), tool("drops"), tool("last")], FAULTY)
@@ -178,6 +216,16 @@ class TestStack:
         assert len({t.run for t in made}) == 1
         assert self.given == "3"
         assert all(t.took is not None and not t.replayed and t.effect is None for t in made)
+
+    @pytest.mark.parametrize(("phase", "pages"), [(HEALTHY, "http://web/ 3\n"), (EMPTY, "")])
+    def test_a_prober_has_the_pages_of_the_users(
+        self, phase: str, pages: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(setups, "_end_daemons", bare)
+        self.examined([tool("probes")], phase)
+        with tarfile.open(fileobj=io.BytesIO(self.files)) as tar:
+            content = tar.extractfile("etc/urls")
+            assert content is not None and content.read().decode() == pages
 
     @pytest.mark.parametrize("phase", [*PHASES, *setups.FLOORS])
     @pytest.mark.parametrize("felt", [True, False])
@@ -190,7 +238,6 @@ class TestStack:
             again.append(phase)
             return True
 
-        monkeypatch.setattr(setups, "_end_daemons", lambda _: None)
         monkeypatch.setattr(alone, "_shows", shows)
         if not felt:
             monkeypatch.setattr(alone, "_felt", lambda *_: False)
@@ -209,6 +256,40 @@ class TestStack:
         assert [t.tool for t in made] == ["first", "repairs", "next"]
         assert made[1].run != made[2].run
 
+    def test_a_fault_that_has_ended_a_daemon_is_looked_at(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No user can be served then, so the check takes no look; it has proven the phase before.
+
+        So it is with heap-oom, for tools that look and for those that read a recording.
+        """
+        on_show, now = setups.on_show, FakeMachine.state
+
+        def state(machine: FakeMachine) -> State:
+            known: State = now.fget(machine)  # type: ignore[attr-defined]
+            return replace(known, running=machine.name != "nginx")
+
+        def fails(_: Any) -> None:
+            raise CannotRun("nginx is not running.")
+
+        @contextmanager
+        def ended(*words: Any) -> Iterator[Any]:
+            with on_show(*words) as run, monkeypatch.context() as until_then:
+                its = wraps(run.check.look)(fails)
+                run.check = replace(run.check, look=its, may_stop=("nginx",))
+                until_then.setattr(FakeMachine, "state", property(state))
+                yield run
+
+        monkeypatch.setattr(setups, "on_show", ended)
+        monkeypatch.setattr(alone, "_QUIET", 0.0)
+        monkeypatch.setattr(recording, "span", lambda _, look: look() or {})
+        wanted = [tool("drops"), tool("reads", replay="drops"), tool("quiet")]
+        made = self.examined(wanted, FAULTY)
+        assert [(t.tool, t.alarm) for t in made] == [
+            *(("reads", True), ("drops", True), ("quiet", False))
+        ]
+        assert len({t.run for t in made}) == 1 and not any(t.effect for t in made)
+
     def test_it_stops_in_time(self) -> None:
         left = [True, True, False]
         made = self.examined(
@@ -221,12 +302,10 @@ class TestStack:
         assert (made.kind, made.reason) == ("absent", "no machine called db is there")
 
     @pytest.mark.parametrize("floor", setups.FLOORS)
-    def test_a_floor_is_not_proven(self, floor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        ended: list[bool] = []
-        monkeypatch.setattr(setups, "_end_daemons", lambda _: ended.append(True))
+    def test_a_floor_is_not_proven(self, floor: str) -> None:
         made = self.examined([tool("drops"), tool("two")], floor)
         assert [(t.phase, t.alarm) for t in made] == [(floor, True), (floor, False)]
-        assert ended == [True] * (floor == EMPTY)
+        assert any("kill -9" in command for command in self.ran) == (floor == EMPTY)
 
 
 def test_processors_of_their_own() -> None:

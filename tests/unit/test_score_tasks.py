@@ -14,26 +14,37 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Ended, Task
-from faultlab.run import parcel, placement
+from faultlab.run import parcel
 from faultlab.score import alone, exam, results, setups, task
 from faultlab.score import tool as tools
 from faultlab.score.results import ALONE, CROWD
-from faultlab.score.tool import Alarm, Tool
 from tests.unit.conftest import Project
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import FakeEngine, engines
 
 TOOLS = ["always-alarm", "never-alarm", "one"]
 
 
-def tool(name: str) -> Tool:
-    facts: dict[str, Any] = {
-        "title": name,
-        "at": ["client"],
-        "window": 5,
-        "output": "lines",
-        "command": name,
-    }
-    return Tool(id=name, folder=paths.tools() / name, alarm=[Alarm(match="drops")], **facts)
+TOOL = """\
+title   = "A tool"
+at      = ["client"]
+window  = 5
+output  = "lines"
+command = "watch"
+
+[[alarm]]
+match  = "drops"
+
+[[expect]]
+labs    = ["*"]
+detects = "may"
+why     = "It can."
+"""
+
+
+def write(folder: Path) -> None:
+    """Write a tool."""
+    folder.mkdir(parents=True)
+    (folder / "tool.toml").write_text(TOOL)
 
 
 class Cluster(FakeEngine):
@@ -71,17 +82,15 @@ class Cluster(FakeEngine):
 def cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
     monkeypatch.setattr(Cluster, "one", made)
-    monkeypatch.setattr(placement, "ENGINES", {"fake": Cluster})
-    monkeypatch.setattr(placement, "_examined", lambda _term, kind, _labs: (kind.reach(), []))
-    monkeypatch.setattr(tools, "load", tool)
-    monkeypatch.setattr(setups, "_SETTLES", 0.0)
-    monkeypatch.setattr(setups, "_end_daemons", lambda _: None)
+    engines(monkeypatch, fake=Cluster)
+    for name in TOOLS:
+        write(project.root / "tools" / name)
     return made
 
 
-def score(file: Path, *, crowd: bool = False, **how: Any) -> None:
+def score(file: Path, *, tool: str = "one", crowd: bool = False, **how: Any) -> None:
     usual: dict[str, Any] = {"wanted": "fake", "jobs": 50, "repeat": 1, "seed": 0, "network": False}
-    exam.score(Terminal(), ["one"], ["mtu"], json_file=str(file), crowd=crowd, **{**usual, **how})
+    exam.score(Terminal(), [tool], ["mtu"], json_file=str(file), crowd=crowd, **{**usual, **how})
 
 
 @pytest.mark.parametrize(("crowd", "count"), [(False, 5), (True, 3)])
@@ -150,12 +159,9 @@ def test_what_is_not_possible_there(
     assert not cluster.names
 
 
-def test_a_tool_from_elsewhere_is_in_no_pod(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tool("own").model_copy(update={"folder": tmp_path / "own"})
-    monkeypatch.setattr(tools, "load", lambda _: own)
+def test_a_tool_from_elsewhere_is_in_no_pod(cluster: Cluster, tmp_path: Path) -> None:
+    write(tmp_path / "own")
     with pytest.raises(BadInput, match="own is not in tools/") as raised:
-        score(tmp_path / "score.json")
+        score(tmp_path / "score.json", tool=str(tmp_path / "own"))
     assert raised.value.hint == f"cp -r {tmp_path}/own {paths.show(paths.tools())}"
     assert not cluster.names

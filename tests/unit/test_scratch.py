@@ -13,7 +13,7 @@ import pytest
 from faultlab.core import lock, paths, scratch
 from faultlab.core.errors import CannotRun
 from tests.unit.conftest import REPO, Run
-from tests.unit.fake import only_fake
+from tests.unit.fake import FakeEngine
 from tests.waiting import until
 
 KILLED = """
@@ -60,11 +60,8 @@ def test_an_error_leaves_nothing(tmp_path: Path) -> None:
     assert [*tmp_path.glob("x-*")] == [] and notes() == []
 
 
-def test_a_killed_command_is_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faultlab: Run
-) -> None:
+def test_a_killed_command_is_swept(tmp_path: Path, engine: FakeEngine, faultlab: Run) -> None:
     """`kill -9` of a page, a bundle or a walk left its folder for good."""
-    only_fake(monkeypatch)
     with begun(tmp_path, "killed") as process:
         out, _ = process.communicate(timeout=20)
     folder = Path(out.strip())

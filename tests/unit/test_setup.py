@@ -1,8 +1,8 @@
 """`setup/` run for real on a machine that is made of stubs.
 
 A `Machine` is a copy of the scripts beside a `bin` directory that is the whole PATH: a few real
-tools and stubs that note how they were called. What setup prints is compared as a whole, because
-its words are all that a newcomer has when something is missing.
+tools and stubs that note how they were called. Of what setup prints, the tests compare what is
+missing and what to type next, which are all that a newcomer has.
 """
 
 import hashlib
@@ -91,6 +91,7 @@ class Machine:
                 "FAULTLAB_SYSROOT": str(self.root / "sys"),
                 **env,
             },
+            cwd=self.root,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -101,6 +102,16 @@ class Machine:
         err = re.sub(r" in \d+ s$", " in N s", err, flags=re.M)
         assert [line for line in err.splitlines() if len(line) > 80] == []
         return Result(done.returncode, done.stdout, err)
+
+    def refuses(
+        self, problem: str, *hints: str, script: str = "setup/setup.sh", **env: str
+    ) -> None:
+        """Run a script that cannot go on: it says why, and what to type next, in these words."""
+        result = self.run(script, **env)
+        assert (result.code, result.out) == (3, "")
+        said = " ".join(result.err.rpartition("faultlab setup: ")[2].replace("\\\n", "").split())
+        assert said.startswith(f"{problem} next: "), result.err
+        assert [hint for hint in hints if hint not in said] == [], result.err
 
 
 @pytest.fixture
@@ -204,11 +215,15 @@ def test_a_class_needs_more_and_the_tests_have_that_too(machine: Machine) -> Non
 # --- a bundle in place of a network ---
 
 
+MACHINE = platform.machine()
+HERE = f'{{"machine": "{MACHINE}"'
+
+
 def bundle(machine: Machine, **changed: str) -> Path:
     """An archive as `faultlab bundle` writes it, with small things in it."""
     folder = machine.root / "made"
     files = {
-        "bundle.json": f'{{"machine": "{platform.machine()}", "suite": "{SUITE}"}}',
+        "bundle.json": f'{HERE}, "suite": "{SUITE}"}}',
         "images.tar.gz": "images",
         "wheels/some.whl": "wheel",
         "debs/Packages": "",
@@ -229,11 +244,8 @@ def bundle(machine: Machine, **changed: str) -> Path:
     return out
 
 
-def test_a_bundle_brings_what_a_network_would(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_brings_what_a_network_would(machine: Machine) -> None:
     """Also where nothing else is missing: images are not seen from here."""
-    monkeypatch.chdir(machine.root)
     machine.stub("python3", f'echo "$PIP_NO_INDEX $PIP_FIND_LINKS" >>"$STATE/pip"\n{PYTHON}')
     for _ in range(2):
         result = machine.run(BUNDLE=bundle(machine).name)
@@ -250,22 +262,23 @@ def test_a_bundle_brings_what_a_network_would(
     ("changed", "said"),
     [
         ({"wrong": "images.tar.gz"}, "is damaged: images.tar.gz: FAILED"),
-        ({"bundle.json": '{"machine": "pdp11"}'}, "was made on another kind of processor"),
         (
-            {"bundle.json": f'{{"machine": "{platform.machine()}", "suite": "potato"}}'},
+            {"bundle.json": '{"machine": "pdp11"}'},
+            f"was made on another kind of processor than {MACHINE}",
+        ),
+        (
+            {"bundle.json": f'{HERE}, "suite": "potato"}}'},
             f"was made on another Debian than {SUITE}",
         ),
     ],
 )
-def test_a_bundle_that_does_not_fit(
-    changed: dict[str, str], said: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = bundle(machine, **changed).rename(machine.root / "x")
-    monkeypatch.chdir(machine.root)
-    result = machine.run(BUNDLE=file.name)
-    assert result.code == 3
-    assert said in result.err
-    assert "next: copy it once more, or make it again: faultlab bundle" in result.err
+def test_a_bundle_that_does_not_fit(changed: dict[str, str], said: str, machine: Machine) -> None:
+    again = "copy it once more, or make it again: faultlab bundle"
+    machine.refuses(f"x.bundle.tar {said}", again, BUNDLE=bundle(machine, **changed).name)
+    loads_nothing(machine)
+
+
+def loads_nothing(machine: Machine) -> None:
     assert not any(" load " in call for call in machine.calls("docker"))
     assert not (machine.root / "repo/.bundle").exists()
 
@@ -290,24 +303,18 @@ def _link(name: str) -> tarfile.TarInfo:
     ],
     ids=lambda its: its.name,
 )
-def test_a_bundle_with_more_than_it_names(
-    more: tarfile.TarInfo, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundle_with_more_than_it_names(more: tarfile.TarInfo, machine: Machine) -> None:
     """apt, pip and Docker take all that is there, so a file without a checksum was installed."""
-    monkeypatch.chdir(machine.root)
     file = bundle(machine)
     with tarfile.open(file, "a") as archive:
         archive.addfile(more)
     result = machine.run(BUNDLE=file.name)
-    assert result.code == 3
-    assert f"SHA256SUMS does not name {more.name}\n" in result.err
-    assert not any(" load " in call for call in machine.calls("docker"))
-    assert not (machine.root / "repo/.bundle").exists()
+    assert (result.code, f"SHA256SUMS does not name {more.name}\n" in result.err) == (3, True)
+    loads_nothing(machine)
 
 
-def test_a_bundle_has_one_digest(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_has_one_digest(machine: Machine) -> None:
     """It is printed where the bundle is made, and read again here."""
-    monkeypatch.chdir(machine.root)
     file = bundle(machine)
     sums = (machine.root / "made/SHA256SUMS").read_bytes()
     digest = hashlib.sha256(sums).hexdigest()
@@ -315,25 +322,20 @@ def test_a_bundle_has_one_digest(machine: Machine, monkeypatch: pytest.MonkeyPat
     assert result.code == 0 and f"  digest: {digest}\n" in result.err
     assert machine.run(BUNDLE=file.name).code == 0
     for wrong in ("0" * 64, digest[:12], "x"):
-        other = machine.run(BUNDLE=file.name, DIGEST=wrong)
-        assert other.code == 3
-        assert "x.bundle.tar is not the one with your DIGEST\n" in other.err
+        problem = "x.bundle.tar is not the one with your DIGEST"
+        machine.refuses(problem, BUNDLE=file.name, DIGEST=wrong)
 
 
-def test_a_list_of_other_things(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_other_things(machine: Machine) -> None:
     """A line that is no checksum is an error, and not left out."""
-    monkeypatch.chdir(machine.root)
     made = bundle(machine)
     lines = (machine.root / "made/SHA256SUMS").read_text()
     again = bundle(machine, sums=f"{lines}nonsense\n")
     assert made == again and machine.run(BUNDLE=again.name).code == 3
 
 
-def test_a_setup_that_fails_names_its_bundle_and_leaves_none(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_setup_that_fails_names_its_bundle_and_leaves_none(machine: Machine) -> None:
     bundle(machine).rename(machine.root / "x y")
-    monkeypatch.chdir(machine.root)
     machine.stub("python3", f'case "$*" in *install*) exit 1 ;; esac\n{PYTHON}')
     result = machine.run(BUNDLE="x y")
     assert result.code == 3
@@ -341,10 +343,7 @@ def test_a_setup_that_fails_names_its_bundle_and_leaves_none(
     assert not (machine.root / "repo/.bundle").exists()
 
 
-def test_what_a_bundle_replaces_may_be_linked_elsewhere(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(machine.root)
+def test_what_a_bundle_replaces_may_be_linked_elsewhere(machine: Machine) -> None:
     repo, old = machine.root / "repo", machine.root / "old-box"
     old.write_text("old")
     (repo / ".vm").mkdir()
@@ -357,8 +356,7 @@ def test_what_a_bundle_replaces_may_be_linked_elsewhere(
     assert not (repo / ".vm/disk.qcow2").exists()
 
 
-def test_what_is_no_bundle(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(machine.root)
+def test_what_is_no_bundle(machine: Machine) -> None:
     (machine.root / "x").write_text("x" * 2000)
     assert "x is no bundle, or cut off" in machine.run(BUNDLE="x").err
     whole = bundle(machine).read_bytes()
@@ -404,17 +402,10 @@ def test_pip_installs_where_uv_cannot(machine: Machine, stops: str, uv: int) -> 
 def test_pip_that_fails_leaves_no_stamp(machine: Machine) -> None:
     fails = 'case "$*" in *install*) echo "ERROR: no such thing"; exit 1 ;; esac'
     machine.stub("python3", f"{fails}\n{PYTHON}")
-    told = """\
-Making .venv with python3: faultlab.
-    ERROR: no such thing
-    ERROR: no such thing
-  whole log: LOG
-faultlab setup: pip could not make .venv
-  next: look at the lines above, then: make setup
-"""
-    assert machine.run() == Result(3, "", told)
-    assert machine.run() == Result(3, "", told)
-    assert len(list(machine.root.glob("faultlab-setup.*"))) == 2
+    for _ in range(2):
+        machine.refuses("pip could not make .venv", "look at the lines above, then: make setup")
+    assert "    ERROR: no such thing\n  whole log: LOG\n" in machine.run().err
+    assert len(list(machine.root.glob("faultlab-setup.*"))) == 3
 
 
 def test_older_default_python_gives_way_to_a_newer_one(machine: Machine) -> None:
@@ -425,19 +416,18 @@ def test_older_default_python_gives_way_to_a_newer_one(machine: Machine) -> None
 
 # --- packages ---
 
+NO_RIGHTS = "packages are missing, and there is neither root nor sudo"
+AS_ROOT = "as root (or ask who has it), and then make setup:"
+INSTALL = "apt-get install --no-install-recommends"
+
 
 def test_packages_without_root_and_sudo(ready: Machine) -> None:
     ready.user(1000)
     ready.engine("silent")
     ready.without("docker", "dockerd", "docker-compose", "iptables", "mmdebstrap")
     (ready.root / "sys/usr/share/keyrings/debian-archive-keyring.gpg").unlink()
-    told = """\
-faultlab setup: packages are missing, and there is neither root nor sudo
-  next: as root (or ask who has it), and then make setup:
-        apt-get install --no-install-recommends docker.io docker-compose \\
-        iptables mmdebstrap debian-archive-keyring
-"""
-    assert ready.run() == Result(3, "", told)
+    names = "docker.io docker-compose iptables mmdebstrap debian-archive-keyring"
+    ready.refuses(NO_RIGHTS, AS_ROOT, f"{INSTALL} {names}")
     assert ready.calls("apt-get") == []
 
 
@@ -445,12 +435,7 @@ def test_sudo_that_wants_a_password_nobody_can_type(ready: Machine) -> None:
     ready.user(1000)
     ready.stub("sudo", "exit 1")
     ready.without("docker-compose")
-    told = """\
-faultlab setup: packages are missing, and there is neither root nor sudo
-  next: as root (or ask who has it), and then make setup:
-        apt-get install --no-install-recommends docker-compose
-"""
-    assert ready.run() == Result(3, "", told)
+    ready.refuses(NO_RIGHTS, AS_ROOT, f"{INSTALL} docker-compose")
     assert ready.calls("sudo") == ["sudo -n true"]
 
 
@@ -458,26 +443,20 @@ def test_other_distribution(machine: Machine) -> None:
     (machine.root / "old").touch()  # no Python is new enough
     machine.engine("silent")
     machine.without("apt-get", "docker", "dockerd", "docker-compose", "mmdebstrap")
-    told = """\
-faultlab setup: packages are missing, and apt-get too: not Debian or Ubuntu?
-  next: install these your own way, then: make setup
-        - Docker Engine
-        - the docker command
-        - Docker Compose
-        - Python 3.11 or newer with venv
-"""
-    assert machine.run() == Result(3, "", told)
+    machine.refuses(
+        "packages are missing, and apt-get too: not Debian or Ubuntu?",
+        "install these your own way, then: make setup - Docker Engine - the docker command"
+        " - Docker Compose - Python 3.11 or newer with venv",
+    )
 
 
 def test_package_that_few_machines_need_is_missed_once(ready: Machine) -> None:
     ready.user(1000)
     ready.without("mmdebstrap", "iptables")
-    told = """\
-Going on without iptables, mmdebstrap.
-  Reason: packages are missing, and there is neither root nor sudo.
-  Not every machine needs it. To try again: rm .venv/.without; make setup
-"""
-    assert ready.run() == Result(0, "", told)
+    said = ready.run()
+    assert said.code == 0 and said.err.startswith("Going on without iptables, mmdebstrap.\n")
+    assert f"Reason: {NO_RIGHTS}." in said.err
+    assert "To try again: rm .venv/.without; make setup\n" in said.err
     assert ready.run() == Result(0, "", "")
 
 
@@ -487,13 +466,8 @@ def test_user_makes_the_base_image_in_a_user_namespace(ready: Machine) -> None:
     assert ready.run() == Result(0, "", "")  # root needs no such namespace
     ready.user(1000)
     ready.stub("sudo", '[ "$1" != -n ] || shift\n"$@"')
-    told = """\
-Packages are missing; updating apt's index first.
-Installing to make the base image: uidmap
-  installed in N s
-"""
     ready.stub("apt-get")
-    assert ready.run().err.startswith(told)
+    assert "Installing to make the base image: uidmap\n" in ready.run().err
     assert ready.calls("apt-get")[-1] == f"{APT} install --no-install-recommends --no-remove uidmap"
 
 
@@ -516,14 +490,11 @@ def test_install_on_debian_12(machine: Machine) -> None:
     keep(machine, "docker", "dockerd", "docker-compose", "mmdebstrap")
     (machine.root / "sys/etc").mkdir()
     (machine.root / "sys/etc/os-release").write_text('PRETTY_NAME="Debian"\nID=debian\n')
-    told = """\
-Packages are missing; updating apt's index first.
-Installing to run the stacks: docker.io docker-compose
-Installing to make the base image: mmdebstrap
-Installing for make test: shellcheck chromium
-  installed in N s
-"""
-    assert machine.run(FAULTLAB_TESTS="1") == Result(0, "", told + WITH_TESTS)
+    result = machine.run(FAULTLAB_TESTS="1")
+    assert (result.code, result.out) == (0, "") and result.err.endswith(WITH_TESTS)
+    assert re.findall(r"^Installing (.*):", result.err, re.M) == [
+        *("to run the stacks", "to make the base image", "for make test")
+    ]
     packages = "docker.io docker-compose mmdebstrap shellcheck chromium"
     assert machine.calls("apt-get") == [
         f"{APT} update",
@@ -542,18 +513,10 @@ def test_install_where_the_client_and_compose_2_are_packages(machine: Machine) -
 def test_apt_that_fails(ready: Machine) -> None:
     ready.without("docker-compose")
     ready.stub("apt-get", 'echo "E: Unable to fetch some archives"; exit 100')
-    told = """\
-Packages are missing; updating apt's index first.
-  it had errors; going on with what apt knows
-Installing to run the stacks: docker-compose
-    E: Unable to fetch some archives
-    E: Unable to fetch some archives
-  whole log: LOG
-faultlab setup: apt could not install what is missing
-  next: as root (or ask who has it), and then make setup:
-        apt-get install --no-install-recommends docker-compose
-"""
-    assert ready.run() == Result(3, "", told)
+    ready.refuses("apt could not install what is missing", AS_ROOT, f"{INSTALL} docker-compose")
+    said = ready.run().err
+    assert "it had errors; going on with what apt knows\n" in said
+    assert "    E: Unable to fetch some archives\n  whole log: LOG\n" in said
 
 
 # --- an installed package ---
@@ -574,28 +537,19 @@ def test_a_package_has_its_python_already(package: Machine) -> None:
 
 def test_a_package_gets_docker_and_is_never_written(package: Machine) -> None:
     keep(package, "docker", "dockerd", "docker-compose")
-    told = """\
-Packages are missing; updating apt's index first.
-Installing to run the stacks: docker.io docker-compose
-  installed in N s
-"""
-    assert package.run() == Result(0, "", told)
+    result = package.run()
+    assert (result.code, "docker.io docker-compose\n" in result.err) == (0, True)
     package.user(1000)
     package.without("iptables", "docker-compose")
-    told = """\
-faultlab setup: packages are missing, and there is neither root nor sudo
-  next: as root (or ask who has it), and then faultlab setup:
-        apt-get install --no-install-recommends docker-compose iptables
-"""
-    assert package.run() == Result(3, "", told)
+    here = AS_ROOT.replace("make setup", "faultlab setup")
+    package.refuses(NO_RIGHTS, here, f"{INSTALL} docker-compose iptables")
     package.stub("docker-compose")
     assert "To try again: faultlab setup\n" in package.run().err
     assert [path.name for path in (package.root / "repo").iterdir()] == ["setup"]
 
 
 def test_a_package_takes_no_bundle(package: Machine) -> None:
-    told = "faultlab setup: a bundle is for a checkout\n  next: make setup BUNDLE=FILE\n"
-    assert package.run(BUNDLE="x.tar") == Result(3, "", told)
+    package.refuses("a bundle is for a checkout", "make setup BUNDLE=FILE", BUNDLE="x.tar")
 
 
 # --- the engine ---
@@ -609,34 +563,25 @@ case "$*" in *"docker version"*) exit 0 ;; esac
 def test_socket_that_may_not_be_used(ready: Machine) -> None:
     ready.engine("denied")
     ready.user(1000)
-    told = """\
-faultlab setup: this user may not use the socket of Docker Engine
-  next: sudo usermod -aG docker "$USER"
-        then log out and in again (or run make as root: sudo make ...)
-"""
-    assert ready.run() == Result(3, "", told)
+    hints = 'sudo usermod -aG docker "$USER"', "log out and in again (or run make as root"
+    ready.refuses("this user may not use the socket of Docker Engine", *hints)
     assert ready.calls("apt-get", "service", "dockerd", "sudo") == []
 
 
 def test_docker_host_that_is_silent_starts_nothing(ready: Machine) -> None:
     ready.engine("silent")
     ready.stub("service", STARTS)
-    told = """\
-faultlab setup: no Docker Engine answers at DOCKER_HOST=tcp://198.18.0.9:2375
-  next: start it there, or use the one on this machine: unset DOCKER_HOST
-"""
-    assert ready.run(DOCKER_HOST="tcp://198.18.0.9:2375") == Result(3, "", told)
+    there = "tcp://198.18.0.9:2375"
+    problem = f"no Docker Engine answers at DOCKER_HOST={there}"
+    ready.refuses(problem, "start it there", "unset DOCKER_HOST", DOCKER_HOST=there)
     assert ready.calls("apt-get", "service", "dockerd") == []
 
 
 def test_engine_that_only_root_can_start(ready: Machine) -> None:
     ready.engine("silent")
     ready.user(1000)
-    told = """\
-faultlab setup: Docker Engine does not run, and starting it needs root
-  next: sudo service docker start (or ask who has root)
-"""
-    assert ready.run() == Result(3, "", told)
+    problem = "Docker Engine does not run, and starting it needs root"
+    ready.refuses(problem, "sudo service docker start (or ask who has root)")
 
 
 def test_service_that_fails_falls_through_to_dockerd(ready: Machine) -> None:
@@ -661,15 +606,8 @@ def test_engine_that_no_way_starts(ready: Machine) -> None:
     ready.engine("silent")
     ready.stub("service", "exit 1")
     ready.stub("dockerd", 'echo "failed to start daemon: no iptables" >&2; exit 1')
-    told = """\
-Starting Docker Engine (service).
-Starting Docker Engine (dockerd).
-    failed to start daemon: no iptables
-  whole log: LOG
-faultlab setup: Docker Engine did not start
-  next: read the lines above, then: make setup
-"""
-    assert ready.run() == Result(3, "", told)
+    ready.refuses("Docker Engine did not start", "read the lines above, then: make setup")
+    assert "    failed to start daemon: no iptables\n  whole log: LOG\n" in ready.run().err
 
 
 @pytest.mark.parametrize(
@@ -700,9 +638,7 @@ def test_engine_that_starts_for_root_only(ready: Machine) -> None:
     ready.user(1000)
     ready.stub("sudo", SUDO)
     ready.stub("service", 'echo denied >"$STATE/engine"')
-    result = ready.run()
-    assert result.code == 3
-    assert "sudo usermod -aG docker" in result.err
+    ready.refuses("this user may not use the socket of Docker Engine", "sudo usermod -aG docker")
 
 
 # --- libvirt ---
@@ -725,19 +661,13 @@ def test_libvirt_that_answers(libvirt: Machine) -> None:
 def test_libvirt_that_this_user_may_not_use(libvirt: Machine) -> None:
     libvirt.user(1000)
     libvirt.stub("sudo", '[ "$1" != -n ] || shift\nROOT=1 "$@"')
-    told = """\
-faultlab setup: this user may not use libvirt
-  next: sudo usermod -aG libvirt "$USER"
-        then log out and in again
-"""
-    assert libvirt.run("setup/libvirt.sh") == Result(3, "", told)
+    hints = 'sudo usermod -aG libvirt "$USER"', "log out and in again"
+    libvirt.refuses("this user may not use libvirt", *hints, script="setup/libvirt.sh")
 
 
 def test_libvirt_on_another_distribution(libvirt: Machine) -> None:
     libvirt.without("dpkg-query")
-    result = libvirt.run("setup/libvirt.sh", ROOT="1")
-    assert result.code == 3
-    assert result.err.startswith("faultlab setup: this is no Debian or Ubuntu\n")
+    libvirt.refuses("this is no Debian or Ubuntu", script="setup/libvirt.sh", ROOT="1")
 
 
 def test_two_setups_install_packages_one_after_the_other(libvirt: Machine) -> None:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from tests.soak import learner, proof, script, server, skewed
 from tests.soak.learner import Seat, Told
 from tests.soak.script import Act, Learner, Plug, plugs
 from tests.unit.conftest import REPO
-from tests.unit.served import Mirror, Served, served
+from tests.unit.served import Mirror, Served
 
 # --- the script ------------------------------------------------------------------------------
 
@@ -134,12 +133,9 @@ class Noted(list[dict[str, Any]]):
         self.append({"seat": seat, "act": act, **facts})
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(Mirror, "opened", [])
+@pytest.fixture(autouse=True)
+def listens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner, "LISTENS", 0.2)
-    with served(tmp_path) as found:
-        yield found
 
 
 def told_of(here: Served) -> tuple[Told, Noted]:

@@ -15,8 +15,8 @@ import pytest
 from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.processes import Outcome
-from faultlab.engine.contract import State
 from faultlab.engine.docker import docker_list
+from faultlab.lab import load as labs
 from faultlab.lab import path
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
@@ -28,6 +28,7 @@ from faultlab.workshop.plan import ClassPlan
 from faultlab.workshop.roster import Roster, Seat
 from faultlab.workshop.site import Site
 from tests.unit.conftest import Project
+from tests.unit.fake import FakeEngine
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
@@ -97,9 +98,7 @@ Page = Callable[[], solo_session.SoloSession]
 
 
 @pytest.fixture
-def page(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
-    monkeypatch.setattr(solo_session, "_record_of", lambda _lab: None)  # none is up before
-
+def page(project: Project, tmp_path: Path, engine: FakeEngine) -> Page:
     def make() -> solo_session.SoloSession:
         plan = ClassPlan(id="page", title="faultlab", seats=["ada"], labs=["mtu"], blind=False)
         roster = Roster(plan, [["mtu"]])
@@ -184,31 +183,29 @@ def test_the_time_of_a_lab_is_that_of_its_run(page: Page) -> None:
     assert (seat.turn.state, seat.turn.seconds(session.journal.now())) == ("green", 120)
 
 
-def test_the_newest_of_those_that_are_up(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def started(engine: FakeEngine, lab: str, stack: str = "") -> Record:
+    """Start a lab as the command line does, and return its record."""
+    name = stack or naming.stack_name(lab)
+    record = Record.create(lab, name, {})
+    record.event(READY)
+    engine.launch(labs.load(lab), name, record.id, record.folder)
+    return record
+
+
+def test_the_newest_of_those_that_are_up(project: Project, engine: FakeEngine) -> None:
     """Neither a run whose stack has gone nor one of another learner."""
-    found = {lab: Record.create(lab, naming.stack_name(lab), {}) for lab in ("mtu", "gzip", "busy")}
-    for record, name in zip(found.values(), ("20260101", "20260102", "20260103"), strict=True):
-        record.folder = record.folder.with_name(name)
-    up = [naming.stack_name("mtu"), naming.stack_name("gzip"), "faultlab-grace-busy"]
-
-    class Here:
-        def stacks(self) -> list[str]:
-            return up
-
-    monkeypatch.setattr("faultlab.run.placement.local", Here)
-    monkeypatch.setattr(solo_session, "_record_of", found.get)
-    assert solo_session.last_up() is found["gzip"]
-    up.clear()
+    newest = max((started(engine, lab) for lab in ("mtu", "gzip")), key=lambda its: its.id)
+    started(engine, "busy", "faultlab-grace-busy")
+    found = solo_session.last_up()
+    assert found and found.id == newest.id
+    engine.stacks_up.clear()
     assert solo_session.last_up() is None
 
 
 def test_a_lab_that_the_command_line_has_started_is_not_started_again(
-    page: Page, monkeypatch: pytest.MonkeyPatch
+    page: Page, engine: FakeEngine
 ) -> None:
-    record = Record.create("gzip", naming.stack_name("gzip"), {})
-    record.event(READY)
-    record.event("hint", number=1)
-    monkeypatch.setattr(solo_session, "_record_of", lambda _lab: record)
+    started(engine, "gzip").event("hint", number=1)
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "gzip"))
     stacks = session.stacks
@@ -221,10 +218,15 @@ class Docker:
 
     def __init__(self) -> None:
         self.runs: dict[str, str] = {}
+        self.ended: dict[str, str] = {}
 
     def __call__(self) -> dict[str, dict[str, docker_list.Part]]:
         named = {naming.stack_name(lab): run for lab, run in self.runs.items()}
-        return {name: {"web": docker_list.Part(run, "running")} for name, run in named.items()}
+        states = {"web": "running", **self.ended}
+        return {
+            name: {part: docker_list.Part(run, state) for part, state in states.items()}
+            for name, run in named.items()
+        }
 
 
 @pytest.fixture
@@ -240,19 +242,17 @@ def up(session: solo_session.SoloSession) -> list[str]:
 
 
 def test_a_dead_daemon_is_shown_with_the_button_to_press(
-    page: Page, monkeypatch: pytest.MonkeyPatch
+    page: Page, engine: FakeEngine, docker: Docker
 ) -> None:
     session = page()
     seat = finished(session, lambda: session.choose(session.roster.seat(1), "heap-oom"))
-    parts = {"app": docker_list.Part("r", "running"), "tomcat": docker_list.Part("r", "exited 137")}
-    monkeypatch.setattr(docker_list, "stacks", lambda: {naming.stack_name("heap-oom"): parts})
+    docker.runs["heap-oom"], docker.ended = "r", {"tomcat": "exited 137"}
     asyncio.run(session.poll())
     assert view.seat(session, seat)["states"] == {"tomcat": "exited 137"}
 
-    class Dead:
-        state = State(running=False, exit_code=137, oom_killed=False, started="")
-
-    monkeypatch.setattr(solo_session.OwnStacks, "_machine", lambda *_: Dead())
+    started(engine, "heap-oom")
+    for name in ("app", "tomcat"):
+        engine.end(name)
     with pytest.raises(CannotRun, match=r"tomcat is not running \(exit code 137\). Press Restart"):
         session.stacks.terminal(seat, "tomcat")
     with pytest.raises(CannotRun, match=r"Start the lab over"):

@@ -34,13 +34,6 @@ def keep(project: Project, facts: dict[str, Any]) -> None:
     (folder / "run.json").write_text(json.dumps(facts))
 
 
-def change(project: Project, old: str, new: str) -> None:
-    file = project.root / "checks/test_mtu.py"
-    text = file.read_text()
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new))
-
-
 def test_what_a_test_does_not_expect_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A learner's run looked for no evidence, and a record can have no packets to divide by."""
 
@@ -64,7 +57,6 @@ def test_what_a_test_does_not_expect_is_unknown(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_run_yet(project: Project, faultlab: Run) -> None:
-    assert project.root
     assert faultlab("runs").out.strip() == "No run is recorded yet."
     assert json.loads(faultlab("runs", "--json").out) == {"runs": [], "recorded": 0}
 
@@ -192,7 +184,7 @@ def test_judged_again_it_is_the_same(whole: dict[str, Any], faultlab: Run) -> No
 def test_a_changed_limit_shows_what_would_have_changed(
     whole: dict[str, Any], project: Project, faultlab: Run
 ) -> None:
-    change(project, "exactly(28)", "exactly(7)")
+    project.change("checks/test_mtu.py", "exactly(28)", "exactly(7)")
     got = faultlab("judge", whole["id"], "--json")
     told = json.loads(got.out)
     assert (got.code, told["then"], told["verdict"]) == (1, "pass", "fail")
@@ -204,7 +196,7 @@ def test_a_changed_limit_shows_what_would_have_changed(
 
 
 def test_a_finding_that_is_new(whole: dict[str, Any], project: Project, faultlab: Run) -> None:
-    change(project, "page: curl's exit code", "exit code of curl")
+    project.change("checks/test_mtu.py", "page: curl's exit code", "exit code of curl")
     told = json.loads(faultlab("judge", whole["id"], "--json").out)
     assert told["verdict"] == "pass"
     assert {(c["held"] is None, c["holds"] is None) for c in told["changed"]} == {

@@ -129,10 +129,6 @@ def test_a_slow_step_shows_that_it_goes_on(
     assert lines[-1].startswith("images    ready")
 
 
-def test_patience_is_two_seconds() -> None:
-    assert terminal._PATIENCE == 2.0
-
-
 def test_json_is_alone_on_standard_output(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "_PATIENCE", 0.01)
     term = Terminal(as_json=True)

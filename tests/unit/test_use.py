@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,10 @@ from faultlab.observe.use.sections import NO_ANSWER, Pair, Section, Sections, Un
 from faultlab.probes import cgroup, descriptors, fpm, host, interface, mysql, sockets
 from faultlab.run import placement
 from faultlab.verify import transcript
-from tests.unit.conftest import REPO, Result, Run, recorded
+from tests.unit.conftest import REPO, Run, recorded, said
 
 PROBES = {"php-fpm": "fpm"}
+INVALID = "Invalid value for '--seconds'"
 
 
 def looks(lab: str) -> dict[str, Sections]:
@@ -91,11 +93,7 @@ class Local:
     name = "here"
 
     def run(self, command: str, timeout: float = 30) -> Done:
-        import subprocess
-
-        done = subprocess.run(
-            ["sh", "-c", command], capture_output=True, text=True, timeout=timeout, check=False
-        )
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
         return Done(command, done.returncode, done.stdout, done.stderr, 0)
 
 
@@ -178,19 +176,17 @@ memory.pressure:some avg10=0.00 avg60=0.00 avg300=0.00 total=0
 """
 
 
-def v2(**changes: object) -> cgroup.Cgroup:
+def v2(**changes: object) -> str:
     facts: dict[str, object] = {
         **{"usage": 1000000, "periods": 0, "throttled": 0, "quota": "max", "wait": 0},
         **{"limit": "max", "hits": 0, "kills": 0},
     }
-    return cgroup.parse(V2.format(**{**facts, **changes}))
+    return V2.format(**{**facts, **changes})
 
 
-def container_rows(before: cgroup.Cgroup, after: cgroup.Cgroup) -> tuple[Row, Row]:
-    found = Sections({}, {})
-    pair = Pair(before, after, 2.0)
-    object.__setattr__(found, "pair", lambda _name, _parse: pair)
-    cpu, memory = rows.container("tomcat", found)
+def container_rows(before: str, after: str) -> tuple[Row, Row]:
+    sections_of = {"cgroup": Section(before, 0, 1.0)}, {"cgroup": Section(after, 0, 3.0)}
+    cpu, memory = rows.container("tomcat", Sections(*sections_of))
     return cpu, memory
 
 
@@ -537,23 +533,19 @@ def test_a_daemon_that_has_ended(up: Up, faultlab: Run) -> None:
         ("mtu nginx", "nginx is a daemon of web; its machines: client, web.", "use mtu web"),
         ("mtu --seconds 0", "--seconds takes 0.1 to 300, got 0.", "use --help"),
         ("mtu --seconds nan", "--seconds takes 0.1 to 300, got nan.", "use --help"),
-        (
-            "mtu --seconds two",
-            "Invalid value for '--seconds': 'two' is not a valid float.",
-            "use --help",
-        ),
+        ("mtu --seconds two", f"{INVALID}: 'two' is not a valid float.", "use --help"),
     ],
 )
 def test_bad_input(words: str, problem: str, hint: str, up: Up, faultlab: Run) -> None:
     up("healthy")
     got = faultlab("use", *words.split())
-    assert got == Result(2, "", f"faultlab: {problem}\n  next: faultlab {hint}\n")
+    assert got == said(problem, f"faultlab {hint}")
 
 
 def test_a_machine_that_has_stopped(up: Up, faultlab: Run) -> None:
     up("healthy")["web"].state = State(False, 0, False, "")
     got = faultlab("use", "mtu")
-    assert got == Result(3, "", "faultlab: web is not running.\n  next: make reset-mtu\n")
+    assert got == said("web is not running.", "make reset-mtu", 3)
 
 
 def test_the_page_is_recorded_and_shows_each_mark() -> None:

@@ -88,14 +88,11 @@ def test_libvirt_that_is_silent_is_no_vm_that_is_gone(virsh: Virsh) -> None:
         boot.down(Terminal())
 
 
-def test_a_silent_libvirt_hides_no_stack(
-    virsh: Virsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_libvirt_hides_no_stack(virsh: Virsh) -> None:
     """`status` and `sweep` do not say that nothing is there."""
-    monkeypatch.setattr(lock, "folder", lambda: tmp_path)
     virsh("echo 'error: failed to connect to the hypervisor' >&2; exit 1")
     VmEngine.require_reachable()  # this user has no stack in the VM
-    (tmp_path / "faultlab-conntrack.in-vm").touch()
+    (lock.private(lock.folder()) / "faultlab-conntrack.in-vm").touch()
     with pytest.raises(CannotRun, match="libvirt does not say"):
         VmEngine.require_reachable()
 

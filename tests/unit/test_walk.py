@@ -8,35 +8,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from faultlab.core import events, lock
-from faultlab.core.errors import CannotRun, SaidNo
+from faultlab.core.errors import CannotRun, Problem, SaidNo
 from faultlab.core.lock import Held
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
-from faultlab.engine.contract import State
+from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
+from faultlab.lab.check import Measure
 from faultlab.lab.leftover import Leftover
+from faultlab.lab.limits import at_least_times, at_most_times
 from faultlab.lab.outage import Outage
 from faultlab.learn import checking, learner
-from faultlab.run import late, leftovers, outages, placement, preflight
-from faultlab.run import run as runs
+from faultlab.run import inject, leftovers, placement, preflight
 from faultlab.run.contract import Contract, walk
-from faultlab.run.phase import FAULTY, FIXED, HEALTHY, cheat
+from faultlab.run.phase import FAULTY, FIXED, HEALTHY, STILL, cheat
 from faultlab.run.readings import Measured
-from faultlab.run.record import Record
+from faultlab.run.record import READY, Record
 from faultlab.run.run import Run
 from faultlab.verify import verify
 from tests.engine import EngineContract
 from tests.unit.conftest import Project
 from tests.unit.conftest import Run as Verbs
-from tests.unit.fake import FakeEngine, FakeMachine, only_fake
+from tests.unit.fake import FakeEngine, engines, only_fake
 
 
 class TestFakeEngine(EngineContract):
@@ -57,17 +57,20 @@ class TestFakeEngine(EngineContract):
 
 
 @pytest.fixture
-def begun(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """A run of mtu on a fake engine."""
-    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert project.root
-    return Run.begin(FakeEngine(), labs.load("mtu"), stack_name("mtu"))
+def begun(project: Project, engine: FakeEngine) -> Run:
+    """A run of mtu."""
+    return Run.begin(engine, labs.load("mtu"), stack_name("mtu"))
 
 
-def test_a_whole_lab(begun: Run) -> None:
+def test_a_whole_lab(begun: Run, engine: FakeEngine) -> None:
+    """The late look at a healthy stack needs none of its own: it is at that of the last trial."""
+    limits = at_most_times(2), at_least_times(5)
+    time = Measure[Any]("time", lambda now: 1.0 if now.page.bytes else 9.0, *limits)
+    begun.check = replace(begun.check, symptom=(*begun.check.symptom, time))
     walk(begun)
     begun.down()
+    trials = len(begun.lab.alternative) + len(begun.lab.cheat)
+    assert engine.launched == 1 + trials and [*begun.phases].index(STILL) > len(begun.phases) - 4
     wanted = {HEALTHY, FAULTY, FIXED, "alternative 1, before", "alternative 1", cheat(1)}
     assert wanted <= {*begun.phases}
     assert begun.reading(FIXED).answers
@@ -79,31 +82,9 @@ def test_a_whole_lab(begun: Run) -> None:
         test(begun)
 
 
-def test_the_last_fresh_stack_is_healthy_before_its_fault(
-    begun: Run, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_verify_removes_what_no_other_command_holds(
+    begun: Run, engine: FakeEngine
 ) -> None:
-    """The late look needs no stack of its own."""
-    made: list[str] = []
-    again, still = begun.again, begun.healthy_still
-
-    def fresh() -> None:
-        made.append("fresh")
-        again()
-
-    def late() -> None:
-        made.append("late")
-        still()
-
-    monkeypatch.setattr(begun, "again", fresh)
-    monkeypatch.setattr(begun, "healthy_still", late)
-    walk(begun)
-    begun.down()
-    trials = len(begun.lab.alternative) + len(begun.lab.cheat)
-    assert made == [*["fresh"] * trials, "late"]
-
-
-def test_an_interrupted_verify_removes_what_no_other_command_holds(begun: Run) -> None:
-    engine = begun.engine
     other, ours = (stack_name(lab_id, verify_namespace()) for lab_id in ("mtu", "gzip"))
     for name in (other, ours):
         engine.launch(labs.load("mtu"), name, "r", begun.record.folder)
@@ -114,7 +95,6 @@ def test_an_interrupted_verify_removes_what_no_other_command_holds(begun: Run) -
 
 def test_two_commands_try_the_machine_one_after_the_other(project: Project) -> None:
     """The second one was refused, and two campaigns could not begin at the same time."""
-    assert project.root
     name, tried = stack_name("doctor"), threading.Event()
 
     def second() -> None:
@@ -143,7 +123,7 @@ def test_before_labs_are_verified_only_what_they_require_is_tried(
         def launch(self, *_: Any, **__: Any) -> None:
             raise AssertionError("a stack")
 
-    monkeypatch.setattr(placement, "ENGINES", {"local": Here})
+    engines(monkeypatch, local=Here)
     certificate, flood = labs.load("certificate"), labs.load("syn-flood")
     assert placement.engines_of(Terminal(), [certificate], "local")[1] == {}
     assert tried == []
@@ -154,16 +134,11 @@ def test_before_labs_are_verified_only_what_they_require_is_tried(
 
 
 @pytest.fixture
-def learners(begun: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+def learners(begun: Run) -> Run:
     """The same run in the hands of a learner, after the fault."""
-
-    @contextmanager
-    def attached(_lab: str, _verb: str) -> Iterator[Run]:
-        yield begun
-
-    monkeypatch.setattr(learner, "attached", attached)
     begun.healthy()
     begun.inject()
+    begun.record.event(READY)
     return begun
 
 
@@ -199,38 +174,31 @@ def test_a_check_says_the_same_to_a_program(
     assert learners.lab.id not in json.dumps([each["says"] for each in found])
 
 
-@pytest.fixture
-def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The minutes that were waited for, which take no time."""
-    asked: list[float] = []
-    monkeypatch.setattr(late, "wait", lambda after, _note: asked.append(after))
-    return asked
-
-
 def seen(run: Run) -> list[dict[str, Any]]:
     """The verdicts in a record."""
-    found = [e for e in run.record.facts["events"] if e["event"] in ("check", "later")]
+    events = Record.read(run.record.id).facts["events"]
+    found = [e for e in events if e["event"] in ("check", "later")]
     return [
         {key: its for key, its in e.items() if key not in ("t", "popular", "found")} for e in found
     ]
 
 
 def test_a_learner_hears_how_to_see_if_it_lasts(
-    learners: Run, waited: list[float], capsys: pytest.CaptureFixture[str]
+    learners: Run, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     learners.apply("fix", learners.lab.fix)
     assert checking.check(Terminal(), "mtu").later is None
     assert "faultlab check mtu --later\n" in capsys.readouterr().out
-    assert (seen(learners), waited) == ([{"event": "check", "fixed": True}], [])
+    assert (seen(learners), engine.paused) == ([{"event": "check", "fixed": True}], [])
 
 
-def test_the_later_look_counts(learners: Run, waited: list[float]) -> None:
+def test_the_later_look_counts(learners: Run, engine: FakeEngine) -> None:
     with pytest.raises(SaidNo, match="not fixed yet"):
         checking.check(Terminal(), "mtu", 3)
-    assert waited == []
-    learners.apply("fix", learners.lab.fix)
+    assert engine.paused == []
+    inject.apply(learners.stack, learners.lab.fix)
     found = checking.check(Terminal(as_json=True), "mtu", 0.5)
-    assert (found.verdict, found.later, waited) == ("pass", 0.5, [0.5])
+    assert (found.verdict, found.later, engine.paused) == ("pass", 0.5, [5.0] * 6)
     assert seen(learners)[1:] == [
         {"event": "check", "fixed": True, "later": 0.5},
         {"event": "later", "fixed": True},
@@ -238,11 +206,10 @@ def test_the_later_look_counts(learners: Run, waited: list[float]) -> None:
 
 
 def test_a_repair_that_ends_soon(
-    learners: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    learners: Run, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     learners.apply("fix", learners.lab.fix)
-    again = list(learners.lab.inject)
-    monkeypatch.setattr(late, "wait", lambda *_: learners.apply("inject", again))
+    engine.meanwhile.append(lambda: inject.apply(learners.stack, learners.lab.inject))
     with pytest.raises(SaidNo, match="mtu is not fixed for good") as no:
         checking.check(Terminal(), "mtu", 1)
     assert "mtu: repaired; looked at again in 1 minute" in capsys.readouterr().out
@@ -250,47 +217,34 @@ def test_a_repair_that_ends_soon(
     assert seen(learners)[-1] == {"event": "later", "fixed": False}
 
 
-def test_a_mystery_is_looked_at_again_by_itself(learners: Run, waited: list[float]) -> None:
-    learners.apply("fix", learners.lab.fix)
+def test_a_mystery_is_looked_at_again_by_itself(project: Project, engine: FakeEngine) -> None:
+    drawn = Run.begin(engine, labs.load("mtu").called("mystery"), stack_name("mystery"))
+    drawn.record.facts["lab"] = "mtu"
+    drawn.healthy()
+    drawn.record.event(READY)
     checking.check(Terminal(), "mystery")
     checking.check(Terminal(), "mystery", 0)
     checking.check(Terminal(), "mystery", 2, only_late=True)
-    assert waited == [3.0]
-    assert [(e["event"], e.get("later")) for e in seen(learners)] == [
-        ("check", 3.0),
-        ("later", None),
-        ("check", None),
-        ("later", None),
+    assert sum(engine.paused) == 180
+    assert [(e["event"], e.get("later")) for e in seen(drawn)] == [
+        *(("check", 3.0), ("later", None), ("check", None), ("later", None))
     ]
 
 
-def test_another_run_is_not_looked_at(
-    learners: Run, monkeypatch: pytest.MonkeyPatch, project: Project
-) -> None:
+def test_another_run_is_not_looked_at(learners: Run, engine: FakeEngine) -> None:
     """A reset in the meantime: its fault is there again, and nobody has failed."""
     learners.apply("fix", learners.lab.fix)
-
-    def resets(*_: Any) -> None:
-        facts = learners.record.facts
-        learners.record = Record.create("mtu", "faultlab-mtu", {**facts, "events": []})
-
-    monkeypatch.setattr(late, "wait", resets)
+    engine.meanwhile.append(lambda: learner.reset(Terminal(as_json=True), "mtu", "fake"))
     with pytest.raises(CannotRun, match="mtu was started again"):
         checking.check(Terminal(), "mtu", 1)
-    assert project.root
-
-
-DEAD = Outage("nginx", 137)
 
 
 @pytest.mark.parametrize("phase", ["check", "later", "verdict", "repair 3"])
-def test_what_an_examinee_has_ended_is_a_no(
-    learners: Run, monkeypatch: pytest.MonkeyPatch, phase: str
-) -> None:
+def test_what_an_examinee_has_ended_is_a_no(learners: Run, engine: FakeEngine, phase: str) -> None:
     """It is in the reading, so a recorded run is judged the same."""
-    monkeypatch.setattr(outages, "find", lambda *_: [DEAD])
+    engine.end("nginx")
     learners.measure(phase)
-    assert learners.reading(phase).outages == (DEAD,)
+    assert learners.reading(phase).outages == (Outage("nginx", 137),)
     [found] = learners.good(phase)
     assert (found.holds, found.says) == (
         False,
@@ -302,9 +256,9 @@ def test_what_an_examinee_has_ended_is_a_no(
 
 @pytest.mark.parametrize("phase", [HEALTHY, FAULTY, FIXED, "cheat 1"])
 def test_what_has_ended_otherwise_proves_nothing(
-    learners: Run, monkeypatch: pytest.MonkeyPatch, phase: str
+    learners: Run, engine: FakeEngine, phase: str
 ) -> None:
-    monkeypatch.setattr(outages, "find", lambda *_: [DEAD])
+    engine.end("nginx")
     with pytest.raises(CannotRun, match=r"nginx \(exit code 137\) is not running") as problem:
         learners.measure(phase)
     assert problem.value.hint == "fake start nginx"
@@ -334,16 +288,17 @@ def test_what_cannot_be_measured_after_a_repair_is_a_no(learners: Run, fails: in
             learners.measure(FIXED)
 
 
-def test_a_machine_that_was_started_again(learners: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_was_started_again(learners: Run, engine: FakeEngine) -> None:
     """All that was set on it is gone, the fault too: that is no repair."""
-    monkeypatch.setattr(outages, "_RESTARTS", 0.0)
     learners.stack["web"].restart()
     with pytest.raises(SaidNo) as no:
         checking.check(Terminal(), "mtu")
     assert no.value.hint == "make reset-mtu"
-    [outage] = learners.reading("check").outages
-    assert outage.says == "web was started again, and all that was set on it since is gone."
-    monkeypatch.setattr(FakeMachine, "state", property(lambda _: State(False, 137, False)))
+    assert isinstance(no.value.result, checking.Checked)
+    says = "web was started again, and all that was set on it since is gone."
+    assert [found.says for found in no.value.result.findings] == [says]
+    engine.end("web")
+    engine.end("client-user")
     with pytest.raises(CannotRun, match="client-user is not there"):  # not the learner's doing
         learners.measure("check")
 
@@ -389,13 +344,8 @@ def test_a_stack_that_goes_away_proves_nothing(begun: Run) -> None:
         begun.measure(FAULTY)
 
 
-def test_the_verbs_of_a_learner(
-    project: Project, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_verbs_of_a_learner(project: Project, engine: FakeEngine, faultlab: Verbs) -> None:
     """A new kind of engine is one line of placement: no verb knows which one it has."""
-    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
-    engine = only_fake(monkeypatch)
-    assert project.root
     assert faultlab("start", "mtu", "--engine", "fake").code == 0
     assert engine.stacks() == [stack_name("mtu")]
     for words, code in (
@@ -419,22 +369,16 @@ def test_the_verbs_of_a_learner(
 
 
 def test_nobody_takes_the_lab_of_another_user(
-    project: Project, faultlab: Verbs, monkeypatch: pytest.MonkeyPatch
+    project: Project, engine: FakeEngine, faultlab: Verbs
 ) -> None:
     """Several people on one server: the second `make lab-mtu` destroyed the first one's stack."""
-    monkeypatch.setattr(runs, "_TAKES_EFFECT", 0.0)
-    engine = only_fake(monkeypatch)
-    assert project.root
     assert faultlab("start", "mtu").code == 0
     before = engine.machines(stack_name("mtu"))
     for machine in before:
         machine.owner = "anna in /home/anna/faultlab"
     for words in ("start", "reset", "check", "fix", "down"):
         got = faultlab(words, "mtu")
-        assert (got.code, "faultlab-mtu belongs to anna in /home/anna/faultlab." in got.err) == (
-            3,
-            True,
-        )
+        assert got.code == 3 and "faultlab-mtu belongs to anna in /home/anna/faultlab." in got.err
         assert "export FAULTLAB_NAMESPACE=" in got.err
     with pytest.raises(Held):
         Run.begin(engine, labs.load("mtu"), stack_name("mtu"))
@@ -446,31 +390,35 @@ def test_nobody_takes_the_lab_of_another_user(
 @pytest.mark.parametrize(
     ("lab_id", "ended", "ready"),
     [
-        ("heap-oom", [], True),
-        ("heap-oom", ["tomcat exited 3"], True),  # its fault ends the shop
-        ("heap-oom", ["app exited 255"], False),  # the host was started again
-        ("mtu", ["nginx exited 1"], False),
+        ("heap-oom", "", True),
+        ("heap-oom", "tomcat", True),  # its fault ends the shop
+        ("heap-oom", "app", False),  # the host was started again
+        ("mtu", "nginx", False),
     ],
 )
 def test_a_lab_whose_fault_ends_a_daemon_is_up(
-    lab_id: str, ended: list[str], ready: bool, monkeypatch: pytest.MonkeyPatch
+    project: Project, engine: FakeEngine, lab_id: str, ended: str, ready: bool
 ) -> None:
     """A second `start` of it must not replace it, with all that its learner has done."""
-    lab = labs.load(lab_id)
-    stack = cast(Any, Up({name: None for name in lab.services.needed(lab.daemons)}))
-    stack.run_id, stack.stopped = "run", lambda: ended
-    monkeypatch.setattr(Record, "ready", lambda _run: object())
-    assert learner._ready(lab, stack) is ready
-
-
-class Up(dict[str, None]):
-    """The containers of a stack, by name."""
+    run = Run.begin(engine, labs.load(lab_id), stack_name(lab_id), collects=False)
+    run.record.event(READY)
+    if ended:
+        engine.end(ended, 3)
+    assert learner._ready(run.lab, run.stack) is ready
 
 
 class Counted(FakeEngine):
-    """It counts the helpers that are still there."""
+    """It counts the helpers that are still there, and a stack on it can be broken."""
 
     helpers = began = 0
+    breaks = ""
+
+    def isolate_network(self, machines: Sequence[Machine]) -> None:
+        """Fail, or break the network of the stack."""
+        if self.breaks == "network":
+            raise CannotRun("It is broken.")
+        if self.breaks == "healthy":
+            self.stacks_up[machines[0].stack].network.mtu = 100
 
     @contextmanager
     def lines(self, *args: Any, **options: Any) -> Iterator[Iterator[str]]:
@@ -482,22 +430,23 @@ class Counted(FakeEngine):
             self.helpers -= 1
 
 
-@pytest.mark.parametrize("breaks", [(Stack, "make_ready"), (Run, "healthy"), (Run, "gate")])
+@pytest.mark.parametrize(
+    ("breaks", "says"),
+    [
+        ("network", "It is broken"),
+        ("healthy", "not healthy"),
+        ("the fault", "the fault has no effect"),
+    ],
+)
 def test_a_lab_that_does_not_start_leaves_no_helper(
-    breaks: tuple[type, str], project: Project, monkeypatch: pytest.MonkeyPatch
+    breaks: str, says: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert project.root
     engine = Counted()
-
-    def broken(*args: object) -> None:
-        raise CannotRun("It is broken.")
-
-    monkeypatch.setattr(Stack, "make_ready", lambda _self: None)
-    for name in ("healthy", "inject"):
-        monkeypatch.setattr(Run, name, lambda _self: None)
-    monkeypatch.setattr(*breaks, broken)
-    monkeypatch.setattr(placement, "choose", lambda *args: engine)
+    only_fake(monkeypatch, engine)
+    engine.breaks = breaks
+    if breaks == "the fault":
+        project.change("labs/mtu/lab.toml", "mtu 100", "mtu 1499")
     # Its traceback keeps the helpers, so that nothing else ends them.
-    with pytest.raises(CannotRun, match="It is broken") as error:
-        learner.begin(Terminal(as_json=True), labs.load("mtu"), "auto")
+    with pytest.raises(Problem, match=says) as error:
+        learner.begin(Terminal(as_json=True), labs.load("mtu"), "fake")
     assert error.traceback and engine.began and engine.helpers == 0 and engine.stacks() == []

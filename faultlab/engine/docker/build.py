@@ -17,6 +17,7 @@ from faultlab.core import lock, paths
 from faultlab.core.command import stream
 from faultlab.core.errors import CannotRun
 from faultlab.core.later import Later
+from faultlab.core.text import colourless
 from faultlab.engine.contract import Images, Say
 from faultlab.engine.docker.connection import Docker
 from faultlab.lab.images import BASE, LABEL, belongs, folder, mode, names, short, tag
@@ -46,8 +47,8 @@ class DockerImages(Images):
         """
         wanted = [BASE, *(names() if wanted is None else wanted)]
         have = self._tags()
-        own = [name for name in wanted if Path(name).is_absolute()]
-        lacking = [name for name in [*names(), *own] if name in wanted and tag(name) not in have]
+        every = dict.fromkeys([*names(), *wanted])
+        lacking = [name for name in every if name in wanted and tag(name) not in have]
         return lacking if lacking != [BASE] else []
 
     def _tags(self) -> list[str]:
@@ -69,7 +70,8 @@ class DockerImages(Images):
                 self._build(name, lambda line, name=name: say(f"image {name}: {line}"), network)  # type: ignore[misc]
 
     def _build(self, name: str, say: Say, network: bool) -> None:
-        ours = folder(name).is_relative_to(paths.root())
+        # A tool's folder is given by its path; a collection was trusted when it was added.
+        ours = not Path(name).is_absolute() or folder(name).is_relative_to(paths.root())
         try:
             _build(self._docker, name, say, "default" if ours or network else "none")
         except CannotRun as problem:
@@ -187,14 +189,19 @@ def build_folder(
                 forcerm=True,
                 decode=True,
             )
-        last = ""
+        last = of_apt = ""
         for event in _each(on, stream):
             if "error" in event:
-                detail = last or str(event["error"]).strip()
+                detail = of_apt or last or str(event["error"]).strip()
                 raise CannotRun(f"Building the image {name} failed: {detail}", "faultlab doctor")
-            text = str(event.get("stream") or event.get("status") or "").strip()
+            text = colourless(str(event.get("stream") or event.get("status") or ""))
             if text and not text.startswith("Removing intermediate container"):
-                last = text.splitlines()[-1]
+                lines = text.splitlines()
+                last = lines[-1]
+                if text.startswith("Step "):
+                    of_apt = ""
+                # The first error of apt is the reason, and others follow from it.
+                of_apt = of_apt or next((line for line in lines if line.startswith("E: ")), "")
                 say(last)
 
 

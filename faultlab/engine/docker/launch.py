@@ -86,12 +86,13 @@ def launch(
     """
     labels = {STACK_LABEL: stack, LAB_LABEL: lab.alias, RUN_LABEL: run_id}
     labels[OWNER_LABEL] = naming.owner()
+    named = naming.neutral(stack) if lab.blind and lab.blind.examined else ""
     with on.errors():
         taken = subnet.of_networks(on.client.networks.list()) + subnet.host_routes()
     for candidate in subnet.free(taken):
         files = []
         documents = lab.services.documents(
-            stack, lab.daemons, str(candidate), labels, parent=parent, cpus=cpus
+            stack, lab.daemons, str(candidate), labels, parent=parent, cpus=cpus, named=named
         )
         for i, document in enumerate(documents):
             file = folder / ("compose.yaml" if i == 0 else "overlay.yaml")

@@ -51,6 +51,7 @@ from faultlab.engine.measure import node_observer
 from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.own_pod import in_a_pod
 from faultlab.engine.shell import Shell
+from faultlab.lab import images
 from faultlab.lab.model import Lab
 from faultlab.lab.services import USER
 
@@ -150,6 +151,8 @@ class KubernetesEngine(Engine):
             return (
                 "it moves a machine to an address that is no pod's, and the policy shuts that out"
             )
+        if own := images.of_others(lab.services.images(lab.daemons)):
+            return f"`faultlab images push` pushes no image of another collection, as {own[0]}"
         return manifest.obstacle(manifest.services(lab))
 
     def stacks(self) -> list[str]:

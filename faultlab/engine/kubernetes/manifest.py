@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from faultlab.core.errors import CannotRun
-from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL
+from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL, flat
 from faultlab.engine.kubernetes.cluster import DISPOSABLE_LABEL, MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes.quantity import limits, quantity
 from faultlab.engine.kubernetes.registry import image_of
@@ -131,7 +131,7 @@ class Plan:
     @property
     def labels(self) -> dict[str, str]:
         """Return the labels by which a stack is found again."""
-        return {STACK_LABEL: self.stack, LAB_LABEL: self.lab_id, RUN_LABEL: self.run_id}
+        return {STACK_LABEL: self.stack, LAB_LABEL: flat(self.lab_id), RUN_LABEL: self.run_id}
 
 
 def pods(plan: Plan, made: Mapping[str, Service]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from faultlab.core.command import stream
 from faultlab.engine.contract import Say
 from faultlab.engine.docker.build import build_folder
 from faultlab.engine.docker.connection import Docker
+from faultlab.lab.collection import FILE
 from faultlab.lab.images import BASE, tag
 
 NAME = "program"
@@ -42,6 +43,7 @@ def _sources() -> Iterator[tuple[str, Path]]:
     """Yield each file of the image that is ours, by its path there."""
     yield "Dockerfile", Path(__file__).with_name("program.Dockerfile")
     yield "lock.txt", paths.root() / "setup/lock/cluster.txt"
+    yield f"project/{FILE}", paths.root() / FILE
     trees = {"faultlab": _PACKAGE, **{part: paths.root() / part for part in _PARTS}}
     for name, tree in trees.items():
         for file in tree.rglob("*"):

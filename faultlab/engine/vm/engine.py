@@ -16,6 +16,7 @@ from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.measure.cpu_interference import Observer
 from faultlab.engine.shell import Shell
 from faultlab.engine.vm import boot, libvirt, ssh
+from faultlab.lab import images
 from faultlab.lab.model import Lab
 
 
@@ -86,6 +87,11 @@ class VmEngine(ssh.VmDocker, LocalEngine):
         """Boot the VM, with all images in its box. Raises CannotRun."""
         boot.bring_up(term)
         return cls.reach()
+
+    def cannot(self, lab: Lab) -> str:
+        """Return that the images of a lab are not in the box, if so."""
+        own = images.of_others(lab.services.images(lab.daemons))
+        return f"the box of the lab VM has no image {own[0]}" if own else ""
 
     def kernel(self, stack: str) -> Shell:
         """Return a root shell in the VM."""
