@@ -1,7 +1,5 @@
 """Checking: the learner's question whether it is fixed, now and a few minutes later."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -83,8 +81,7 @@ def _measured(
             )
         with term.step(phase, _DOING[phase]) as step:
             run.note = step.note
-            with _recorded(run):
-                run.measure(phase)
+            run.measure(phase)
             gone = run.record.facts.get(GONE, [])
             step.done("measured")
         found = run.good(phase)
@@ -110,19 +107,6 @@ def _measured(
         checked = replace(checked, later=None if phase == CHECK else after)
         raise SaidNo(f"{lab_id} is not fixed {how}{_progress(run)}.", hint, checked)
     return checked, run.engine
-
-
-@contextmanager
-def _recorded(run: Run) -> Iterator[None]:
-    """Record the counters of a stack during a look, as during those before a lab is handed over.
-
-    Not in the VM: without KVM the helpers would take longer than the look.
-    """
-    run.collect(on=not run.engine.owns_kernel)
-    try:
-        yield
-    finally:
-        run.collect(on=False)
 
 
 def _progress(run: Run) -> str:

@@ -139,7 +139,7 @@ def _shown(ran: Measured) -> list[Phase]:
 
 
 def _looks_of_learner(record: Record) -> list[float]:
-    """Return when each look of a learner began and ended; the counters can have rested then."""
+    """Return when each look of a learner began and ended; most often no counters were read then."""
     looks = [event for event in main_walk(record) if _is_look(event)]
     return [t for event in looks for t in span(event)]
 

@@ -172,6 +172,14 @@ def test_no_link_of_any_lesson_is_relative() -> None:
         assert "](../" not in page, lab_id
 
 
+def test_what_a_lesson_folds_has_its_title() -> None:
+    for lab_id in labs.ids():
+        lesson = labs.loaded(lab_id).lesson
+        page = documents.html(lesson)
+        assert page.count("<details><summary>") == lesson.count("<details><summary>") > 0, lab_id
+        assert page.count("</details>") == lesson.count("</details>"), lab_id
+
+
 def test_a_lesson_that_must_not_be_read_yet_is_no_link() -> None:
     page = documents.html(LINKS, Place("labs/gzip", "/read/", frozenset({"gzip"})))
     assert "/read/labs/" not in page and "/read/docs/sources.md#mtu" in page

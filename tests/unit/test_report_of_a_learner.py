@@ -21,7 +21,10 @@ EXIT = "page: curl's exit code"
 
 @pytest.fixture
 def learned(project: Project) -> Path:
-    """A run of mtu that a learner has repaired: after a check in vain, at second 300."""
+    """A run of mtu that a learner has repaired: after a check in vain, at second 300.
+
+    A `watch` recorded the counters during the last check, which records none itself.
+    """
     facts = json.loads((REPO / "tests/recorded/run/mtu.json").read_text())
     healthy, faulty = (
         next(e for e in facts["events"] if e.get("phase") == phase) for phase in PHASES[:2]
@@ -67,7 +70,7 @@ def test_each_check_is_drawn_when_it_was(learned: Path, faultlab: Run) -> None:
     assert data["seconds"] == sorted(data["seconds"]) and len(data["seconds"]) < 200
 
 
-def test_the_counters_of_a_check_are_in_their_place(learned: Path, faultlab: Run) -> None:
+def test_counters_after_a_long_gap_are_in_their_place(learned: Path, faultlab: Run) -> None:
     _, data = shown(learned, faultlab)
     chart = next(each for each in data["charts"] if each["title"] == "Sockets in TIME_WAIT")
     line = chart["lines"]["web"]
