@@ -217,7 +217,7 @@ class SoloSession(Session):
             if record:
                 self._adopt(seat, record)
                 return
-        given = await asyncio.to_thread(hints.given_before, labs.loaded(lab))
+            given = await asyncio.to_thread(hints.given_before, labs.loaded(lab))
         self.note(Event.CHOSEN, seat.number, lab=lab, hints=given)
         await self._start(seat)
 

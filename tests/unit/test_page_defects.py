@@ -33,7 +33,7 @@ from faultlab.workshop.roster import Roster, Seat, Turn
 from faultlab.workshop.session import Session
 from faultlab.workshop.stacks import Stacks
 from tests.unit.conftest import Project
-from tests.unit.fake import FakeEngine
+from tests.unit.fake import FakeEngine, engines, only_fake
 from tests.unit.served import FOUND, Fake, served
 
 VM_LAB = "conntrack"  # its fault belongs to a whole kernel
@@ -86,8 +86,7 @@ class Solo:
 
 
 @pytest.fixture
-def solo(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Solo:
-    monkeypatch.setattr(solo_session, "_record_of", lambda _lab: None)  # none is up before
+def solo(project: Project, tmp_path: Path, engine: FakeEngine) -> Solo:
     return Solo(tmp_path)
 
 
@@ -141,7 +140,8 @@ def test_a_removal_does_not_take_a_silent_engine_for_an_empty_one(
             raise CannotRun("libvirt does not say if there is a VM")
 
     monkeypatch.setattr(lock, "folder", lambda: tmp_path)
-    monkeypatch.setattr(placement, "ENGINES", {"local": FakeEngine, "vm": There})
+    only_fake(monkeypatch)
+    engines(monkeypatch, local=FakeEngine, vm=There)
     assert not placement.up("mtu")
     with pytest.raises(CannotRun, match="libvirt does not say"):
         placement.up(VM_LAB)
