@@ -82,6 +82,9 @@ def show(term: Terminal, spoil: bool) -> Status:
     else:
         cells = [(row.stack, row.engine, row.since.replace("T", " "), row.state) for row in found]
         term.table(("stack", "engine", "since (UTC)", "state"), cells, whole=(0,))
+    for engine in reached.values():
+        if engine.stays and not any(row.engine == engine.name for row in found):
+            term.say(engine.stays)
     changes: dict[str, list[str]] = {}
     if spoil and found:
         baselines = {name: _fresh_sysctls(engine) for name, engine in reached.items()}

@@ -24,7 +24,7 @@ from faultlab.cli import (
 )
 from faultlab.cli.verb import SETTINGS, Verb, ending
 from faultlab.core.errors import BadInput, CannotRun, Problem
-from faultlab.core.terminal import Terminal
+from faultlab.core.terminal import Terminal, close_output
 
 VERBS = {
     verb.name: verb
@@ -65,23 +65,16 @@ def main(argv: list[str]) -> int:
     try:
         _run(argv, term, f"faultlab {verb.name} --help" if verb else "faultlab --help")
     except BrokenPipeError:
-        _close_output()
+        close_output()
         return CannotRun.exit_code
     except (Exception, KeyboardInterrupt) as error:
         problem = _problem(error)
         try:
             term.problem(problem)
         except OSError:  # the pipe is closed
-            _close_output()
+            close_output()
         return problem.exit_code
     return 0
-
-
-def _close_output() -> None:
-    """Write nothing more, because `| head` has closed the pipe, or the terminal is gone."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
 
 
 def _run(argv: list[str], term: Terminal, hint: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import locale
+import os
 import re
 import shlex
 import shutil
@@ -10,10 +12,10 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from faultlab.core import events, paths
 from faultlab.core.errors import Problem
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
 
 _FOLDED = re.compile(r"<details><summary>([^<]*)</summary>")
 _HTML = re.compile(r"^<!--.*?-->\n| *<!--.*?-->", re.MULTILINE | re.DOTALL)
+_END = re.compile(r"^ *</details>\n*", re.MULTILINE)  # with its indent, which the next line has not
+_PAGER = "FRX"  # options of less, as Git has them: end at once if it fits, show colours, stay
+# What we and rich print beyond ASCII, for a terminal that has nothing else.
+_ASCII = str.maketrans(
+    {"\u2013": "-", "\u2014": "-", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|"}
+    | dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True))
+)
 _WIDTH = 80
 _PATIENCE = 2.0  # seconds after which a wait must show a sign of life
 _BEAT = 5.0  # seconds between signs of life without a spinner
@@ -51,6 +60,36 @@ class Step:
         self.result = text
 
 
+class _Ascii:
+    """A terminal that can show ASCII alone. Other letters become similar ones, else a `?`."""
+
+    encoding = "ascii"
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        shown = text.translate(_ASCII).encode("ascii", "replace").decode()
+        return self._terminal.write(shown)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._terminal, name)
+
+
+def has_ascii_only() -> bool:
+    """Return whether our output goes to a terminal whose locale is not UTF-8."""
+    utf8 = locale.getencoding().lower() in ("utf-8", "utf8")
+    return not utf8 and sys.stdout.isatty()
+
+
+def close_output() -> None:
+    """Write nothing more, because `| head` has closed the pipe, or the terminal is gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+
+
 class Terminal:
     """Lines, steps, tables and Markdown for a person; for a program one JSON object, or events."""
 
@@ -58,6 +97,7 @@ class Terminal:
         self.as_json = as_json
         self.as_events = as_events
         self.quiet = as_json or as_events  # no output for people
+        self.goes_on = False  # also when nothing reads the output any more, as with `| head`
         self._said_json = False
 
     @cached_property
@@ -65,16 +105,33 @@ class Terminal:
         """Return rich's console, created at its first use because its import takes 0.05 s."""
         from rich.console import Console
 
+        unread = self._unread
+
         class Plain(Console):
             """A Console that leaves a closed pipe to us: rich would exit with 1, our "no"."""
 
             def on_broken_pipe(self) -> None:
-                raise BrokenPipeError
+                unread()
 
         made = Plain(quiet=self.quiet, highlight=False, emoji=False)
+        if has_ascii_only():
+            made.file = cast("TextIO", _Ascii(sys.stdout))
         if not made.is_terminal or made.width > _WIDTH:
             made.width = _WIDTH
         return made
+
+    def _unread(self) -> None:
+        """Go on without output if that is possible, or raise BrokenPipeError."""
+        if not self.goes_on:
+            raise BrokenPipeError
+        close_output()
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self._unread()
 
     def say(self, text: str = "") -> None:
         """Print a line."""
@@ -90,19 +147,24 @@ class Terminal:
         """Print a line that is emphasised where there is colour."""
         self.console.print(text, style="bold", markup=False)
 
-    def markdown(self, text: str) -> None:
-        """Print a document: rendered for a person, as Markdown without HTML for a pipe."""
+    def markdown(self, text: str, paged: bool = False) -> None:
+        """Print a document: rendered for a person, as Markdown without HTML for a pipe.
+
+        `paged`: a person gets it page by page, by $PAGER or less.
+        """
         if self.quiet:
             return
         # Text cannot fold, and the comments are for the programs that make and check a document.
         text = _FOLDED.sub(r"*\1:*", text)
-        text = _HTML.sub("", plain(text).replace("</details>\n\n", "").replace("</details>", ""))
+        text = _HTML.sub("", _END.sub("", plain(text)))
         if self.console.is_terminal:
             from rich.markdown import Markdown
 
-            self.console.print(Markdown(text))
+            os.environ.setdefault("LESS", _PAGER)
+            with self.console.pager(styles=True) if paged else nullcontext():
+                self.console.print(Markdown(text))
         else:
-            self.console.file.write(text.rstrip() + "\n")
+            self._write(text.rstrip() + "\n")
 
     def json(self, value: object) -> None:
         """Print the one JSON object of `--json`; later ones are dropped."""
@@ -111,12 +173,12 @@ class Terminal:
         self.event(events.Result(value))
         if self.as_json and not self._said_json:
             self._said_json = True
-            _write(events.text(value, indent=1))
+            self._write(plain(events.text(value, indent=1)) + "\n")
 
     def event(self, event: events.Event) -> None:
         """Print a line of `--events`."""
         if self.as_events:
-            _write(events.text(event))
+            self._write(plain(events.text(event)) + "\n")
 
     @contextmanager
     def step(self, label: str, doing: str) -> Iterator[Step]:
@@ -154,12 +216,14 @@ class Terminal:
             while not ended.wait(pause):
                 waited += pause
                 pause = _BEAT
-                self.say(f"{label:<9} … {step.text[:50]}, {waited:.0f} s so far")
+                with suppress(BrokenPipeError):  # the next line of the step finds it out
+                    self.say(f"{label:<9} … {step.text[:50]}, {waited:.0f} s so far")
 
         def beat_spinner() -> None:
             from rich.markup import escape
 
-            with self.console.status("") as status:
+            kind = "line" if has_ascii_only() else "dots"
+            with self.console.status("", spinner=kind) as status:
                 while not ended.wait(0.2):
                     status.update(escape(f"{label:<9} {step.text}"[: self.console.width - 4]))
 
@@ -226,11 +290,6 @@ class Terminal:
         if problem.hint:
             sys.stderr.write(f"  next: {typable(problem.hint)}\n")
         sys.stderr.flush()
-
-
-def _write(line: str) -> None:
-    sys.stdout.write(plain(line) + "\n")
-    sys.stdout.flush()
 
 
 def typable(hint: str) -> str:

@@ -80,6 +80,16 @@ class Machine(Shell):
     mark: str  # the text in /proc/PID/cgroup that identifies its processes
 
     @property
+    def prompt(self) -> str:
+        """Return the variable with which a new bash in it names this place in its prompt.
+
+        A daemon has the host name of its machine. bash reads PS1 from files as it starts, so the
+        variable is a command that runs after that, once.
+        """
+        where = f"{self.joins}/{self.name}" if self.joins else self.name
+        return rf"PROMPT_COMMAND=PS1='\u@{where}:\w\$ '; unset PROMPT_COMMAND"
+
+    @property
     def link(self) -> tuple[str, str]:
         """Return its IPv4 address and its hardware address; empty where users keep theirs."""
         return "", ""
@@ -184,6 +194,7 @@ class Engine(ABC):
     owns_kernel: ClassVar[bool]  # labs can change the kernel below: its machine is disposable
     part_of: ClassVar[str] = ""  # another engine: for that name, both are taken in their order
     auto_eligible: ClassVar[bool] = True  # `auto` can choose it
+    stays: ClassVar[str] = ""  # what of it stays up without a stack, and what removes that
     prompt: ClassVar[str] = "$"  # where a person types the commands for its containers
     # What a person types where the engine is missing, and where an image of it is.
     setup_hints: ClassVar[tuple[str, str]] = ("docker context ls", "make setup")

@@ -1,6 +1,7 @@
 """Checking: the learner's question whether it is fixed, now and a few minutes later."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun, SaidNo
@@ -87,7 +88,10 @@ def _measured(
         fixed = all(finding.holds for finding in found)
         waits = {LATER: after} if fixed and after and phase == CHECK else {}
         known = [] if fixed else popular.sentences(run.lab, run.stack)
-        run.record.event(phase, fixed=fixed, **waits, **({"popular": known} if known else {}))
+        # The next look replaces the reading of this one.
+        values = {finding.name: finding.value for finding in found}
+        more: dict[str, Any] = {"popular": known} if known else {}
+        run.record.event(phase, fixed=fixed, found=values, **waits, **more)
         ended = run.reading(phase).outages
         hint = run.to_mend(ended[0]) if ended else f"make hint-{lab_id}"
     term.say()

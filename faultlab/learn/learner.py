@@ -16,6 +16,7 @@ from faultlab.lab import checks
 from faultlab.lab import load as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
+from faultlab.learn import hints
 from faultlab.learn.commands import commands
 from faultlab.run import inject, placement
 from faultlab.run.record import GAVE_UP, READY, Record
@@ -65,23 +66,25 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Removed:
-    """The parts of a lab that existed and were removed."""
+    """The parts of a lab that existed and were removed. `stays`: what is up without it."""
 
     lab: str
     removed: list[str]
+    stays: str = ""
 
 
 def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> Started:
     """Start a lab, prove its symptom and print the ticket. A lab that is already up is kept.
 
     `blind`: start it as a mystery. Raises SaidNo if the fault has no effect, after a roll-back;
-    raises CannotRun if the lab cannot run.
+    raises CannotRun if the lab cannot run. Hints of an earlier try that did not end stay paid.
     """
     lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
     with lock.hold(stack_name(lab.alias), f"start {lab.alias}"):
         with term.alive("start", "checking if it is already up"):
             stack = placement.find(lab, wanted)
-        return _up_already(term, lab, wanted, stack) or begin(term, lab, wanted)
+        given = [] if lab.blind else hints.given_before(lab)
+        return _up_already(term, lab, wanted, stack) or begin(term, lab, wanted, given)
 
 
 def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started | None:
@@ -117,15 +120,16 @@ def reset(term: Terminal, lab_id: str, wanted: str) -> Started:
         if wanted == AUTO and old:
             wanted = old.engine.name
         old.engine.down(old.name)
-        return begin(term, lab, wanted)
+        return begin(term, lab, wanted, hints.given_before(lab))
 
 
-def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
+def begin(term: Terminal, lab: Lab, wanted: str, given: Iterable[int] = ()) -> Started:
     """Start a lab afresh, prove its symptom and print the ticket. Raises what `start` raises.
 
-    The caller holds the lock of its stack.
+    The caller holds the lock of its stack. `given`: the hints that the learner has already.
     """
     name = stack_name(lab.alias)
+    term.goes_on = True  # `start mtu | head` wants the lab, too
     term.heading(f"{lab.alias}: {lab.title}")
     engine = placement.choose(term, lab, wanted)
     run: Run | None = None
@@ -153,6 +157,8 @@ def begin(term: Terminal, lab: Lab, wanted: str) -> Started:
             error.message += " Rolled back."
         raise
     run.record.event(READY)
+    for number in given:
+        run.record.event("hint", number=number)
     with meanwhile(partial(run.collect, on=False)):
         return _hand_over(term, lab, run.stack, run.record.id, found)
 
@@ -220,7 +226,7 @@ def debrief(term: Terminal, lab_id: str) -> Lesson:
     """Print the lesson, with the names of this lab's own containers."""
     lab = placement.named(lab_id)
     lesson = inject.typable(lab.lesson, stack_name(lab.alias))
-    term.markdown(lesson)
+    term.markdown(lesson, paged=True)
     return Lesson(lab.alias, lesson, lab.truth)
 
 
@@ -234,7 +240,9 @@ def down(term: Terminal, lab_id: str) -> Removed:
         with term.step("down", "removing its containers, network and volumes") as step:
             engine.down(name)
             step.done("removed, nothing is left" if was else "nothing was up")
-    return Removed(lab_id, was)
+    if engine.stays:
+        term.say(engine.stays)
+    return Removed(lab_id, was, engine.stays)
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
         f"{found.answers} answer{'' if found.answers == 1 else 's'}, {found.minutes:.0f} min"
     )
     term.say()
-    term.markdown(lesson)
+    term.markdown(lesson, paged=True)
     return Debriefed(real, truth, found.points, **vars(found), lesson=lesson)
 
 

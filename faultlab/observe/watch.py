@@ -34,6 +34,7 @@ _EVERY = 1.0
 _PLAIN_EVERY = 2.0  # seconds between lines of plain output
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 28
+_LEAST = 8
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,8 @@ def _screen(term: Terminal) -> Iterator[Any]:
         yield lambda _found: None
     elif term.console.is_terminal:
         with Live(console=term.console, auto_refresh=False) as live:
-            yield lambda found: live.update(_table(found), refresh=True)
+            width = term.console.width
+            yield lambda found: live.update(_table(found, width), refresh=True)
     else:
         began = time.monotonic()
 
@@ -191,11 +193,15 @@ def _screen(term: Terminal) -> Iterator[Any]:
         yield lines
 
 
-def _table(found: Sequence[Number]) -> Table:
+def _table(found: Sequence[Number], width: int) -> Table:
+    """Return the table of the screen. Values are whole; a title is cut where it must be."""
+    value = max((len(each.text) for each in found), default=0)
+    title = max((len(each.title) for each in found), default=0)
+    bars = max(_LEAST, min(_WIDTH, width - value - title - 2))  # 1 between two columns
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    table.add_column("now", no_wrap=True)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("the last seconds", no_wrap=True)
+    table.add_column("now", no_wrap=True, max_width=width - value - bars - 2)
+    table.add_column("", justify="right", no_wrap=True, min_width=value)
+    table.add_column("the last seconds"[:bars], no_wrap=True, min_width=bars)
     for each in found:
-        table.add_row(each.title, each.text, spark(each.before))
+        table.add_row(each.title, each.text, spark(each.before, bars))
     return table

@@ -9,9 +9,9 @@ from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import load as labs
-from faultlab.lab.model import Limit
+from faultlab.lab.model import Limit, Truth
 from faultlab.report import judge
-from faultlab.run.phase import PHASES
+from faultlab.run.phase import CHECK, LATER, PHASES
 from faultlab.run.readings import Measured
 from faultlab.run.record import READY, Record
 
@@ -161,9 +161,23 @@ def moments(events: Iterable[dict[str, Any]]) -> Iterator[Moment]:
         elif name == "undecided":
             text = f"looked again: {event.get('text', '')}"
             yield Moment(event["t"], event.get("phase", ""), text)
+        elif name in (CHECK, LATER, "hint", "answer"):
+            yield Moment(event["t"], name, result(event))
         else:
             steps = event.get("steps", [])
             yield Moment(event["t"], name, "; ".join(typed(step) for step in steps))
+
+
+def result(event: dict[str, Any]) -> str:
+    """Return what came of a learner's check, hint or answer."""
+    match event["event"]:
+        case "hint":
+            return f"hint {event.get('number', '?')}"
+        case "answer":
+            return ", ".join(str(event.get(part, "?")) for part in Truth.model_fields)
+    if not event.get("fixed"):
+        return "did not last" if event["event"] == LATER else "not fixed"
+    return "fixed, looked at again later" if event.get(LATER) else "fixed"
 
 
 def typed(step: dict[str, Any]) -> str:

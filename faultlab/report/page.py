@@ -6,7 +6,7 @@ Its content comes from `run.json`, the timeline and the pictures in the run's fo
 import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from faultlab.lab import load as labs
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
 from faultlab.run import judge_error, series
-from faultlab.run.phase import FIXED, PHASES
+from faultlab.run.phase import CHECK, FIXED, LATER, PHASES, Phase
 from faultlab.run.readings import Measured, sentences
 from faultlab.run.record import READY, Record, span
 from faultlab.run.series import Chart
@@ -74,12 +74,13 @@ def show(term: Terminal, run_id: str | None) -> PageOfRun:
 def html(ran: Measured) -> str:
     """Return the page of a run."""
     samples = series.read(ran.record.folder / TIMELINE)
-    grid = series.seconds(samples)
-    charts = [*met(ran, grid), *series.charts(samples)] if grid else []
+    looks = _looks_of_learner(ran.record)
+    grid = series.seconds(samples, looks)
+    charts = [*met(ran, grid), *series.charts(samples, looks)] if grid else []
     stretches = bands(ran.record, ran.lab.control, grid[-1] if grid else 0.0)
     lines = history.lines(ran)
     pictures, left_out = _pictures(ran)
-    phases = [phase for phase in PHASES if phase in ran.phases]
+    phases = _shown(ran)
     return render(
         "page.html",
         lab=ran.lab,
@@ -88,6 +89,8 @@ def html(ran: Measured) -> str:
         came_to=history.came_to(ran.record),
         where=history.where(ran.record.facts),
         phases=phases,
+        last=phases[-1] if phases and phases[-1].of_examinee else None,
+        works={phase: all(found.holds for found in ran.good(phase)) for phase in phases},
         says={phase: sentences(ran.good(phase)) for phase in phases},
         lead=lead(lines),
         measures=[line for line in lines if line.kind == "measure"],
@@ -128,21 +131,54 @@ def _data(
     return text.replace("<", "\\u003c")
 
 
+def _shown(ran: Measured) -> list[Phase]:
+    """Return the phases of the main walk, and after a learner's run the last look of theirs."""
+    found = [phase for phase in PHASES if phase in ran.phases]
+    last = [phase for phase in (LATER, CHECK) if phase in ran.phases]
+    return found if FIXED in found else [*found, *last[:1]]
+
+
+def _looks_of_learner(record: Record) -> list[float]:
+    """Return when each look of a learner began and ended; most often no counters were read then."""
+    looks = [event for event in main_walk(record) if _is_look(event)]
+    return [t for event in looks for t in span(event)]
+
+
+def _is_look(event: Mapping[str, Any]) -> bool:
+    return event["event"] == "measured" and event.get("phase") in (CHECK, LATER)
+
+
+def _values(ran: Measured) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
+    """Yield each event of a look, with what users met then.
+
+    The reading of a phase that is measured again is that of its last look. What an earlier look of
+    a learner found is in the event that follows it.
+    """
+    events = ran.record.facts["events"]
+    last = {event["phase"]: event for event in events if event["event"] == "measured"}
+    for event, following in zip(events, [*events[1:], {}], strict=True):
+        if event["event"] != "measured" or event["phase"] not in ran.phases:
+            continue
+        if "found" in following and _is_look(event):
+            yield event, following["found"]
+        elif not _is_look(event) or event is last[event["phase"]]:
+            yield event, {finding.name: finding.value for finding in ran.good(event["phase"])}
+
+
 def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
     """Return a chart for each measure that users met: its value while each phase was measured."""
     charts: dict[str, Chart] = {}
-    for event in ran.record.facts["events"]:
-        if event["event"] != "measured" or event["phase"] not in ran.phases:
-            continue
-        for finding in ran.good(event["phase"]):
-            about = "what users met, while it was measured"
-            chart = charts.setdefault(finding.name, Chart(finding.name, finding.unit, about))
+    about = "what users met, while it was measured"
+    units = {finding.name: finding.unit for phase in ran.phases for finding in ran.good(phase)}
+    for event, values in _values(ran):
+        for name, value in values.items():
+            chart = charts.setdefault(name, Chart(name, units.get(name, ""), about))
             line = chart.lines.setdefault("measured", [None] * len(grid))
             begin, end = span(event)
             within = [i for i, t in enumerate(grid) if begin <= t <= end]
             nearest = min(range(len(grid)), key=lambda i, end=end: abs(grid[i] - end))  # type: ignore[misc]
             for i in within or [nearest]:
-                line[i] = float(f"{finding.value:.4g}") if math.isfinite(finding.value) else None
+                line[i] = float(f"{value:.4g}") if math.isfinite(value) else None
     return [chart for chart in charts.values() if any(chart.lines["measured"])]
 
 
@@ -164,7 +200,7 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
         return []
     end = walk[-1]["t"]
     broke = next((e["t"] for e in walk if e["event"] == "inject"), end)
-    mended = next((e["t"] for e in reversed(walk) if e["event"] == "fix"), end)
+    mended = next((e["t"] for e in reversed(walk) if e["event"] == "fix"), _repaired(walk) or end)
     during = "well" if control else "ill"
     found = [Band(0.0, broke, "well"), Band(broke, mended, during), Band(mended, end, "well")]
     last = max(record.facts["events"][-1]["t"], watched if record.happened(READY) else 0.0)
@@ -172,6 +208,17 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
     if last > end and later:
         found.append(Band(end, last, "tried"))
     return [band for band in found if band.end > band.begin]
+
+
+def _repaired(walk: Iterable[dict[str, Any]]) -> float | None:
+    """Return when the look began that found a learner's repair, unless a later one refuted it."""
+    began = found = None
+    for event in walk:
+        if _is_look(event):
+            began = span(event)[0]
+        elif event["event"] in (CHECK, LATER):
+            found = (began if found is None else found) if event.get("fixed") else None
+    return found
 
 
 def marks(record: Record, control: bool) -> list[Mark]:
@@ -193,6 +240,8 @@ def marks(record: Record, control: bool) -> list[Mark]:
             case "fix", _:
                 before = sum(mark.text.startswith(fixed) for mark in found)
                 found.append(Mark(event["t"], f"{fixed} {before + 1}" if several else fixed))
+            case (("check" | "later" | "hint"), _):
+                found.append(Mark(event["t"], history.result(event)))
     return found
 
 

@@ -143,7 +143,10 @@ def everywhere() -> tuple[list[Engine], CannotRun | None]:
 
 
 def up(lab: str) -> Stack:
-    """Return the stack of a lab, empty if it is not up. Raises Held if another user has it."""
+    """Return the stack of a lab, empty if it is not up. Raises Held if another user has it.
+
+    Raises CannotRun if an engine that can have it does not respond.
+    """
     stack = _found(stack_name(lab), ENGINES.values())
     stack.refuse_others()
     return stack
@@ -166,6 +169,8 @@ def _found(name: str, kinds: Iterable[type[Engine]], patient: bool = False) -> S
     first: Stack | None = None
     for kind in kinds:
         if kind.absent():
+            if kind.might_host(name):
+                kind.require_reachable()
             continue
         stack = Stack(kind.reach(patient), name)
         if stack:

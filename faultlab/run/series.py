@@ -56,6 +56,7 @@ _ABOUT = {
     "Database: queries": ("/s", "that it received"),
     "Database: rows": ("/s", "that it read"),
 }
+_GAP = 60  # points of the grid
 _NETWORK = (
     Kind("Network", "{} in", "rx_bytes", 8e-6),
     Kind("Network", "{} out", "tx_bytes", 8e-6),
@@ -106,26 +107,34 @@ def pause(samples: Samples) -> float:
     return max(SECONDS, round(statistics.median(gaps) / SECONDS) * SECONDS) if gaps else SECONDS
 
 
-def seconds(samples: Samples) -> list[float]:
-    """Return the grid, from the first sample to the last, with a point for each pause."""
+def seconds(samples: Samples, also: Iterable[float] = ()) -> list[float]:
+    """Return the grid, from the first sample to the last, with a point for each pause.
+
+    `also`: other moments that it needs. A long time without either has one point, where every line
+    is interrupted.
+    """
     times = [sample["t"] for each in samples.values() for sample in each]
     if not times:
         return []
     step = pause(samples)
-    first, last = (round(t / step) for t in (min(times), max(times)))
-    return [round(i * step, 3) for i in range(first, last + 1)]
+    points = sorted({round(t / step) for t in [*times, *also]})
+    grid = points[:1]
+    for before, after in pairwise(points):
+        grid += range(before + 1, after) if after - before <= _GAP else [before + 1]
+        grid.append(after)
+    return [round(i * step, 3) for i in grid]
 
 
-def charts(samples: Samples) -> list[Chart]:
-    """Return every chart that has something to show."""
-    grid = seconds(samples)
+def charts(samples: Samples, also: Iterable[float] = ()) -> list[Chart]:
+    """Return every chart that has something to show. `also`: see `seconds`."""
+    grid = seconds(samples, also)
     step = pause(samples)
-    first = round(grid[0] / step) if grid else 0
+    place = {round(t / step): i for i, t in enumerate(grid)}
     made = {title: Chart(title, *about) for title, about in _ABOUT.items()}
     for kind, name, points in _points(samples):
         line: Line = [None] * len(grid)
         for t, value in points:
-            line[round(t / step) - first] = float(f"{value:.4g}")
+            line[place[round(t / step)]] = float(f"{value:.4g}")
         if any(line):
             made[kind.chart].lines[name] = line
     return [chart for chart in made.values() if chart.lines]

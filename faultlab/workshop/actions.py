@@ -48,6 +48,8 @@ class Actions:
                 self.session.choose(seat, *_words(facts, "lab"))
             case "remove" if isinstance(self.session, SoloSession):
                 self.session.remove(seat)
+            case "over" if isinstance(self.session, SoloSession):
+                self.session.restore(seat)
             case "check":
                 await self.session.check(seat)
             case "hint":

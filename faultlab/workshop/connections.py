@@ -279,8 +279,19 @@ class Server(uvicorn.Server):
     """A uvicorn server that reports when it can be reached, and watches its connections."""
 
     def __init__(
-        self, app: Any, seats: int, cert: str | None, key: str | None, ready: Callable[[], None]
+        self,
+        app: Any,
+        seats: int,
+        cert: str | None,
+        key: str | None,
+        ready: Callable[[], None],
+        *,
+        ends: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare. `ready` is called when it can be reached, `ends` before it waits for the end of
+        its connections.
+        """
+        self._ends = ends
         self.places = Places(_MORE + _FOR_A_SEAT * seats)
         super().__init__(_config(app, self.places, cert, key))
         self._ready = ready
@@ -293,6 +304,11 @@ class Server(uvicorn.Server):
         """Begin to serve."""
         await super().startup([Gate(line, self.places) for line in sockets])
         self._ready()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End: first what would never end by itself, then the connections."""
+        self._ends()
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Look after the connections; uvicorn calls it ten times a second."""
@@ -312,8 +328,11 @@ def _network(peer: Any) -> str:
 def _matters(record: logging.LogRecord) -> bool:
     """Return whether a line of uvicorn's log is for people.
 
-    Connections cut by Ctrl-C are not, and neither is text of a client that is not UTF-8.
+    Connections cut by Ctrl-C are not, with how many they were, and neither is text of a client that
+    is not UTF-8.
     """
+    if str(record.msg).startswith("Cancel "):
+        return False
     kind = record.exc_info[0] if record.exc_info else None
     return not (kind and issubclass(kind, asyncio.CancelledError | UnicodeDecodeError))
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from faultlab.run import judge_error
 from faultlab.workshop.journal import Journal
-from faultlab.workshop.roster import Roster
+from faultlab.workshop.roster import WORDS, Roster
 
 ClassId = Annotated[str, Field(alias="class")]
 Rows = list[dict[str, Any]]
@@ -62,6 +62,7 @@ def text(roster: Roster, journal: Journal, kind: str, now: float) -> str:
         return out.getvalue()
     pages = Environment(loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=True)
     facts = {"plan": plan, "rows": found, "columns": _COLUMNS, "ended": roster.ended}
+    facts["words"] = WORDS
     facts["judge_error"] = judge_error.said()
     return pages.get_template("export.html").render(facts)
 

@@ -32,6 +32,7 @@ class Event(StrEnum):
     CHECKED = "checked"
     LOOKED = "looked again"
     HINTED = "hinted"
+    NO_HINT = "no hint"
     ANSWERED = "answered"
     GAVE_UP = "gave up"
     TIME_OVER = "time over"

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.templating import Jinja2Templates
 
-from faultlab.workshop import export
+from faultlab.workshop import documents, export
 from faultlab.workshop.access import TRAINER, Keys, Visitor
 from faultlab.workshop.guard import Guard
 from faultlab.workshop.session import Session
@@ -64,6 +65,23 @@ class Pages:
         visitor = self.guard.admit(request, seat)
         facts = {"seat": seat, "trainer": visitor.trainer}
         return TEMPLATES.TemplateResponse(request, "seat.html", facts)
+
+    async def document(self, request: Request) -> Response:
+        """Return a document of the project that a lesson links to."""
+        number, path = request.path_params["seat"], request.path_params["path"]
+        visitor = self.guard.admit(request, number)
+        reader = None if visitor.trainer else self.session.roster.seat(number)
+        lessons = self.session.lessons(reader)
+        file = documents.find(path, lessons)
+        if file is None:
+            raise HTTPException(404, "This document is not here, or not yet to be read.")
+        if file.suffix != ".md":
+            return FileResponse(file, media_type=documents.kind(file))
+        text = file.read_text()
+        here = documents.Place(str(Path(path).parent), f"/seat/{number}/read/", lessons)
+        body = Markup(documents.html(text, here))
+        facts = {"title": documents.title(text), "body": body}
+        return TEMPLATES.TemplateResponse(request, "document.html", facts)
 
     async def trainer(self, request: Request) -> Response:
         """Return the roster."""

@@ -23,6 +23,16 @@ State = Literal["waiting", "starting", "red", "amber", "green", "over", "failed"
 
 STANDING = ("red", "amber", "green", "over")  # the states in which the stack is up, unless `gone`
 _CLOCKED = ("red",)  # the states in which a learner's clock runs
+# The states in words: on each page, and for the trainer's `class status`.
+WORDS: dict[State, str] = {
+    "waiting": "waiting",
+    "starting": "starting",
+    "red": "open",
+    "amber": "repaired, looked at again soon",
+    "green": "repaired",
+    "over": "over",
+    "failed": "failed",
+}
 
 
 DISK_FULL = "It wrote more than a seat may have on the disk, so its machines were removed."
@@ -33,7 +43,7 @@ class Turn:
     """One seat at one lab. `ran`: seconds on its clock until `since`, when it last started.
 
     `again`: when a repair is looked at again, if it will be. `gone`: its stack was removed, and the
-    result stays.
+    result stays. `no_hint`: no other hint applies to what the last check found.
     """
 
     lab: str
@@ -50,6 +60,7 @@ class Turn:
     gave_up: bool = False
     again: float | None = None
     gone: bool = False
+    no_hint: bool = False
 
     @property
     def up(self) -> bool:
@@ -73,6 +84,7 @@ class Turn:
             why="",
             again=None,
             gone=False,
+            no_hint=False,
         )
 
     def next_hints(self) -> Iterator[int]:
@@ -172,10 +184,8 @@ class Roster:
                 turn.state, turn.since = "red", None if self.paused else now
             case Event.FAILED | Event.DISK_FULL:
                 self._failed(turn, event, now)
-            case Event.HINTED:
-                # Before hints knew the state, `given` said how many there were.
-                given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
-                turn.hints = [*dict.fromkeys([*turn.hints, *given])]
+            case Event.HINTED | Event.NO_HINT:
+                _hinted(turn, event)
             case Event.ANSWERED:
                 turn.answers.append(event["answer"])
             case Event.CHECKED | Event.LOOKED:
@@ -190,7 +200,7 @@ class Roster:
                 turn.settle()
                 seat.at = min(seat.at + 1, len(seat.turns) - 1)
             case Event.CHOSEN:
-                seat.turns.append(Turn(event["lab"]))
+                seat.turns.append(Turn(event["lab"], hints=event.get("hints", [])))
                 seat.at = len(seat.turns) - 1
             case Event.REMOVED:
                 turn.stop(now)
@@ -216,6 +226,7 @@ class Roster:
         turn.faults_gone = event.get("gone", [])
         turn.popular = event.get("popular", [])
         turn.why = event.get("why", "")
+        turn.no_hint = False
         turn.settle()
         if event["event"] == Event.CHECKED:
             turn.checks += 1
@@ -243,3 +254,15 @@ class Roster:
             answers=len(turn.answers),
             minutes=turn.seconds(now) / 60,
         )
+
+
+def _hinted(turn: Turn, event: Entry) -> None:
+    """Note a hint, or that no other one applies."""
+    if event["event"] == Event.HINTED:
+        # Before hints knew the state, `given` said how many there were.
+        given = range(1, event["given"] + 1) if "given" in event else (event["number"],)
+        turn.hints = [*dict.fromkeys([*turn.hints, *given])]
+    # Those with a condition are for another state, and a check finds out if it has come.
+    rungs = labs.loaded(turn.lab).hint
+    sure = any(rungs[number - 1].when is None for number in turn.next_hints())
+    turn.no_hint = event["event"] == Event.NO_HINT or not sure

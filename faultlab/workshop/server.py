@@ -44,6 +44,7 @@ def serve(
         server = connections.Server(
             *(site.app(), len(plan.seats), cert, key),
             lambda: term.json(welcome(term, roster, keys, url, cert if own else None)),
+            ends=site.close,
         )
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(server, line, session, folder.end))

@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine.contract import Machine
+from faultlab.engine.docker.docker_list import Part
 from faultlab.lab import load as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
@@ -19,6 +20,7 @@ from faultlab.workshop.roster import DISK_FULL, STANDING, Roster, Seat, Turn
 from faultlab.workshop.slots import Slots
 from faultlab.workshop.stacks import Stacks
 
+_ENDED = "exited"  # the begin of such a state
 _NOT_LASTING = "It was repaired, but not for good."
 _TRIES = 3  # to start a lab: the proof can be spoiled by other load
 _AT_ONCE = 2  # starts and checks; more of them only delay each other
@@ -50,6 +52,7 @@ class Session:
         # The next change sets it. Take it before looking, to miss none.
         self.change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._there: dict[str, dict[str, Part]] = {}  # the containers of all stacks here
 
     def note(self, happened: Event, seat: int | None = None, **facts: Any) -> None:
         """Record an event, let it count, and show it on all pages."""
@@ -184,8 +187,47 @@ class Session:
         return list(labs.loaded(seat.turn.lab).daemons)
 
     def own(self, seat: Seat) -> dict[str, Any]:
-        """Return what the page shows in addition if its learner owns the stacks."""
-        return {"catalogue": None, "states": {}, "delay": ""}
+        """Return what the page shows in addition if its learner owns the stacks.
+
+        `over`: the learner can start the lab over.
+        """
+        return {"catalogue": None, "delay": "", "over": False}
+
+    def lessons(self, seat: Seat | None) -> frozenset[str] | None:
+        """Return the labs whose lessons a seat can read; None for all, as the trainer can."""
+        if seat is None or not self.plan.blind:
+            return None
+        return frozenset(turn.lab for turn in seat.turns if turn.told(self.plan.blind))
+
+    def parts(self, seat: Seat) -> dict[str, Part]:
+        """Return the containers of a seat's stack, by machine or daemon, as last seen."""
+        return self._there.get(self.stacks.name(seat), {})
+
+    def states(self, seat: Seat, names: Iterable[str]) -> dict[str, str]:
+        """Return the state of each of these machines and daemons that is known."""
+        parts = self.parts(seat) if seat.turn.up else {}
+        return {name: parts[name].state for name in names if name in parts}
+
+    def ended(self, seat: Seat) -> list[str]:
+        """Return the machines of a seat that have ended: only a fresh stack helps."""
+        return self._ended(seat, {*self.machines(seat)} - {*self.daemons(seat)})
+
+    def _ended(self, seat: Seat, names: Iterable[str]) -> list[str]:
+        states = self.states(seat, sorted(names))
+        return [name for name, state in states.items() if state.startswith(_ENDED)]
+
+    def advice(self, seat: Seat) -> str:
+        """Return what to do about what has ended; empty if nothing has.
+
+        A fault can end a daemon, so that is told only after a check.
+        """
+        if ended := self.ended(seat):
+            verb = "has" if len(ended) == 1 else "have"
+            return f"{' and '.join(ended)} {verb} ended. {self.stacks.fresh}"
+        daemons = self._ended(seat, self.daemons(seat)) if seat.turn.checks else []
+        if daemons:
+            return f"{daemons[0]} has ended. Press Restart under The host."
+        return ""
 
     async def check(self, seat: Seat) -> None:
         """Measure, and record the result. Raises CannotRun if nothing can be measured now.
@@ -251,6 +293,7 @@ class Session:
             async with self._busy(seat, "looking for a hint"):
                 number = await self.stacks.hint(seat)
         if number is None:
+            self.note(Event.NO_HINT, seat.number)
             raise CannotRun("There is no other hint for what it is like now.")
         self.note(Event.HINTED, seat.number, number=number)
 
@@ -287,7 +330,8 @@ class Session:
                 self.note(Event.TIME_OVER, seat.number)
 
     async def poll(self) -> None:
-        """Remove the stacks of seats that have used up their disk space."""
+        """Note what has ended, and remove the stacks of seats whose disk space is used up."""
+        await self._look()
         there = {seat.number: seat.turn for seat in self.roster.seats if seat.turn.up}
         for seat in await self.stacks.too_large(self.roster.seat(number) for number in there):
             if self._replacing[seat.number].locked():  # what was measured is removed already
@@ -296,6 +340,13 @@ class Session:
                 if seat.turn is there[seat.number] and seat.turn.up:
                     await self.stacks.cut_off(seat)
                     self.note(Event.DISK_FULL, seat.number)
+
+    async def _look(self) -> None:
+        """Note which containers there are, with one question to Docker for all seats."""
+        found = await asyncio.to_thread(self.stacks.parts)
+        if found is not None and found != self._there:
+            self._there = found
+            self.show()
 
     def pause(self, on: bool) -> None:
         """Stop all clocks and all actions, or continue."""

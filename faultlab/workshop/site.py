@@ -55,6 +55,12 @@ class Site:
             exception_handlers={HTTPException: _refusal, Problem: _problem},  # type: ignore[dict-item]
         )
 
+    def close(self) -> None:
+        """End the streams and the terminals, which would keep the server up."""
+        self.streams.closed = True
+        self.terminals.end_all()
+        self.session.show()
+
     def _routes(self) -> list[BaseRoute]:
         pages, streams, actions = self.pages, self.streams, self.actions
         return [
@@ -70,6 +76,7 @@ class Site:
             Route("/trainer/seat/{seat:int}/{act:str}", actions.trainer, methods=["POST"]),
             Route("/projector", pages.projector),
             Route("/projector/events", streams.projector),
+            Route("/seat/{seat:int}/read/{path:path}", pages.document),
             Route("/export.{kind:str}", pages.export),
             Route("/static/report.css", lambda _: FileResponse(_REPORT_CSS)),
             Mount("/static", StaticFiles(directory=_FOLDER / "assets")),

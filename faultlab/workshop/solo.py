@@ -110,7 +110,9 @@ def _serve(term: Terminal, port: int, note: Path) -> Served:
         site = Site(session, keys, guard, here / "alive")
         told = Served(address.url(LOOPBACK, hosts, line.getsockname()[1], secure=False))
         paths.write_whole(note, told.url)
-        server = connections.Server(site.app(), 1, None, None, lambda: _say(term, told))
+        server = connections.Server(
+            *(site.app(), 1, None, None), lambda: _say(term, told), ends=site.close
+        )
         with suppress(KeyboardInterrupt):
             asyncio.run(server.serve(sockets=[line]))
         seat = session.roster.seat(_ME.number)

@@ -13,7 +13,7 @@ from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import path
-from faultlab.learn import progress
+from faultlab.learn import hints, progress
 from faultlab.run import phase, placement
 from faultlab.run import record as records
 from faultlab.run.record import Record
@@ -41,11 +41,9 @@ class Here:
         """Return whether a learner can work on a lab."""
         return self.run(lab) in self.ready
 
-    def again(self) -> Here:
-        """Return how it is now, with one question to Docker; unchanged without an answer."""
-        every, prefix = docker_list.stacks(), naming.prefix()
-        if every is None:
-            return self
+    def again(self, every: dict[str, dict[str, docker_list.Part]]) -> Here:
+        """Return how it is now. `every`: the containers of all stacks."""
+        prefix = naming.prefix()
         labs = {
             name.removeprefix(prefix): its for name, its in every.items() if name.startswith(prefix)
         }
@@ -56,6 +54,8 @@ class Here:
 
 class OwnStacks(Stacks):
     """The learner's own stacks: those of the command line, under the same names."""
+
+    fresh = 'Press "Start the lab over"; what was done on it is lost.'
 
     @property
     def engine(self) -> str:
@@ -100,7 +100,8 @@ class SoloSession(Session):
         """
         seat = self.roster.seats[0]
         turn, free = seat.turn, seat.number not in self.doing
-        was, self._here = self._here, await asyncio.to_thread(self._here.again)
+        await self._look()
+        was, self._here = self._here, await asyncio.to_thread(self._here.again, self._there)
         run = self._here.run(turn.lab)
         if free and seat.turn is turn and seat.number not in self.doing and turn.up:
             if run and (self._seen is None or self._seen[0] is not turn):
@@ -116,14 +117,11 @@ class SoloSession(Session):
             self.show()
 
     def own(self, seat: Seat) -> dict[str, Any]:
-        """Return the labs to choose from, the state of each daemon, and why a look is repeated."""
-        parts = self._here.labs.get(naming.flat(seat.turn.lab), {})
-        states = {name: parts[name].state for name in self.daemons(seat) if name in parts}
-        return {
-            "catalogue": self.catalogue(),
-            "states": states if seat.turn.up else {},
-            "delay": self._delay,
-        }
+        """Return the labs to choose from, why a look is repeated, and what else is theirs alone."""
+        here = seat.turn.state not in ("waiting", "starting")
+        # A removal can have failed, so the lab of a failed turn can be removed as well.
+        failed = {"lab": seat.turn.lab} if seat.turn.state == "failed" else {}
+        return {"catalogue": self.catalogue(), "delay": self._delay, "over": here, **failed}
 
     def _looked_again(self, seat: Seat) -> str:
         record = Record.open(self._here.run(seat.turn.lab))
@@ -170,6 +168,10 @@ class SoloSession(Session):
         if record is self.last or self._here.run(seat.turn.lab) == record.id:  # on this machine
             self._seen = seat.turn, record.id
 
+    def parts(self, seat: Seat) -> dict[str, docker_list.Part]:
+        """Return the containers of the lab, as last seen."""
+        return self._here.labs.get(naming.flat(seat.turn.lab), {})
+
     def choose(self, seat: Seat, lab: str) -> None:
         """Start a lab, or go on with it if it is up, and remove the one before it."""
         labs.loaded(lab)
@@ -215,15 +217,17 @@ class SoloSession(Session):
             if record:
                 self._adopt(seat, record)
                 return
-        self.note(Event.CHOSEN, seat.number, lab=lab)
+            given = await asyncio.to_thread(hints.given_before, labs.loaded(lab))
+        self.note(Event.CHOSEN, seat.number, lab=lab, hints=given)
         await self._start(seat)
 
     async def _removed(self, seat: Seat) -> None:
         if seat.turn.state == "waiting":
             return
         async with self._busy(seat, f"removing {seat.turn.lab}"):
-            await self.stacks.remove(seat)
-            self.note(Event.REMOVED, seat.number)
+            stays = await self.stacks.remove(seat)
+            why = f"{seat.turn.lab} was removed. {stays}" if stays else ""
+            self.note(Event.REMOVED, seat.number, why=why)
 
 
 def last_up() -> Record | None:

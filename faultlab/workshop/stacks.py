@@ -10,6 +10,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.events import Kind, Step
 from faultlab.core.processes import Outcome, Processes
 from faultlab.engine.contract import Engine, Machine, Shelled
+from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
 from faultlab.lab import load as labs
 from faultlab.lab import services
@@ -36,6 +37,9 @@ class Stacks:
     `faultlab start`, `check` and `down` run with the seat's namespace. So a lab does the same here
     as elsewhere, and a command that is stuck delays no other seat.
     """
+
+    # What helps when a machine has ended: only a fresh stack has its settings.
+    fresh = "Your trainer can start the lab over; what was done on it is lost."
 
     def __init__(self, plan: ClassPlan) -> None:
         self.plan = plan
@@ -76,11 +80,12 @@ class Stacks:
 
         return await asyncio.to_thread(hints.following, lab, numbers, lambda: self._stack(seat))
 
-    async def remove(self, seat: Seat) -> None:
-        """Remove the stack of a seat. Raises CannotRun."""
+    async def remove(self, seat: Seat) -> str:
+        """Remove the stack of a seat; return what stays up without it. Raises CannotRun."""
         removed = await self._down(seat, self._lab(seat.turn))
         if removed.code:
             raise CannotRun(removed.error)
+        return str(removed.facts.get("stays", ""))
 
     async def remove_all(self, seat: Seat) -> str:
         """Remove every stack that a seat has had; return the last error, or an empty text."""
@@ -92,8 +97,12 @@ class Stacks:
         return error
 
     async def act(self, seat: Seat, daemon: str, act: Callable[[Machine], None]) -> None:
-        """Apply an action to a daemon of a seat's stack."""
-        await asyncio.to_thread(lambda: act(self._machine(seat, daemon)))
+        """Apply an action to a daemon of a seat's stack. Raises CannotRun."""
+        await asyncio.to_thread(lambda: act(self._on_its_machine(seat, daemon)))
+
+    def parts(self) -> dict[str, dict[str, docker_list.Part]] | None:
+        """Return the containers of every stack on this machine; None if Docker does not say."""
+        return docker_list.stacks() if self.engine != "kubernetes" else None
 
     async def too_large(self, seats: Iterable[Seat]) -> list[Seat]:
         """Return the seats whose stacks use more disk space than a seat can have."""
@@ -115,11 +124,22 @@ class Stacks:
         if state.running:
             return found.terminal()
         daemon = machine in labs.loaded(seat.turn.lab).daemons
-        button = "Press Restart under The host." if daemon else "Start the lab over."
+        button = "Press Restart under The host." if daemon else self.fresh
         raise CannotRun(f"{machine} is not running (exit code {state.exit_code}). {button}")
 
     def _machine(self, seat: Seat, name: str) -> Machine:
-        return self._stack(seat)[name]
+        stack = self._stack(seat)
+        if name not in stack:
+            raise CannotRun(f"{name} is gone. {self.fresh}")
+        return stack[name]
+
+    def _on_its_machine(self, seat: Seat, daemon: str) -> Machine:
+        """Return a daemon. Raises CannotRun if the machine that it joined has ended."""
+        found = self._machine(seat, daemon)
+        home = labs.loaded(seat.turn.lab).services.daemons[daemon]
+        if not self._machine(seat, home).state.running:
+            raise CannotRun(f"{home} has ended, and {daemon} cannot run without it. {self.fresh}")
+        return found
 
     def _stack(self, seat: Seat) -> Stack:
         return Stack(self._engine(), self.name(seat))

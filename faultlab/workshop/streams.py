@@ -27,6 +27,7 @@ class Streams:
 
     session: Session
     guard: Guard
+    closed: bool = False
     _open: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     async def seat(self, request: Request) -> Response:
@@ -55,7 +56,7 @@ class Streams:
         async def events() -> AsyncIterator[str]:
             self._open[mine] += 1
             try:
-                while True:
+                while not self.closed:
                     change = self.session.change
                     if self.guard.visitor(request) != visitor:  # the link can have been replaced
                         yield "event: gone\ndata: {}\n\n"

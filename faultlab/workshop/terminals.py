@@ -87,6 +87,11 @@ class Terminals:
         (self.typing.clear if self.session.roster.paused else self.typing.set)()
         self.end_stale()
 
+    def end_all(self) -> None:
+        """End every terminal."""
+        for one in self.open:
+            one.gone.set()
+
     def end_stale(self) -> None:
         """End the terminals whose token is no longer valid, or whose stack has been replaced."""
         for one in self.open:

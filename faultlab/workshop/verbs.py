@@ -18,7 +18,7 @@ from faultlab.workshop.export import ClassId, Rows
 from faultlab.workshop.folder import Folder, begun
 from faultlab.workshop.journal import Entry, Event, Journal
 from faultlab.workshop.plan import ClassPlan
-from faultlab.workshop.roster import Roster
+from faultlab.workshop.roster import WORDS, Roster
 from faultlab.workshop.session import Session
 from faultlab.workshop.stacks import Stacks
 
@@ -86,8 +86,9 @@ def status(term: Terminal, file: str) -> Roll:
     for seat in roster.seats:
         turn, lab = seat.turn, f"{seat.turn.lab} ({seat.at + 1} of {len(seat.turns)})"
         minutes = f"{turn.seconds(now) / 60:.0f}"
+        state = WORDS[turn.state]
         counts = map(str, (turn.checks, len(turn.hints), len(turn.answers)))
-        rows.append((str(seat.number), seat.name, lab, turn.state, minutes, *counts))
+        rows.append((str(seat.number), seat.name, lab, state, minutes, *counts))
     term.table(("seat", "name", "lab", "state", "min", "checks", "hints", "answers"), rows)
     return Roll(plan.id, held, roster.ended, export.rows(roster, now))
 

@@ -5,21 +5,17 @@ projector's never does, and it has numbers instead of names.
 """
 
 import re
-from functools import cache
 from math import isfinite
 from typing import Any
-
-from markdown_it import MarkdownIt
 
 from faultlab.lab import load as labs
 from faultlab.lab import terms
 from faultlab.learn import hints
-from faultlab.workshop.roster import DISK_FULL, STANDING, Seat, Turn
+from faultlab.workshop.documents import Place, html
+from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
 from faultlab.workshop.session import Session
 
-_FOLDED = re.compile(r"<p>&lt;details&gt;&lt;summary&gt;([^<&]*)&lt;/summary&gt;</p>")
 _NOT_SAID = "Your trainer sees why."  # the reason can name what the lab changes
-_answers = cache(terms.answers)  # each view of a page asks for them
 
 
 def seat(session: Session, it: Seat) -> dict[str, Any]:
@@ -39,28 +35,32 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "lab": turn.lab if standing and not plan.blind else "",
         "title": lab.title if open_ else "",
         "state": turn.state,
+        "word": WORDS[turn.state],
         "why": _NOT_SAID if kept else turn.why,
+        "advice": session.advice(it) if shown else "",
         "doing": session.doing.get(it.number, ""),
         "waited": session.waited(it),
         "paused": session.roster.paused,
         "ended": session.roster.ended,
         "blind": plan.blind,
-        "ticket": _html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
+        "ticket": html(hints.as_typed(lab, lab.ticket)) if standing or open_ else "",
         "machines": session.machines(it) if shown else [],
         "daemons": session.daemons(it) if shown else [],
+        "states": session.states(it, session.daemons(it)) if shown else {},
         **_hints(session, turn, shown),
         "checks": turn.checks,
+        "verdict": _verdict(turn),
         "findings": [_readable(found) for found in turn.findings],
         "popular": turn.popular,
         "answer": turn.answers[-1] if turn.answers else None,
         "answers": len(turn.answers),
-        "terms": _answers() if plan.blind else {},
+        "terms": terms.meanings(lab) if plan.blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,
         **session.own(it),
         "again": None if turn.again is None else max(0.0, turn.again - then),
-        "debrief": _debrief(session, turn) if told and turn.state != "failed" else None,
+        "debrief": _debrief(session, it) if told and turn.state != "failed" else None,
     }
 
 
@@ -69,12 +69,24 @@ def _hints(session: Session, turn: Turn, shown: bool) -> dict[str, Any]:
     lab, cost = session.lab(turn), session.plan.hint_cost
     texts = [hints.as_typed(lab, lab.hint[number - 1].text) for number in turn.hints]
     more = shown and len(turn.hints) < session.hints(turn)
-    left = [lab.hint[number - 1].cost for number in turn.next_hints()] if more else []
+    left = [lab.hint[n - 1].cost for n in turn.next_hints()] if more and not turn.no_hint else []
     return {
-        "hints": [_html(_without_make(text)) for text in texts],
+        "hints": [html(_without_make(text)) for text in texts],
         "hint_left": bool(left),
         "next_cost": max(left, default=0) if cost is None else cost,
     }
+
+
+def _verdict(turn: Turn) -> str:
+    """Return what the last check came to, in a sentence; empty before the first one."""
+    if not turn.checks or turn.state == "failed":
+        return ""
+    if not turn.findings:
+        return "It could not be measured."
+    wrong, every = sum(not found["holds"] for found in turn.findings), len(turn.findings)
+    if not wrong:
+        return "It is repaired: every measure is as wanted."
+    return f"Not repaired yet: {wrong} of {every} measures {'is' if wrong == 1 else 'are'} wrong."
 
 
 def _readable(found: dict[str, Any]) -> dict[str, Any]:
@@ -83,8 +95,11 @@ def _readable(found: dict[str, Any]) -> dict[str, Any]:
     return found if isfinite(value) else {**found, "value": str(value)}
 
 
-def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
+def _debrief(session: Session, seat: Seat) -> dict[str, Any]:
+    turn = seat.turn
     lab = labs.loaded(turn.lab)
+    here = Place(f"labs/{lab.id}", f"/seat/{seat.number}/read/", session.lessons(seat))
+    its = here if lab.collection.ours else None  # no page serves the documents of others
     score = session.roster.score(turn, session.journal.now())
     return {
         "lab": lab.alias,
@@ -94,7 +109,7 @@ def _debrief(session: Session, turn: Turn) -> dict[str, Any]:
         "points": score.points,
         "of": score.of,
         "gave_up": turn.gave_up,
-        "lesson": _html(lab.lesson),
+        "lesson": html(lab.lesson, its),
     }
 
 
@@ -108,6 +123,7 @@ def roster(session: Session) -> dict[str, Any]:
             "lab": it.turn.lab,
             "doing": session.doing.get(it.number, ""),
             "why": it.turn.why,
+            "ended": session.ended(it),
             "refused": it.refused,
             "answer": it.turn.answers[-1] if it.turn.answers else None,
             "last": it.last,
@@ -128,15 +144,16 @@ def projector(session: Session) -> dict[str, Any]:
 
 def _line(session: Session, it: Seat) -> dict[str, Any]:
     turn = it.turn
+    asked = turn.state == "green" and not turn.told(session.plan.blind)
     return {
         "seat": it.number,
         "turn": it.at + 1,
         "turns": len(it.turns),
         "state": turn.state,
+        "word": WORDS[turn.state] + (", no answer yet" if asked else ""),
         "hints": len(turn.hints),
         "checks": turn.checks,
         "answers": len(turn.answers),
-        "told": turn.told(session.plan.blind),
         "seconds": turn.seconds(session.journal.now()),
         "points": sum(
             session.roster.score(each, session.journal.now()).points for each in it.turns
@@ -147,13 +164,3 @@ def _line(session: Session, it: Seat) -> dict[str, Any]:
 def _without_make(text: str) -> str:
     """Replace `make shell-…` by the terminal, because a browser has no shell with `make`."""
     return re.sub(r"\bmake (shell)-\S+ AT=(\w+)", r"the terminal of \2", text)
-
-
-@cache
-def _html(markdown: str) -> str:
-    text = re.sub(r"<!--.*?-->", "", markdown, flags=re.DOTALL)  # notes for authors
-    page = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))
-    # The HTML that lessons have.
-    page = _FOLDED.sub(r"<details><summary>\1</summary>", page)
-    page = page.replace("<p>&lt;/details&gt;</p>", "</details>")
-    return page.replace("<pre>", '<pre tabindex="0">')  # scrollable parts need keyboard focus

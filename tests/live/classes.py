@@ -24,6 +24,7 @@ from tests.live.commandline import words
 from tests.waiting import until
 
 PATIENCE = 180_000  # milliseconds that a test waits for a page; the machine can be busy
+REPAIRED = re.compile("^repaired(, no answer yet)?$")  # on the trainer's pages, for good
 # Chromium says this of what it drops while Docker adds or removes a network.
 DROPPED = "net::ERR_NETWORK_CHANGED"
 

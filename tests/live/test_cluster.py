@@ -25,7 +25,7 @@ from faultlab.engine.kubernetes import program, registry
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
 from tests.live import clusters
-from tests.live.classes import Class, opened, type_into
+from tests.live.classes import REPAIRED, Class, opened, type_into
 from tests.live.clusters import kubectl
 from tests.live.commandline import finish, spawn
 from tests.waiting import until
@@ -181,15 +181,15 @@ def test_the_server_of_a_class_is_deleted(served: Path, outside: Browser) -> Non
     until(lambda: "no endpoints" not in through_the_ingress(), 60, "the controller knows the pod")
     said: list[str] = []
     trainer, ada = opened(outside, before[0], said), opened(outside, before[1], said)
-    trainer.locator("#seat-2").get_by_text("red").wait_for()
+    trainer.locator("#seat-2").get_by_text("open").wait_for()
     type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
     ada.click("[data-act=check]")
-    trainer.locator("#seat-1").get_by_text("green").wait_for()
+    trainer.locator("#seat-1").get_by_text(REPAIRED).wait_for()
     assert said == []
     with forwarded() as port:
         page = outside.new_page()
         page.goto(before[0].replace("class.example.org:443", f"127.0.0.1:{port}"))
-        page.locator("#seat-1").get_by_text("green").wait_for()
+        page.locator("#seat-1").get_by_text(REPAIRED).wait_for()
         page.close()
 
 
@@ -261,8 +261,8 @@ def test_a_class_of_six(six: Class, browser: Browser, tmp_path: Path) -> None:
     type_into(ada, "web", "ip link set dev eth0 mtu 1500 && echo do''ne", r"^done$")
     ada.click("[data-act=check]")
     ada.locator("#state", has_text="repaired").wait_for()
-    trainer.locator("#seat-1").get_by_text("green").wait_for()
-    trainer.locator("#seat-6").get_by_text("red").wait_for()
+    trainer.locator("#seat-1").get_by_text(REPAIRED).wait_for()
+    trainer.locator("#seat-6").get_by_text("open").wait_for()
     shots = Path(os.environ.get("FAULTLAB_SHOTS", tmp_path))
     ada.screenshot(path=shots / "cluster-ada.png", full_page=True)
     trainer.screenshot(path=shots / "cluster-trainer.png", full_page=True)

@@ -17,6 +17,7 @@ from faultlab.lab import load as labs
 from faultlab.run import inject, placement
 from tests.live.classes import opened, settle, type_into
 from tests.live.commandline import finish, spawn
+from tests.live.stacks import container
 
 pytestmark = pytest.mark.rotates(minutes=0.9)
 beside = pytest.mark.beside
@@ -31,6 +32,7 @@ REPAIRS = {
     "heap-oom": ("app", HEAP, "tomcat"),
 }
 SEVERAL = "slow-log"  # a lab of several faults, whose speed is judged
+IN_VM = "conntrack"  # a lab whose fault belongs to a whole kernel
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 def up() -> list[str]:
     """Return the labs of these tests that are up, on any engine."""
-    return [name for name in [*REPAIRS, SEVERAL] if placement.up(name)]
+    return [name for name in [*REPAIRS, SEVERAL, IN_VM] if placement.up(name)]
 
 
 def start(page: Page, lab: str) -> None:
@@ -190,6 +192,37 @@ def test_hints_of_several_faults_follow_the_repairs(
         inject.apply(placement.up(lab.id), fault.fix)
         check(page)
     expect(page.locator("#state")).to_have_text("repaired")
+
+
+@pytest.mark.rotates(minutes=4)
+def test_a_lab_in_the_vm_is_given_up_and_removed(url: str, browser: Browser) -> None:
+    """Its removal did nothing, and `status` still listed it. The VM stays, and the page says so."""
+    page = opened(browser, url, [])
+    catalogue = page.locator("#catalogue")
+    catalogue.locator("tr.next").wait_for(state="attached")
+    catalogue.get_by_role("button", name=f"Start {IN_VM}", exact=True).click()
+    expect(page.locator("#acts")).to_be_visible(timeout=900_000)
+    assert placement.up(IN_VM).engine.owns_kernel
+    page.click("[data-act=give-up]")
+    page.locator("#remove").click()
+    expect(page.locator("#message")).to_contain_text(f"{IN_VM} was removed.", timeout=300_000)
+    expect(page.locator("#message")).to_contain_text("make vm-down")
+    assert not placement.up(IN_VM)
+
+
+@beside
+def test_a_dead_machine_is_told_and_the_lab_started_over(url: str, browser: Browser) -> None:
+    page = opened(browser, url, [])
+    start(page, "mtu")
+    container(placement.up("mtu")["web"]).kill()
+    expect(page.locator("#advice")).to_contain_text("web has ended. Press")
+    assert hint(page)
+    page.get_by_role("button", name="Start the lab over").click()
+    expect(page.locator("#advice")).to_be_hidden()
+    expect(page.locator("#acts")).to_be_visible(timeout=300_000)
+    expect(page.locator("#hints li")).to_have_count(1)  # it stays paid
+    type_into(page, "nginx", "echo o''pen", r"^open$")
+    expect(page.locator("#screen-nginx .xterm-accessibility")).to_contain_text("root@web/nginx:")
 
 
 @beside

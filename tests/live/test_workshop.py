@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from tests.live.classes import Class, opened, type_into
+from tests.live.classes import REPAIRED, Class, opened, type_into
 from tests.live.stacks import container
 from tests.waiting import until
 
@@ -51,7 +51,7 @@ def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None
     trio.wait("red", "red", "red")
     ada, grace = (opened(browser, trio.told["seats"][name], said) for name in ("Ada", "Grace"))
     trainer = opened(browser, trio.told["trainer"], said)
-    trainer.locator("#seat-3").get_by_text("red").wait_for()
+    trainer.locator("#seat-3").get_by_text("open").wait_for()
     for page in (ada, grace):
         page.locator("#acts").wait_for()
         page.locator(".xterm-accessibility").first.wait_for(state="attached")
@@ -68,11 +68,11 @@ def test_a_class_of_three(trio: Class, browser: Browser, tmp_path: Path) -> None
         ada.select_option(f"[name={part}]", word)
     ada.locator("#state", has_text="repaired, looked at again soon").wait_for()
     began = time.monotonic()
-    soon = "amber: repaired; looked at again in 6 seconds"
+    soon = "repaired; looked at again in 6 seconds"
     trainer.locator("#seat-1").get_by_text(soon).wait_for()
     assert time.monotonic() - began < 2
     ada.click("#diagnose button")
-    trainer.locator("#seat-1").get_by_text("green").wait_for()
+    trainer.locator("#seat-1").get_by_text(REPAIRED).wait_for()
     ada.locator("#debrief").get_by_text("It was mtu").wait_for()
     assert "40 of 40 points" in ada.locator("#debrief").inner_text()
 

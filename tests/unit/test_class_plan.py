@@ -119,7 +119,7 @@ def test_the_command_line(project: Project, faultlab: Run, monkeypatch: pytest.M
     result = faultlab("class", "status")
     assert result.code == 0
     assert "Tuesday: goes on, its server is not up" in result.out
-    assert re.search(r"1 +Ada +mtu \(1 of 1\) +red ", result.out), result.out
+    assert re.search(r"1 +Ada +mtu \(1 of 1\) +open ", result.out), result.out
     assert max(map(len, result.out.splitlines())) <= 80
     told = json.loads(faultlab("class", "status", "--json").out)
     assert [turn["state"] for turn in told["turns"]] == ["red", "waiting", "waiting"]

@@ -257,6 +257,14 @@ def test_a_mystery_of_it(acme: Path) -> None:
     assert "redis-evict" not in terms.words(collection.ours()).causes
 
 
+def test_the_words_of_its_diagnosis(acme: Path) -> None:
+    """Without a meaning, except for those that faultlab has as well."""
+    found = terms.meanings(labs.load(EVICT))
+    assert found["cause"] == {"redis-clients": "", "redis-evict": "", "none": "nothing is wrong"}
+    assert set(found["component"]) == {"store", "none"}
+    assert "redis-evict" not in terms.meanings(labs.load("mtu"))["cause"]
+
+
 def test_a_class_with_ours_and_one_of_it(acme: Path, tmp_path: Path) -> None:
     file = tmp_path / "class.toml"
     file.write_text(f'title = "x"\nseats = ["Ada"]\nlabs = ["mtu", "{EVICT}"]\n')

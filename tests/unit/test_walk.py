@@ -178,7 +178,9 @@ def seen(run: Run) -> list[dict[str, Any]]:
     """The verdicts in a record."""
     events = Record.read(run.record.id).facts["events"]
     found = [e for e in events if e["event"] in ("check", "later")]
-    return [{key: its for key, its in e.items() if key not in ("t", "popular")} for e in found]
+    return [
+        {key: its for key, its in e.items() if key not in ("t", "popular", "found")} for e in found
+    ]
 
 
 def test_a_learner_hears_how_to_see_if_it_lasts(

@@ -28,9 +28,11 @@ true
 class DockerTerminal:
     """One shell with a terminal in one container."""
 
-    def __init__(self, container: str, url: str) -> None:
+    def __init__(self, container: str, url: str, prompt: str) -> None:
+        """Prepare. `prompt`: see Machine.prompt."""
         self.container = container
         self._url = url
+        self._prompt = prompt
         self._docker: Docker | None = None
         self._mark = f"{MARK}={secrets.token_hex(8)}"
         self._id = ""
@@ -41,7 +43,7 @@ class DockerTerminal:
         """Start the shell. Raises CannotRun if the container does not run."""
         self._docker = Docker(self._url)
         api = self._docker.client.api
-        env = [self._mark, "TERM=xterm-256color"]
+        env = [self._mark, self._prompt, "TERM=xterm-256color"]
         with self._docker.errors():
             made = api.exec_create(self.container, ["bash"], tty=True, stdin=True, environment=env)
             self._id = made["Id"]

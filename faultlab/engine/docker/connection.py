@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +22,14 @@ else:  # importing takes 0.1 s, and many users of an Engine never talk to it
     requests = Later("requests")
 
 _SOCKET = "unix:///var/run/docker.sock"
+
+
+_ID = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+
+
+def _brief(error: docker.errors.APIError) -> str:
+    """Return an error of Docker in one line, with ids as short as in `docker ps`."""
+    return _ID.sub(r"\1", str(error.explanation or error).strip().splitlines()[0])
 
 
 def docker_url() -> str:
@@ -75,10 +84,10 @@ class Docker:
             yield
         except docker.errors.NotFound as error:
             raise CannotRun(
-                f"It is gone from Docker: {error.explanation or error}", "faultlab status"
+                f"It is gone from Docker: {_brief(error)}", "faultlab status"
             ) from error
         except docker.errors.APIError as error:
-            text = str(error.explanation or error).strip().splitlines()[0]
+            text = _brief(error)
             hint = "df -h" if "no space left" in text else "faultlab doctor"
             raise CannotRun(f"Docker refused: {text}", hint) from error
         except (

@@ -136,7 +136,7 @@ class DockerMachine(Machine):
 
     def terminal(self) -> DockerTerminal:
         """Return a terminal in it that is not open yet."""
-        return DockerTerminal(self.container_name, self.engine.env["DOCKER_HOST"])
+        return DockerTerminal(self.container_name, self.engine.env["DOCKER_HOST"], self.prompt)
 
     def log_in(self) -> NoReturn:
         """Replace this process by a shell in it, by `docker exec`.
@@ -145,7 +145,7 @@ class DockerMachine(Machine):
         made no mistake, whatever their last command returned.
         """
         person = sys.stdin.isatty()
-        shell = ["-it", self.container_name, "sh", "-c", "bash || true"]
+        shell = ["-it", "-e", self.prompt, self.container_name, "sh", "-c", "bash || true"]
         sys.stdout.flush()
         command = ["docker", "exec", *(shell if person else ["-i", self.container_name, "bash"])]
         os.execvpe(command[0], command, {**os.environ, **self.engine.env})

@@ -156,14 +156,14 @@ class PodMachine(Machine):
 
     def terminal(self) -> PodTerminal:
         """Return a terminal in it that is not open yet."""
-        return PodTerminal(self.cluster, self.at)
+        return PodTerminal(self.cluster, self.at, self.prompt)
 
     def log_in(self) -> NoReturn:
         """Replace this process by a shell in it, by `kubectl exec`."""
         if shutil.which("kubectl") is None:
             raise CannotRun("kubectl is not installed.", "less docs/kubernetes.md")
         person = sys.stdin.isatty()
-        shell = ["-it", *self._where, "--", "sh", "-c", "bash || true"]
+        shell = ["-it", *self._where, "--", "env", self.prompt, "sh", "-c", "bash || true"]
         sys.stdout.flush()
         command = ["kubectl", "exec", *(shell if person else ["-i", *self._where, "--", "bash"])]
         os.execvp(command[0], command)

@@ -19,9 +19,11 @@ from faultlab.engine.kubernetes.cluster import Cluster
 class PodTerminal:
     """One shell with a terminal in one container."""
 
-    def __init__(self, cluster: Cluster, at: pod_exec.Place) -> None:
+    def __init__(self, cluster: Cluster, at: pod_exec.Place, prompt: str) -> None:
+        """Prepare. `prompt`: see Machine.prompt."""
         self._cluster = cluster
         self._at = at
+        self._prompt = prompt
         self._mark = f"{MARK}={secrets.token_hex(8)}"
         self._exec: pod_exec.PodExec | None = None
         self._ours: socket.socket | None = None
@@ -29,7 +31,7 @@ class PodTerminal:
 
     def open(self) -> socket.socket:
         """Start the shell. Raises CannotRun if the container does not run."""
-        command = ["env", self._mark, "TERM=xterm-256color", "bash"]
+        command = ["env", self._mark, self._prompt, "TERM=xterm-256color", "bash"]
         self._exec = pod_exec.connect(self._cluster, self._at, command, stdin=True, tty=True)
         self._ours, theirs = socket.socketpair()
         for work in (self._from_shell, self._to_shell):

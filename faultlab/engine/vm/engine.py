@@ -45,6 +45,7 @@ class VmEngine(ssh.VmDocker, LocalEngine):
     name = "vm"
     owns_kernel = True
     prompt = "vm$"
+    stays = "The lab VM stays up for the next lab. To remove it: make vm-down"
     walk_seconds = 5400  # without KVM everything takes many times as long
     patience = 2.0  # without KVM, opening and closing 200 connections takes 20 s
 

@@ -4,7 +4,6 @@
 if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // common.js was dropped
 
 let told = null, heard = 0;
-const STATES = { waiting: "waiting", starting: "starting", red: "red", amber: "amber", green: "green", over: "over", failed: "failed" };
 
 function minutes(seat) {
   const runs = seat.state === "red" && !told.paused;
@@ -12,8 +11,10 @@ function minutes(seat) {
 }
 
 function state(seat) {
-  const asked = seat.state === "green" && !seat.told ? "green, no answer yet" : STATES[seat.state];
-  return seat.doing ? `${asked}: ${seat.doing}` : seat.why ? `${asked}: ${seat.why}` : asked;
+  const ended = seat.ended.length ? `${seat.ended.join(" and ")} ended: start the lab over` : "";
+  const more = seat.doing || ended || seat.why;
+  if (seat.state === "amber" && more) return more; // it says that it is repaired, and when it is looked at again
+  return more ? `${seat.word}: ${more}` : seat.word;
 }
 
 function button(text, act) {
@@ -40,7 +41,7 @@ function row(seat) {
     element("td", {}, String(seat.checks)), element("td", {}, String(seat.hints)),
     element("td", {}, answer), element("td", {}, String(seat.points)),
     element("td", {}, ...(told.ended ? [] : [
-      button("restore", () => confirm(`Start ${seat.name}'s lab over?`) && press(`${at}/restore`)),
+      button("start over", () => confirm(`Start ${seat.name}'s lab over?`) && press(`${at}/restore`)),
       ...(seat.last ? [] : [button("next lab", () => confirm(`Next lab for ${seat.name}?`) && press(`${at}/next`))]),
       button("link", () => link(seat, "link")),
       button("new link", () => confirm(`The present link of ${seat.name} will stop working.`) && link(seat, "new-link")),
@@ -55,7 +56,7 @@ async function link(seat, act) {
 function tile(seat) {
   return element("div", { class: `tile ${seat.state}` },
     element("p", { class: "number" }, String(seat.seat)),
-    element("p", {}, STATES[seat.state]),
+    element("p", {}, seat.word),
     element("p", { class: "quiet" }, `lab ${seat.turn} of ${seat.turns} · ${minutes(seat)} · ${seat.hints} hint${seat.hints === 1 ? "" : "s"}`));
 }
 

@@ -4,10 +4,10 @@
 if (typeof byId === "undefined") setTimeout(() => location.reload(), 1000); // common.js was dropped
 
 const seat = document.body.dataset.seat;
-const WORDS = { waiting: "waiting", starting: "starting", red: "open", amber: "repaired, looked at again soon", green: "repaired", over: "over", failed: "no lab here" };
 const CHOOSE = "Start a lab: it sets up a small service and gives you a ticket. Find the cause in the terminals, repair it, and press Check.";
 const HEADS = ["start", "lab", "what its users report", "minutes", "level", "done", "time", "hints", "failed checks"];
 let told = null, heard = 0, turnShown = 0, wasState = "", saidLast = "";
+let left = null; // what had the focus before its button was disabled
 const terminals = new Map();
 
 function show(now) {
@@ -20,11 +20,11 @@ function show(now) {
   byId("class").textContent = solo && now.lab ? `${now.class} · ${now.lab}` : now.class;
   byId("name").textContent = name;
   const mark = byId("state");
-  mark.textContent = now.ended ? "ended" : now.paused ? "paused" : solo && now.state === "waiting" ? "" : WORDS[now.state];
+  mark.textContent = now.ended ? "ended" : now.paused ? "paused" : solo && now.state === "waiting" ? "" : now.word;
   mark.className = `verdict ${now.state}`;
   byId("turn").textContent = solo ? (now.title ? "" : CHOOSE) : `Lab ${now.turn} of ${now.turns}${now.title ? `: ${now.title}` : ""}.`;
   const news = now.doing ? [`${now.doing} …`, now.delay].filter(Boolean).join(" ")
-    : now.state === "failed" ? `There is no lab here. ${now.why}${now.catalogue ? "" : " Tell your trainer."}`
+    : now.state === "failed" ? (solo ? now.why : `There is no lab here. ${now.why} Tell your trainer.`)
     : now.state === "waiting" && now.why ? now.why
     : now.state === "amber" && !now.paused && !now.ended ? "It is repaired, and looked at again in a few minutes: that counts. You can go on reading; the next lab comes after it."
     : now.ended ? "The class has ended."
@@ -40,6 +40,8 @@ function show(now) {
   document.querySelector("[data-act=check]").hidden = now.state === "amber";
   byId("host").closest("details").hidden = !open || !now.daemons.length;
   byId("states").hidden = !Object.keys(now.states).length;
+  byId("advice").hidden = !now.advice;
+  byId("advice").textContent = now.advice;
   byId("states").textContent = Object.entries(now.states).map(([daemon, state]) => `${daemon}: ${state}`).join(", ");
   byId("acts").hidden = !can;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = Boolean(now.doing) || pressed;
@@ -53,8 +55,15 @@ function show(now) {
   if (desk.contains("told") !== Boolean(now.debrief)) { desk.toggle("told"); fitTerminals(); }
   tick();
   if (finished) showResult();
-  else if (checked) byId("findings").scrollIntoView({ block: "nearest" });
+  else if (checked) { byId("findings").scrollIntoView({ block: "nearest" }); focusOn(byId("verdict")); }
   else if (hinted) byId("hints").querySelector("li:last-child").scrollIntoView({ block: "nearest" });
+  if (left && !now.doing && !pressed) { focusOn(left); left = null; }
+}
+
+// A browser takes the focus from a button that is disabled, at once or soon. Give it back, unless it is elsewhere by now.
+function focusOn(place) {
+  const at = document.activeElement;
+  if (at === document.body || at.disabled || (at.dataset.act === "check" && place !== left)) place.focus({ preventScroll: true });
 }
 
 // The result is above what has been pressed, so bring it into view, and a screen reader to it.
@@ -80,10 +89,12 @@ function showForm(now) {
   const stopped = now.daemons.find((name) => now.states[name]?.startsWith("exited"));
   if (stopped && daemons.dataset.stopped !== stopped) daemons.value = stopped;
   daemons.dataset.stopped = stopped ?? "";
-  for (const [part, words] of Object.entries(now.terms)) {
-    const list = form.elements[part];
-    if (list.options.length) continue;
-    list.append(element("option", { value: "" }, "…"), ...words.map((word) => element("option", { value: word }, word)));
+  for (const part of Object.keys(now.terms)) {
+    const list = form.elements[part], words = JSON.stringify([now.turn, now.terms[part]]);
+    if (list.dataset.words === words) continue; // another lab begins without the answer of the one before
+    list.dataset.words = words;
+    list.replaceChildren(element("option", { value: "" }, "…"), ...Object.entries(told.terms[part]).map(([word, means]) =>
+      element("option", { value: word }, means ? `${word}: ${means}` : word)));
   }
   byId("answer").textContent = now.answer
     ? `Your answer: ${now.answer.component}, ${now.answer.resource}, ${now.answer.cause}.${now.state === "green" || now.state === "amber" ? "" : " Now repair it, and check."}`
@@ -92,7 +103,7 @@ function showForm(now) {
 }
 
 function showFindings(now) {
-  byId("findings").hidden = now.checks === 0;
+  byId("findings").hidden = !now.verdict;
   byId("findings").querySelector("tbody").replaceChildren(...now.findings.map((found) => element("tr", {},
     element("td", {}, found.name),
     element("td", { "data-head": "measured" }, whole(`${number(found.value)} ${found.unit}`.trim())),
@@ -103,9 +114,8 @@ function showFindings(now) {
   list.hidden = !said.length;
   list.replaceChildren(...said.map((text) => element("li", {}, text)));
   byId("findings").querySelector(".wide").hidden = !now.findings.length;
-  const dead = Object.values(now.states).some((state) => state.startsWith("exited"));
-  const advice = dead ? " Press Restart under The host." : "";
-  byId("findings").querySelector("p").textContent = now.why && now.state !== "failed" ? now.why + advice : "";
+  byId("verdict").textContent = now.verdict;
+  byId("why").textContent = now.state !== "failed" ? now.why : "";
 }
 
 // Keep a number and its unit on one line.
@@ -145,13 +155,14 @@ function showCatalogue(now) {
 // At the top of a lab that is solved: remove it, or take the next one.
 function showWhatIsNext(now) {
   const next = now.catalogue?.flatMap((track) => track.labs).find((one) => one.next);
-  const can = Boolean(now.catalogue && now.debrief && now.lab);
+  const ended = Boolean(now.debrief || now.state === "failed"), can = Boolean(now.catalogue && ended && now.lab);
   byId("remove").hidden = !can;
-  byId("following").hidden = !can || !next || next.lab === now.lab;
+  byId("over").hidden = !now.over || Boolean(now.debrief);
+  byId("following").hidden = !can || !now.debrief || !next || next.lab === now.lab;
   byId("remove").textContent = `Remove ${now.lab}`;
   byId("following").textContent = next ? `${next.up ? "Go on with" : "Start"} ${next.lab}, the next lab` : "";
   byId("following").dataset.lab = next ? next.lab : "";
-  for (const id of ["remove", "following"]) byId(id).disabled = Boolean(now.doing) || pressed;
+  for (const id of ["remove", "over", "following"]) byId(id).disabled = Boolean(now.doing) || pressed;
 }
 
 function choose(act, lab) {
@@ -277,6 +288,9 @@ for (const button of document.querySelectorAll("[data-act]")) {
 }
 
 byId("remove").addEventListener("click", () => choose("remove", told.lab));
+byId("over").addEventListener("click", () => {
+  if (confirm("Start the lab over? What you have done on its machines is lost.")) send("over");
+});
 byId("following").addEventListener("click", (event) => choose("choose", event.target.dataset.lab));
 
 let pressed = false; // one action at a time, so that a double click does not cost twice
@@ -284,6 +298,7 @@ let pressed = false; // one action at a time, so that a double click does not co
 async function send(act, facts = {}) {
   if (pressed) return;
   pressed = true;
+  if (document.activeElement !== document.body) left = document.activeElement;
   for (const button of document.querySelectorAll("button[data-act], form button")) button.disabled = true;
   say("", true);
   const done = await press(`/seat/${seat}/${act}`, { turn: told.turn, ...facts });
