@@ -59,7 +59,8 @@ dining_date, dining_time, guest_name))) FROM booking.orders WHERE id <= 52219" "
 # ten seconds of the ticket and a few more. A restaurant has 80 to 180 guests in each month, so the
 # order puts it first. Of another month no user sees the page meanwhile. If the first page was not
 # followed at once, three users come to the other one after ten seconds, and none may see an old
-# list. At the end, and before, orders that are left are moved back and removed.
+# list. At the end, and before, orders that are left are moved back and removed. A page that is kept
+# can still have orders of the ask or the load before, so it begins when the page is as the book.
 _NEW_ORDER = """url='http://app:8080/popular.jsp?month=' n=$(({n})) m=$(({n} % 12 + 1))
 other=$((({n} + 5) % 12 + 1)) day=2027-$((m % 12 + 1))-15 who="guest_name = 'an order of the check'"
 its="INSERT INTO orders SET restaurant_id = $((n % 50 + 1)), table_id = $((n % 50 * 30 + 1)),
@@ -68,6 +69,9 @@ tidy() { book "UPDATE orders SET dining_date = '$day', guests = 70 WHERE $who;
 DELETE FROM orders WHERE $who"; }
 show() { page=$(curl -sfm 5 "$url$m") && top=${page%%</table>*} cities=${page#*</table>}; }
 wait_for() { until show && "$@"; do [ $SECONDS -lt $end ] || exit 1; sleep 0.2; done; }
+guests() { grep -oE '>[0-9]+<' <<<"$cities" | tr -d '<>' | awk '{ s += $1 } END { print s }'; }
+current() { [ "$(guests)" = \
+"$(book "SELECT SUM(guests) FROM orders WHERE MONTH(dining_date) = $m" | tail -n 1)" ]; }
 changed() { [ "$top" != "$top_before" ] && [ "$cities" != "$cities_before" ]; }
 as_before() { [ "$page" = "$before" ]; }
 new_to_all() {
@@ -76,7 +80,8 @@ new_to_all() {
   for i in 1 2 3; do grep -q "</table>" $at/$i && [ "$(cat $at/$i)" != "$2" ] || return 1; done
 }
 trap tidy EXIT
-tidy && show && quiet=$(curl -sfm 5 "$url$other") || exit
+end=$((SECONDS + 14))
+tidy && wait_for current && quiet=$(curl -sfm 5 "$url$other") || exit
 before=$page top_before=$top cities_before=$cities since=$SECONDS end=$((SECONDS + 14))
 book "$its, dining_date = '2027-$other-15', guests = 121; $its, dining_date = '$day', guests = 70;
 UPDATE orders SET dining_date = '2027-$m-15', guests = 120 WHERE $who AND guests = 70" || exit

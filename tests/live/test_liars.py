@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 
 import pytest
 
@@ -24,13 +25,17 @@ PROGRAMS = (
     "nstat ss ip tc iptables conntrack hostname dig getent netstat df du nproc sysctl sar vmstat"
     " mpstat pidstat dmesg mysqladmin cgi-fcgi tcpdump"
 )
-LIES = f"""for p in {PROGRAMS}; do
-printf '#!/bin/sh\\necho "$0 $*" >>/tmp/called\\necho 0\\n' >/usr/local/sbin/$p
+# Each says who called it.
+LIE = r"""#!/bin/sh
+echo "$0 $*, by $(tr "\0" " " </proc/$PPID/cmdline)" >>/tmp/called
+echo 0
+"""
+LIES = f"""for p in {PROGRAMS}; do printf %s {shlex.quote(LIE)} >/usr/local/sbin/$p
 chmod +x /usr/local/sbin/$p; done; rm -f /tmp/called"""
 TRUTH = f"cd /usr/local/sbin && rm -f {PROGRAMS}"
 # Docker itself asks PHP-FPM and the database for their health, in their containers.
 CALLED = (
-    "grep -vE 'cgi-fcgi -bind -connect 127.0.0.1:9000$|mysqladmin --silent ping$' /tmp/called"
+    "grep -vE ', by /bin/sh /usr/local/bin/health $|mysqladmin --silent ping, by ' /tmp/called"
     " 2>/dev/null"
 )
 
