@@ -2,9 +2,9 @@
 
 import os
 
-from click import Choice, IntRange, argument, option
+from click import IntRange, argument, option
 
-from faultlab.cli.verb import LAB, LATER, verb
+from faultlab.cli.verb import LAB, LATER, PHASE, verb
 from faultlab.core import extra
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
@@ -12,12 +12,7 @@ from faultlab.core.terminal import Terminal
 
 @verb("mtu", "mtu --phase healthy")
 @LAB
-@option(
-    "--phase",
-    type=Choice(("healthy", "faulty", "fixed")),
-    default="faulty",
-    help="healthy, faulty or fixed (faulty)",
-)
+@PHASE
 @option(
     "--number",
     type=IntRange(min=0),

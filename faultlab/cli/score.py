@@ -4,7 +4,7 @@ from typing import Any
 
 from click import Choice, argument, option
 
-from faultlab.cli.verb import ENGINE, LAB, many, verb
+from faultlab.cli.verb import ENGINE, LAB, PHASE, many, verb
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 
@@ -65,12 +65,7 @@ def score(
 @verb("ss-rules mtu", "./my-tool mtu --phase healthy --json")
 @argument("tool", help="a folder in tools/, or any other (./NAME)")
 @LAB
-@option(
-    "--phase",
-    type=Choice(("healthy", "faulty", "fixed")),
-    default="faulty",
-    help="healthy, faulty or fixed (faulty)",
-)
+@PHASE
 @ENGINE
 @option("--network", is_flag=True, help="let the build of another person's tool use a network")
 def try_(term: Terminal, tool: str, lab: str, **how: Any) -> object:

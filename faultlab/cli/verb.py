@@ -47,6 +47,13 @@ LATER = click.option(
     help="after which a repair is looked at again, which counts; 0 for never (3)",
 )
 
+PHASE = click.option(
+    "--phase",
+    type=click.Choice(("healthy", "faulty", "fixed")),
+    default="faulty",
+    help="healthy, faulty or fixed (faulty)",
+)
+
 EVENTS = click.option(
     "--events", is_flag=True, expose_value=False, help="print a JSON object for each step"
 )

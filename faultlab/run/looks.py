@@ -22,7 +22,7 @@ from faultlab.probes import answers
 from faultlab.run import leftovers, outages, serving
 from faultlab.run.leftovers import Leftovers
 from faultlab.run.phase import CHECK, FAULTY, HEALTHY, Phase
-from faultlab.run.readings import Measured
+from faultlab.run.readings import Measured, shows
 from faultlab.run.record import GONE, SHOWN, Record
 
 PACE, PROCESSES = "pace", "processes"  # keys of a record
@@ -146,8 +146,7 @@ class Looks(Measured):
         But a machine that was stopped for a second can look like that, so there is a second look.
         """
         if phase == FAULTY:
-            one = any if self.lab.several else all  # one fault can hide another
-            return not one(found.holds for found in self.evident(phase))
+            return not shows(self.lab, self.evident(phase))
         if HEALTHY not in self.phases or not phase.wanted_well:
             return False
         if self.reading(phase).outages:

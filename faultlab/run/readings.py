@@ -16,6 +16,11 @@ from faultlab.run.phase import FAULTY, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
 
 
+def shows(lab: Lab, evidence: Iterable[Finding]) -> bool:
+    """Return whether the evidence shows: all of it, or any if several faults hide each other."""
+    return (any if lab.several else all)(finding.holds for finding in evidence)
+
+
 def sentences(found: Iterable[Finding]) -> list[str]:
     """Return the sentences of the findings for a learner, each one once."""
     return list(dict.fromkeys(finding.says for finding in found if finding.says))

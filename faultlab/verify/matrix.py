@@ -25,6 +25,7 @@ from faultlab.lab.model import Lab
 from faultlab.lab.reading import Reading
 from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.placement import engines_of
+from faultlab.run.readings import shows
 from faultlab.run.record import Record
 from faultlab.run.standing import standing
 
@@ -225,7 +226,7 @@ def _evident(check: Check[Any, Any], before: Any, after: Any) -> list[Finding]:
 
 
 def _cell(lab: Lab, other: Lab, evidence: list[Finding]) -> Cell:
-    fires = bool(evidence) and (any if other.several else all)(item.holds for item in evidence)
+    fires = bool(evidence) and shows(other, evidence)
     return Cell(lab.id, other.id, mark(lab, other, fires, bool(evidence)), evidence)
 
 

@@ -227,6 +227,12 @@ def parts(**states: str) -> dict[str, docker_list.Part]:
     return {name: docker_list.Part("r", state) for name, state in (every | states).items()}
 
 
+def polled(session: Session, stack: str, at: pytest.MonkeyPatch, **states: str) -> None:
+    """Let a session see what runs; `states`: of the parts of a stack that do not run."""
+    at.setattr(docker_list, "stacks", lambda: {stack: parts(**states)})
+    asyncio.run(session.poll())
+
+
 def in_class(folder: Path, **facts: Any) -> tuple[Session, Seat]:
     """A class whose first seat has its lab."""
     session = Fake(folder, **facts)
@@ -238,9 +244,7 @@ def test_in_a_class_a_dead_machine_is_told_to_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, seat = in_class(tmp_path)
-    there = {session.stacks.name(seat): parts(web="exited 137")}
-    monkeypatch.setattr(docker_list, "stacks", lambda: there)
-    asyncio.run(session.poll())
+    polled(session, session.stacks.name(seat), monkeypatch, web="exited 137")
     shown = view.seat(session, seat)
     assert shown["advice"].startswith("web has ended. Your trainer can start the lab over")
     assert (shown["states"]["nginx"], shown["over"]) == ("running", False)
@@ -250,8 +254,7 @@ def test_in_a_class_a_dead_machine_is_told_to_both(
 
 def test_a_learner_of_their_own_can_start_over(solo: Solo, monkeypatch: pytest.MonkeyPatch) -> None:
     solo.choose("mtu")
-    monkeypatch.setattr(docker_list, "stacks", lambda: {"faultlab-mtu": parts(web="exited 137")})
-    asyncio.run(solo.session.poll())
+    polled(solo.session, "faultlab-mtu", monkeypatch, web="exited 137")
     assert 'Press "Start the lab over"' in solo.view["advice"] and solo.view["over"]
     solo.stacks.ran.clear()
     solo.do(lambda: solo.session.restore(solo.seat))
@@ -263,9 +266,7 @@ def test_a_daemon_that_a_fault_ends_is_told_after_a_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, seat = in_class(tmp_path)
-    there = {session.stacks.name(seat): parts(nginx="exited 1")}
-    monkeypatch.setattr(docker_list, "stacks", lambda: there)
-    asyncio.run(session.poll())
+    polled(session, session.stacks.name(seat), monkeypatch, nginx="exited 1")
     assert view.seat(session, seat)["advice"] == ""
     session.note(Event.CHECKED, 1, fixed=False, findings=FOUND)
     assert "nginx has ended. Press Restart" in view.seat(session, seat)["advice"]
