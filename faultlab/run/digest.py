@@ -68,7 +68,7 @@ def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
     digest = hashlib.sha256(steps)
     digest.update(_services(lab))
     for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
-        if file.name not in _NOT_WALKED:
+        if file.name not in _NOT_WALKED and file.parent.name != "__pycache__":
             digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
     files = checks.files(lab)
     for file in sorted({*files, *_reached(files, within=lab.collection.checks)}):
