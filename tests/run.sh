@@ -48,6 +48,7 @@ look() {
         echo "$name: $((SECONDS - since[$name])) s"
         ((status == 0)) && continue
         [[ ! -e $logs/$name ]] || cat "$logs/$name" >&2
+        echo "run.sh: $name failed, exit code $status" >&2
         exit "$status"
     done
 }

@@ -37,12 +37,14 @@ from faultlab.run.looks import TOO_BUSY
 from tests.live import turns
 from tests.live.classes import PATIENCE
 from tests.live.commandline import finish, spawn
-from tests.live.host import differences, snapshot
+from tests.live.host import State, differences, snapshot
 from tests.live.stacks import boot_the_vm, needs_vm
 
 OUT = pytest.StashKey[list[str]]()
-BEFORE = pytest.StashKey[dict[str, list[str]]]()
+BEFORE = pytest.StashKey[State]()
+AMISS = pytest.StashKey[list[str]]()
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+PATIENCE_HOST = 20  # s: Docker's own bridge goes down some time after its last user
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 # The workers collect the same tests, so the seed that chooses some of them is theirs together.
@@ -79,7 +81,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 with lock.hold(name, "tests"):
                     engine.down(name)
     if not WORKER and os.geteuid() == 0:  # others have no right to read the packet filter
-        session.config.stash[BEFORE] = snapshot()
+        session.config.stash[BEFORE] = _at_rest()
+
+
+def _at_rest() -> State:
+    """Return how the host is when nothing moves: Docker's bridge goes down after the last build."""
+    deadline = time.monotonic() + PATIENCE_HOST
+    before = snapshot()
+    while True:
+        time.sleep(1.5)  # the kernel tells of a link that has gone once a second
+        now = snapshot()
+        if now == before or time.monotonic() > deadline:
+            return now
+        before = now
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -87,12 +101,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if BEFORE not in session.config.stash:
         return
     before = session.config.stash[BEFORE]
-    deadline = time.monotonic() + 10  # Docker's own bridge goes down some time after its last user
+    deadline = time.monotonic() + PATIENCE_HOST
     while (amiss := differences(before, snapshot())) and time.monotonic() < deadline:
         time.sleep(0.5)
     if amiss:
-        print("\nthe tests have changed the host:", *amiss, sep="\n  ", file=sys.stderr)
+        session.config.stash[AMISS] = amiss
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last what has changed on the host, below the list of what passed."""
+    if amiss := config.stash.get(AMISS, []):
+        print("\nthe tests have changed the host:", *amiss, sep="\n  ", file=sys.stderr)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
