@@ -141,9 +141,10 @@ class Looks(Measured):
     def _late(self, phase: Phase, looks: int) -> bool:
         """Return whether what should be healthy was not, or whether the fault left no evidence.
 
-        `looks`: at this phase before. A learner who has repaired nothing must not wait three times
-        as long, and one whose users seem to meet the whole fault has most often repaired nothing.
-        But a machine that was stopped for a second can look like that, so there is a second look.
+        `looks`: at this phase before. A learner whose users meet the whole fault has most often
+        repaired nothing: another's busy loops must not make that answer take twice as long, and
+        it can be asked for again. A machine that was stopped for a second can look like that too.
+        So there is a second look where the verdict counts for good.
         """
         if phase == FAULTY:
             return not shows(self.lab, self.evident(phase))
@@ -152,7 +153,7 @@ class Looks(Measured):
         if self.reading(phase).outages:
             return False  # no busy machine ends another
         if phase.tried and not self.lab.control and all(f.holds for f in self.ill(phase)):
-            return looks == 0
+            return phase.last and looks == 0
         return not all(finding.holds for finding in self.good(phase))
 
     def _look(self, phase: Phase) -> tuple[float, CpuInterference]:
