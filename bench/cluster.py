@@ -28,7 +28,7 @@ from faultlab.engine.kubernetes import jobspec, podhelpers
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.kubernetes.podjobs import PodJobs
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from tests.live import clusters
 from tests.live.clusters import kubectl
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.probes import wrk
 from faultlab.run.run import Run
 

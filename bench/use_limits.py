@@ -30,7 +30,7 @@ from faultlab.engine.contract import State
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.shell import Done, Shell
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.observe.use.limits import crossed
 from faultlab.observe.use.table import tables

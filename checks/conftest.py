@@ -19,13 +19,13 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.engine.contract import Engine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.contract import Contract, of_file, walk
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 
 VERDICTS = pytest.StashKey[list[dict[str, str]]]()
 RUN_ID = pytest.StashKey[str]()
@@ -76,7 +76,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     with lock.hold(name, f"verify {lab_id}"):
         engine = engine_for(lab)
         started = time.monotonic()
-        with standing(engine, lab, name) as walked:
+        with stack_in_phase(engine, lab, name) as walked:
             request.config.stash[RUN_ID] = walked.record.id
             facts = walked.record.facts
             try:

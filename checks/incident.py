@@ -2,6 +2,6 @@
 
 import os
 
-from faultlab.lab import checks, load
+from faultlab.lab import checks, loader
 
-CHECK = checks.load(load.load(os.environ["FAULTLAB_LAB"]))
+CHECK = checks.load(loader.load(os.environ["FAULTLAB_LAB"]))

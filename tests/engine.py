@@ -18,7 +18,7 @@ from faultlab.core.lock import Held
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine, Program
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 
 
 class EngineContract:

@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 from docs.site import commands, labs, schemas
 from docs.site.commonmark import CommonMark
-from faultlab.lab import collection, path
+from faultlab.lab import collection, curriculum
 from faultlab.lab.model import Lab
 
 _LOG = logging.getLogger("mkdocs.site")  # MkDocs counts the warnings of its own loggers
@@ -85,7 +85,7 @@ def _decisions() -> list[Path]:
 
 @cache
 def _labs() -> list[Lab]:
-    return path.of(collection.ours())
+    return curriculum.of(collection.ours())
 
 
 @cache

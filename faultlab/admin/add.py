@@ -14,7 +14,7 @@ from faultlab.core.command import run
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.lab import collection
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.collection import Collection
 
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")

@@ -13,7 +13,7 @@ from faultlab.engine.kubernetes import program, registry
 from faultlab.engine.vm import libvirt
 from faultlab.lab import checks
 from faultlab.lab import images as image_files
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import placement
 from faultlab.run.placement import Outlook, outlook
 from faultlab.run.preflight import examine

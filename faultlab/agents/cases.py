@@ -17,8 +17,8 @@ from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import CASE, case_name, stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import loader as labs
+from faultlab.lab import vocabulary
 from faultlab.lab.model import KERNEL, NO_FAULT, Step
 from faultlab.run import late, placement
 from faultlab.run.phase import FAULTY, PHASES
@@ -63,7 +63,9 @@ class Case(Strict):
         """Return the ticket and the task, in words that name neither the lab nor the phase."""
         lab = labs.load(self.lab)
         machines = ", ".join(lab.services.needed(lab.daemons))
-        words = {part: ", ".join(its) for part, its in vars(terms.words(lab.collection)).items()}
+        words = {
+            part: ", ".join(its) for part, its in vars(vocabulary.words(lab.collection)).items()
+        }
         return _INSTRUCTION.format(
             ticket=lab.ticket.rstrip(), machines=machines, host=host, none=NO_FAULT, **words
         )

@@ -19,7 +19,7 @@ from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.engine.contract import Engine, Say
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import NO_FAULT, Lab
 from faultlab.run import digest, late, placement
 from faultlab.run.phase import PHASES

@@ -9,7 +9,7 @@ from pathlib import Path
 from faultlab.agents import cases
 from faultlab.agents.cases import Case
 from faultlab.core.errors import BadInput
-from faultlab.lab import load
+from faultlab.lab import loader
 from faultlab.lab.model import NO_FAULT
 from faultlab.run import late
 
@@ -74,7 +74,7 @@ def write(
 
 
 def _write(folder: Path, case: Case) -> None:
-    lab = load.load(case.lab)
+    lab = loader.load(case.lab)
     judged = round(2 * _SLOW + case.later * _MINUTE) if case.later else _SLOW
     seconds = lab.minutes * _MINUTE
     task = _TASK.format(name=case.name, lab=lab, seconds=seconds, slow=_SLOW, judged=judged)
@@ -93,7 +93,7 @@ def _write(folder: Path, case: Case) -> None:
 
 def _solution(case: Case) -> str:
     """Return the documented fix as an agent types it, and the true diagnosis."""
-    lab = load.load(case.lab)
+    lab = loader.load(case.lab)
     steps = [cases.typed(step) for step in lab.fix] if case.faulty else []
     said = lab.truth.model_dump().values() if case.faulty else [NO_FAULT] * 3
     lines = [shlex.join(["on", *step]) for step in steps]

@@ -22,7 +22,7 @@ from faultlab.agents import cases, host
 from faultlab.agents.cases import Case
 from faultlab.agents.inspect_sandbox import Machine
 from faultlab.core.errors import BadInput
-from faultlab.lab import load
+from faultlab.lab import loader
 from faultlab.lab.model import NO_FAULT
 from faultlab.run import late
 from faultlab.run.phase import PHASES
@@ -143,7 +143,7 @@ def verdict() -> Scorer:
 
 def _facts(case: Case) -> dict[str, str | int]:
     """Return what a sample was, for who reads the log."""
-    lab = load.load(case.lab)
+    lab = loader.load(case.lab)
     return {
         "lab": lab.id,
         "phase": case.phase,

@@ -21,7 +21,7 @@ from faultlab.core import archive, lock
 from faultlab.core.errors import BadInput, CannotRun, Problem
 from faultlab.core.naming import case_name, stack_name
 from faultlab.engine.contract import Engine, Say
-from faultlab.lab import terms
+from faultlab.lab import vocabulary
 from faultlab.lab.model import NO_FAULT, Lab, Step
 from faultlab.lab.outage import Outage
 from faultlab.learn import mystery
@@ -30,7 +30,7 @@ from faultlab.run.background_load import traffic
 from faultlab.run.phase import CHECK, FAULTY, LATER, VERDICT, Phase
 from faultlab.run.readings import sentences
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def open(
     name = stack_name(case)
     with (
         lock.hold(name, "agent"),
-        standing(engine, lab.called(case, examined=True), name, phase, collects=False) as run,
+        stack_in_phase(engine, lab.called(case, examined=True), name, phase, collects=False) as run,
     ):
         run.note_processes()
         session = Session(run, phase, later)
@@ -117,7 +117,7 @@ class Session:
         self.ticket = run.lab.ticket
         self.daemons = list(run.lab.daemons)
         self.machines = [*run.stack, host.NAME]
-        self.terms = terms.answers(run.lab.collection)
+        self.terms = vocabulary.answers(run.lab.collection)
 
     def run(self, machine: str, command: str, timeout: float = 60) -> Output:
         """Run a shell command as root, as a learner does, and keep it in the record.

@@ -41,7 +41,7 @@ def docs(term: Terminal) -> object:
 
 def lessons(note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     """Yield each lesson, with the parts made again that repeat lab.toml and recorded walks."""
-    from faultlab.lab import load as labs
+    from faultlab.lab import loader as labs
     from faultlab.verify import lesson, walks
 
     kept = walks.read(paths.root() / "docs/reliability.json")

@@ -24,9 +24,9 @@ from faultlab.core.terminal import Terminal
 def mcp(_term: Terminal, lab: str, phase: str, number: int, later: float) -> None:
     """Give a lab to an agent, blind, as tools: an MCP server on standard input and output."""
     from faultlab.agents.cases import Case
-    from faultlab.lab import load
+    from faultlab.lab import loader
 
-    case = Case(lab=load.load(lab).id, phase=phase, number=number, later=later)
+    case = Case(lab=loader.load(lab).id, phase=phase, number=number, later=later)
     with extra.needed(of="mcp", what="The server needs"):
         from faultlab.agents import mcp_server
     _apart()

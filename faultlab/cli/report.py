@@ -71,11 +71,11 @@ def list_(
     term: Terminal, tier: str | None, level: int | None, new: bool, markdown: str | None
 ) -> object:
     """List labs, track by track."""
-    from faultlab.lab import path
+    from faultlab.lab import curriculum
     from faultlab.learn import progress
     from faultlab.report import catalogue
 
-    found = path.narrowed(path.ordered(), tier, level)
+    found = curriculum.narrowed(curriculum.labs_in_order(), tier, level)
     return catalogue.show(term, progress.new(found) if new else found, markdown)
 
 

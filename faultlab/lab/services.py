@@ -17,7 +17,7 @@ import yaml
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import daemon, images, rules
+from faultlab.lab import compose_policy, daemon, images
 from faultlab.lab.collection import Collection
 
 CLIENT = "client"
@@ -224,7 +224,7 @@ def _plan(collection: Collection, *files: Path) -> Plan:
 def _read(file: Path, collection: Collection) -> dict[str, Any]:
     try:
         document: dict[str, Any] = _parse(file.read_text())
-        rules.obey(document, collection.images())
+        compose_policy.obey(document, collection.images())
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise _mistake(file, f"not valid YAML: {line}{error.problem}") from error
@@ -232,7 +232,7 @@ def _read(file: Path, collection: Collection) -> dict[str, Any]:
         raise _mistake(file, "not valid YAML text") from error
     except FileNotFoundError as error:
         raise BadInput(f"{paths.show(file)}: missing file", "git status") from error
-    except rules.Broken as problem:
+    except compose_policy.Broken as problem:
         raise _mistake(file, str(problem)) from problem
     return document
 

@@ -12,7 +12,7 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.docker import docker_list
 from faultlab.engine.shell import Shell
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Sign
 from faultlab.run.phase import CHECK
 from faultlab.run.record import GONE, Record
@@ -97,8 +97,8 @@ def given_before(lab: Lab) -> list[int]:
     name = naming.stack_name(lab.alias)
     for run_id in Record.ids(lab.alias):
         record = Record.ready(run_id)
-        if record and (record.facts["lab"], record.facts.get("stack")) == (lab.id, name):
-            passed = any(e["event"] == CHECK and e["fixed"] for e in record.facts["events"])
+        if record and (record.lab, record.stack) == (lab.id, name):
+            passed = any(e["event"] == CHECK and e["fixed"] for e in record.events)
             return [] if passed else record.hints
     return []
 
@@ -111,7 +111,7 @@ def as_typed(lab: Lab, text: str) -> str:
 def _gone(record: Record) -> set[int]:
     """Return the faults that the last look found gone, and those that were fixed since."""
     gone = {*record.facts.get(GONE, ())}
-    for event in reversed(record.facts["events"]):
+    for event in reversed(record.events):
         if event["event"] == CHECK:
             break
         if event["event"] == "fix":

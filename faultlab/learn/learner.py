@@ -13,7 +13,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import hints
@@ -93,7 +93,7 @@ def _up_already(term: Terminal, lab: Lab, wanted: str, stack: Stack) -> Started 
     if not _ready(lab, stack):
         return None
     record = Record.read(stack.run_id)
-    if record.facts["lab"] != lab.id:
+    if record.lab != lab.id:
         raise CannotRun(f"Another {lab.alias} is up already.", f"make down-{lab.alias}")
     if wanted not in (AUTO, stack.engine.name):
         raise CannotRun(

@@ -15,8 +15,8 @@ from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
-from faultlab.lab import path, terms
+from faultlab.lab import curriculum, vocabulary
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
 from faultlab.run import inject, late, placement
@@ -86,7 +86,7 @@ def candidates(tier: str | None, level: int | None) -> list[Lab]:
     Controls match all filters, if a fault on a stack like theirs does.
     """
     every = [labs.load(lab_id) for lab_id in labs.ids()]
-    kept = path.narrowed(every, tier, level)
+    kept = curriculum.narrowed(every, tier, level)
     stacks = [lab.collection.root for lab in kept if not lab.control]
     return [lab for lab in every if lab in kept or (lab.control and lab.collection.root in stacks)]
 
@@ -137,7 +137,7 @@ def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answe
     answer = answered(component, resource, cause)
     with learner.attached(MYSTERY, "diagnose") as run:
         run.record.event(_ANSWER, **answer)
-        given = sum(1 for _ in _answers(run.record.facts["events"]))
+        given = sum(1 for _ in _answers(run.record.events))
     term.say(f"Answer {given} is recorded; the debrief scores it.")
     if given > 1:
         term.say(f"Only the last answer counts. Each answer after the first costs {_AGAIN} points.")
@@ -205,7 +205,7 @@ def right(lab: Lab, answer: Mapping[str, str] | None) -> dict[str, bool]:
 def answered(component: str, resource: str, cause: str) -> dict[str, str]:
     """Return an answer in the words of `faultlab terms`. Raises BadInput for any other word."""
     answer = Truth(component=component, resource=resource, cause=cause).model_dump()
-    for part, known in terms.answers().items():
+    for part, known in vocabulary.answers().items():
         if answer[part] not in known:
             raise BadInput(f"{answer[part]!r} is no {part} that can be named.", "faultlab terms")
     return answer
@@ -213,7 +213,7 @@ def answered(component: str, resource: str, cause: str) -> dict[str, str]:
 
 def scored(lab: Lab, record: Record) -> Score:
     """Return the learner's score in this run so far."""
-    events = record.facts["events"]
+    events = record.events
     answers = list(_answers(events))
     answer = answers[-1] if answers else None
     return Score(

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from faultlab.core.errors import BadInput
 from faultlab.engine.shell import Shell
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.lab.repair import Repair
 from faultlab.learn import hints

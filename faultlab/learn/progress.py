@@ -14,7 +14,7 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
-from faultlab.lab import path
+from faultlab.lab import curriculum
 from faultlab.lab.model import Lab
 from faultlab.run import phase
 from faultlab.run import record as records
@@ -79,7 +79,7 @@ class Next:
 
 def show(term: Terminal, page: str | None) -> Progress:
     """Print what was done on each track, and write it as a page. Raises BadInput."""
-    found = so_far(path.ordered())
+    found = so_far(curriculum.labs_in_order())
     for track, its in by_track(found.labs):
         term.heading(f"{track}: {sum(one.done for one in its)} of {len(its)}")
         headings = ("lab", "", "time", "hints", "failed checks")
@@ -97,17 +97,17 @@ def show(term: Terminal, page: str | None) -> Progress:
 
 def next_(term: Terminal, track: str | None) -> Next:
     """Print which lab to take now. Raises BadInput for an unknown track."""
-    if track is not None and track not in path.tracks():
-        raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(path.tracks())}")
-    every = path.ordered()
+    if track is not None and track not in curriculum.tracks():
+        raise BadInput(f"There is no track {track!r}.", f"one of {', '.join(curriculum.tracks())}")
+    every = curriculum.labs_in_order()
     taken = so_far(every).labs
     lab = following(every, taken, track)
     if lab is None:
         of = [one for one in taken if track in (None, one.track)]
         term.say("You have done every lab of this path. Next: make mystery")
         return Next(None, "", track or "", 0, False, len(of), len(of))
-    title = path.heading(lab.id, lab.track)
-    its = [one for one in taken if path.heading(one.lab, one.track) == title]
+    title = curriculum.heading(lab.id, lab.track)
+    its = [one for one in taken if curriculum.heading(one.lab, one.track) == title]
     done = sum(one.done for one in its)
     term.heading(f"{title}: {done} of {len(its)}")
     term.say(f"{lab.id}: {lab.title}. About {lab.minutes} minutes.")
@@ -141,7 +141,7 @@ def following(every: Sequence[Lab], taken: Iterable[Taken], track: str | None = 
 
 def by_track(taken: Sequence[Taken]) -> list[tuple[str, list[Taken]]]:
     """Return the title of each track with its labs."""
-    groups = groupby(taken, key=lambda one: path.heading(one.lab, one.track))
+    groups = groupby(taken, key=lambda one: curriculum.heading(one.lab, one.track))
     return [(title, list(its)) for title, its in groups]
 
 
@@ -171,12 +171,12 @@ def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
     for run_id in Record.ids():
         with suppress(BadInput):
             record = Record.read(run_id)
-            lab = labs.get(record.facts["lab"])
+            lab = labs.get(record.lab)
             if lab is None or not record.happened(READY):
                 continue
-            blind = record.facts["stack"] == stack_name(MYSTERY)
+            blind = record.stack == stack_name(MYSTERY)
             told = record.happened("down") or record.happened(records.GAVE_UP)
-            if record.facts["stack"] == stack_name(lab.lab) or (blind and told):
+            if record.stack == stack_name(lab.lab) or (blind and told):
                 yield _run(lab, record)
 
 
@@ -186,7 +186,7 @@ def _run(lab: Taken, record: Record) -> Taken:
     shown = False
     state: State = "tried"
     seconds = None
-    for event in record.facts["events"]:
+    for event in record.events:
         match event["event"]:
             case records.READY:
                 began = event["t"]

@@ -17,7 +17,7 @@ from faultlab.core.defaults import AUTO, MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.processes import Outcome, Processes
 from faultlab.core.terminal import Terminal, typable
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 
 # On SIGTERM each process removes what it has started, even if we are killed.
 _STOP_WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")

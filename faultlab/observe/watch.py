@@ -134,7 +134,7 @@ def telling(record: Record) -> list[tuple[str, str]]:
 
 
 def _span(record: Record, phase: str) -> tuple[float, float] | None:
-    for event in record.facts["events"]:
+    for event in record.events:
         if event["event"] == "measured" and event.get("phase") == phase:
             return span(event)
     return None

@@ -6,10 +6,9 @@ from itertools import groupby
 
 from faultlab.core import text
 from faultlab.core.terminal import Terminal
-from faultlab.lab import path
-from faultlab.lab import terms as lab_terms
+from faultlab.lab import curriculum, vocabulary
 from faultlab.lab.model import Lab
-from faultlab.lab.terms import Terms
+from faultlab.lab.vocabulary import Terms
 
 
 def table(labs: Sequence[Lab]) -> str:
@@ -46,7 +45,7 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
         documented = [lab for lab in found if lab.collection.ours]
         term.say((tracks if markdown == "tracks" else table)(documented).rstrip())
         return found
-    for title, its in groupby(found, lambda lab: path.heading(lab.id, lab.track)):
+    for title, its in groupby(found, lambda lab: curriculum.heading(lab.id, lab.track)):
         term.heading(title)
         rows = [(lab.id, lab.title, str(lab.minutes), str(lab.difficulty)) for lab in its]
         term.table(("lab", "what its users report", "min", "level"), rows)
@@ -62,7 +61,7 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
 
 def terms(term: Terminal) -> Terms:
     """Print the words of a diagnosis, each kind in a list of its own: no lab is named."""
-    found = lab_terms.words()
+    found = vocabulary.words()
     for kind, its in vars(found).items():
         term.heading(kind)
         for line in textwrap.wrap(", ".join(its), 76, break_on_hyphens=False):

@@ -8,7 +8,7 @@ from typing import Any
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Limit, Truth
 from faultlab.report import judge
 from faultlab.run.phase import CHECK, LATER, PHASES
@@ -93,7 +93,7 @@ def _summary(run_id: str) -> Summary:
         record = Record.read(run_id)
     except BadInput as problem:
         return Summary(run_id, "", problem.message, "")
-    events = record.facts["events"]
+    events = record.events
     seconds = number(events[-1]["t"]) if events else ""
     return Summary(run_id, str(record.facts.get("engine", "")), came_to(record), seconds)
 
@@ -104,7 +104,7 @@ def came_to(record: Record) -> str:
         return record.verdict
     if record.happened(READY):
         return "started for a learner"
-    phases = list(record.facts["readings"])
+    phases = list(record.readings)
     return f"{phases[-1]}, not judged" if phases else "nothing measured"
 
 

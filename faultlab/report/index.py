@@ -11,7 +11,7 @@ from faultlab.core.statistics import wilson
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab

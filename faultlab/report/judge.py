@@ -10,7 +10,7 @@ from faultlab.core.errors import CannotRun, Problem, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.core.text import number
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.contract import Contract, of_file
 from faultlab.run.readings import Measured
 from faultlab.run.record import Record, worst
@@ -62,7 +62,7 @@ def judge(term: Terminal, run_id: str) -> Judged:
     if changed:
         columns = ("phase", "finding", "value", "wanted then", "wanted now", "held", "holds")
         term.table(columns, [_row(change) for change in changed])
-    elif ran.record.facts["judged"]:
+    elif ran.record.judged:
         term.say("No limit has changed since.")
     else:
         term.say("What its check said when it was recorded was not kept.")
@@ -77,7 +77,7 @@ def judge(term: Terminal, run_id: str) -> Judged:
 def measured(run_id: str) -> Measured:
     """Return a recorded run with the check of its lab as it is today. Raises BadInput."""
     record = Record.read(run_id)
-    lab = labs.load(record.facts["lab"])
+    lab = labs.load(record.lab)
     return Measured(lab, checks.load(lab), record)
 
 
@@ -123,7 +123,7 @@ def _takes_readings(test: Callable[..., None]) -> bool:
 
 def changes(ran: Measured) -> Iterator[Changed]:
     """Yield the findings whose limit or outcome differs from the record."""
-    for phase, kept in ran.record.facts["judged"].items():
+    for phase, kept in ran.record.judged.items():
         if phase not in ran.phases:  # its look was spoiled, and taken again in vain
             continue
         found = ran.findings(phase)

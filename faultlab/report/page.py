@@ -14,7 +14,7 @@ from typing import Any
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.report import history, judge, plot
 from faultlab.report.history import Line
 from faultlab.run import judge_error, series
@@ -97,7 +97,7 @@ def html(ran: Measured) -> str:
         evidence=_evidence(ran, lines),
         broke=_steps(ran.record, "inject"),
         mended=_steps(ran.record, "fix"),
-        moments=list(history.moments(ran.record.facts["events"])),
+        moments=list(history.moments(ran.record.events)),
         bands=stretches,
         end=stretches[-1].end if stretches else 0,
         learner=ran.record.happened(READY),
@@ -154,7 +154,7 @@ def _values(ran: Measured) -> Iterator[tuple[dict[str, Any], dict[str, float]]]:
     The reading of a phase that is measured again is that of its last look. What an earlier look of
     a learner found is in the event that follows it.
     """
-    events = ran.record.facts["events"]
+    events = ran.record.events
     last = {event["phase"]: event for event in events if event["event"] == "measured"}
     for event, following in zip(events, [*events[1:], {}], strict=True):
         if event["event"] != "measured" or event["phase"] not in ran.phases:
@@ -184,7 +184,7 @@ def met(ran: Measured, grid: Sequence[float]) -> list[Chart]:
 
 def main_walk(record: Record) -> list[dict[str, Any]]:
     """Return the events until the fix; what was tried later began with a fresh stack."""
-    events: list[dict[str, Any]] = record.facts["events"]
+    events: list[dict[str, Any]] = record.events
     ends = [i for i, e in enumerate(events) if e["event"] == "measured" and e.get("phase") == FIXED]
     return events[: ends[0] + 1] if ends else [e for e in events if e["event"] != "down"]
 
@@ -203,8 +203,8 @@ def bands(record: Record, control: bool, watched: float = 0.0) -> list[Band]:
     mended = next((e["t"] for e in reversed(walk) if e["event"] == "fix"), _repaired(walk) or end)
     during = "well" if control else "ill"
     found = [Band(0.0, broke, "well"), Band(broke, mended, during), Band(mended, end, "well")]
-    last = max(record.facts["events"][-1]["t"], watched if record.happened(READY) else 0.0)
-    later = len(record.facts["events"]) > len(walk) + 1 or record.happened(READY)
+    last = max(record.events[-1]["t"], watched if record.happened(READY) else 0.0)
+    later = len(record.events) > len(walk) + 1 or record.happened(READY)
     if last > end and later:
         found.append(Band(end, last, "tried"))
     return [band for band in found if band.end > band.begin]
@@ -277,7 +277,7 @@ def _pictures(ran: Measured) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the run's flame graphs and its sweep as title and data, and what is not shown."""
     drawn = [
         (f"flame graph: {event['file']}", ran.record.folder / event["file"])
-        for event in ran.record.facts["events"]
+        for event in ran.record.events
         if event["event"] == "flame" and event.get("file")
     ]
     texts = [(title, file.read_text()) for title, file in drawn if file.is_file()]

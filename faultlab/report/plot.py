@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from faultlab.core import extra, paths
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.phase import Phase
 from faultlab.run.record import Record
 
@@ -108,7 +108,7 @@ def _of_run(run: str) -> Sweep:
     found = Record.read(run)
     try:
         phases = TypeAdapter(dict[str, Points]).validate_python(sweeps(found))
-        sweep = Sweep(run, found.facts["lab"], phases)
+        sweep = Sweep(run, found.lab, phases)
         names = {tuple(point) for points in phases.values() for point in points}
     except ValidationError as error:
         raise _damaged(run) from error
@@ -121,7 +121,7 @@ def _of_run(run: str) -> Sweep:
 
 def sweeps(found: Record) -> dict[str, Any]:
     """Return the `sweep` of each look in a record, of any type."""
-    looks = {phase: reading.get("look") for phase, reading in found.facts["readings"].items()}
+    looks = {phase: reading.get("look") for phase, reading in found.readings.items()}
     return {
         phase: look["sweep"]
         for phase, look in looks.items()

@@ -13,7 +13,7 @@ from pydantic import computed_field
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.model import Figure, Lab
 from faultlab.report import plot

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from faultlab.core import paths
 from faultlab.lab import checks, images
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Remedy
 
 _STACK = {"daemons", "scope", "requires", "load"}

@@ -108,7 +108,7 @@ class Looks(Measured):
             with self.record.changing:
                 if self.lab.several:
                     self._note_gone(traces)
-                self.record.facts["judged"][phase] = found
+                self.record.judged[phase] = found
                 self.record.save()
 
     def _note_gone(self, traces: set[str]) -> None:
@@ -168,7 +168,7 @@ class Looks(Measured):
             reading = replace(reading, reference=max(fast, cpu_reference.measure()))
         dumped = asdict(reading)
         with self.record.changing:
-            self.record.facts["readings"][phase] = dumped
+            self.record.readings[phase] = dumped
         return took, seen
 
     def _taken(self, phase: Phase, fast: float | None) -> Reading[Any, Any]:
@@ -280,7 +280,7 @@ class Looks(Measured):
         dropped, because it proves nothing.
         """
         with self.record.changing:
-            del self.record.facts["readings"][phase]
+            del self.record.readings[phase]
         least = max(0.0, min(least, self.patience))
         self.engine.pause(least)
         self.patience -= least

@@ -17,7 +17,7 @@ from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.stack import Stack
 from faultlab.engine.vm.engine import VmEngine
 from faultlab.lab import images
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import preflight
 from faultlab.run.record import Record
@@ -124,7 +124,7 @@ def named(lab_id: str) -> Lab:
     if record is None:
         what = "The record of the mystery is lost." if stack else "No mystery is up."
         raise CannotRun(what, f"make down-{MYSTERY} {MYSTERY}" if stack else f"make {MYSTERY}")
-    return labs.load(record.facts["lab"]).called(MYSTERY)
+    return labs.load(record.lab).called(MYSTERY)
 
 
 def everywhere() -> tuple[list[Engine], CannotRun | None]:

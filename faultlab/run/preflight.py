@@ -9,7 +9,7 @@ from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.fact import Fact
 from faultlab.engine.stack import Stack
 from faultlab.lab import collection
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.record import Record
 
 _DISK_GB = 3

@@ -37,11 +37,11 @@ class Measured:
     @property
     def phases(self) -> list[Phase]:
         """Return the phases that were reached, in this order."""
-        return [*map(Phase, self.record.facts["readings"])]
+        return [*map(Phase, self.record.readings)]
 
     def reading(self, phase: str) -> Reading[Any, Any]:
         """Return a reading of this run. Raises CannotRun if the run did not get there."""
-        stored = self.record.facts["readings"].get(phase)
+        stored = self.record.readings.get(phase)
         if stored is None:
             raise CannotRun(f"The run did not get to the phase {phase!r}.")
         return self.check.load(stored)

@@ -174,6 +174,40 @@ class Record:
         return self.folder.name
 
     @property
+    def lab(self) -> str:
+        """Return the id of the lab."""
+        return str(self.facts["lab"])
+
+    @property
+    def stack(self) -> str:
+        """Return the name of the stack; empty in a record that is older than this key."""
+        return str(self.facts.get("stack", ""))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """Return what happened: `t` in seconds since the run began, `event`, and its facts."""
+        found: list[dict[str, Any]] = self.facts["events"]
+        return found
+
+    @property
+    def readings(self) -> dict[str, dict[str, Any]]:
+        """Return the last reading of each phase."""
+        found: dict[str, dict[str, Any]] = self.facts["readings"]
+        return found
+
+    @property
+    def judged(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Return the findings of each phase that was judged, by their group."""
+        found: dict[str, dict[str, list[dict[str, Any]]]] = self.facts["judged"]
+        return found
+
+    @property
+    def tests(self) -> list[dict[str, str]]:
+        """Return what pytest said of a verified run: `test`, `verdict` and `text`."""
+        found: list[dict[str, str]] = self.facts["tests"]
+        return found
+
+    @property
     def began(self) -> float:
         """Return when the run began, in seconds since 1970."""
         return datetime.fromisoformat(self.facts["started"]).timestamp()
@@ -181,31 +215,31 @@ class Record:
     @property
     def verdict(self) -> str:
         """Return the verdict of the worst test of a verified run; empty if it was not judged."""
-        return worst(self.facts["tests"])
+        return worst(self.tests)
 
     def event(self, event: str, /, **facts: Any) -> None:
         """Record that something happened now."""
         told = {"t": round(time.time() - self.began, 3), "event": event, **facts}
         with self.changing:
-            self.facts["events"].append(told)
+            self.events.append(told)
             self.save()
 
     def add(self, event: str, /, **facts: Any) -> None:
         """Record that something happened now, in one line: for what happens many times."""
         told = {"t": round(time.time() - self.began, 3), "event": event, **facts}
         with self.changing:
-            line = json.dumps([len(self.facts["events"]), told])
+            line = json.dumps([len(self.events), told])
             paths.add_line(self.folder / _ADDED, line)
-            self.facts["events"].append(told)
+            self.events.append(told)
 
     def happened(self, name: str) -> bool:
         """Return whether this event was recorded."""
-        return any(event["event"] == name for event in self.facts["events"])
+        return any(event["event"] == name for event in self.events)
 
     @property
     def hints(self) -> list[int]:
         """Return the numbers of the hints that were given, from 1."""
-        return [event["number"] for event in self.facts["events"] if event["event"] == "hint"]
+        return [event["number"] for event in self.events if event["event"] == "hint"]
 
     def save(self) -> None:
         """Write the whole file or keep the old one. Raises CannotRun, as on a full disk."""

@@ -19,7 +19,7 @@ from faultlab.engine.contract import Engine
 from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks, images
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab, Step
 from faultlab.run import inject

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from faultlab.core.statistics import Share, median
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.score import baselines, metrics, results
 from faultlab.score.metrics import Cell
 from faultlab.score.results import AgentTrial, Results, Trial

@@ -6,7 +6,7 @@ They are computed and not run. A tool that is no better knows nothing about a st
 import random
 from collections import Counter
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.score import metrics
 from faultlab.score.diagnosis import Diagnosis
 from faultlab.score.results import Results, Trial

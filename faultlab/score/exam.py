@@ -18,8 +18,8 @@ from faultlab.engine import batch as batches
 from faultlab.engine.batch import Batch, Task
 from faultlab.engine.contract import Engine, Say
 from faultlab.lab import checks
-from faultlab.lab import load as labs
-from faultlab.run import digest, parcel, placement
+from faultlab.lab import loader as labs
+from faultlab.run import digest, job_result, placement
 from faultlab.run.phase import PHASES
 from faultlab.score import metrics, recording, results, scorecard, task, trial
 from faultlab.score import tool as tools
@@ -224,7 +224,7 @@ def _as_tasks(term: Terminal, batch: Batch, engine: str, plan: Schedule, jobs: i
         for ended in each:
             look = looks[ended.words]
             try:
-                made = parcel.opened(task.Made, ended)
+                made = job_result.opened(task.Made, ended)
             except CannotRun as problem:
                 made = task.Made(problem=problem.message)
             # The image is of this program, but another Python can give other digests.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from faultlab.core.statistics import Share, median
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run.phase import FAULTY, PHASES
 from faultlab.score import tool as tools

@@ -25,12 +25,12 @@ from faultlab.core.naming import flat, stack_name
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.daemon import Daemon
 from faultlab.run import placement
 from faultlab.run.phase import PHASES
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 
 SCHEMA = 1
 KERNEL = "kernel"  # the folder of its log, beside those of the machines
@@ -97,7 +97,7 @@ def record(term: Terminal, lab_id: str, out: str | None, wanted: str) -> Recorde
     engine = placement.choose(term, lab, wanted)
     name = stack_name(_STACK)
     with lock.hold(name, f"record {lab.id}"), term.step("record", lab.id) as step:
-        with standing(engine, lab, name, collects=False) as run:
+        with stack_in_phase(engine, lab, name, collects=False) as run:
             files = _phases(run, step)
             facts = run.record.facts
             manifest = {

@@ -15,12 +15,12 @@ from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import collection
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.phase import PHASES
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 from faultlab.score.results import Trial
 from faultlab.score.tool import Tool
 from faultlab.score.trial import Outcome
@@ -105,7 +105,9 @@ def on_show(engine: Engine, lab: Lab, phase: str) -> Iterator[Run]:
     proven = "" if phase in FLOORS else phase
     with (
         lock.hold(name, "score"),
-        standing(engine, lab.called(STACK, examined=True), name, proven, collects=False) as run,
+        stack_in_phase(
+            engine, lab.called(STACK, examined=True), name, proven, collects=False
+        ) as run,
     ):
         if phase == EMPTY:
             _end_daemons(run)

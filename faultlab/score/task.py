@@ -12,7 +12,7 @@ from typing import NoReturn
 from faultlab.core.errors import Problem
 from faultlab.engine.contract import Engine
 from faultlab.engine.kubernetes import jobspec
-from faultlab.run import parcel, placement
+from faultlab.run import job_result, placement
 from faultlab.score import setups
 from faultlab.score import tool as tools
 from faultlab.score.alone import Alone, in_a_crowd, share_out
@@ -63,7 +63,7 @@ def main() -> None:
     look = setups.named(lab_id, phase, int(number))
     wanted = [tools.load(name) for name in names]
     made = make(placement.ENGINES[engine].reach(), CROWD if way == CROWD else ALONE, look, wanted)
-    for line in jobspec.lines(parcel.pack(asdict(made), {trial.run for trial in made.trials})):
+    for line in jobspec.lines(job_result.pack(asdict(made), {trial.run for trial in made.trials})):
         print(line)
 
 

@@ -22,8 +22,8 @@ from faultlab import probes
 from faultlab.core import document, paths
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
-from faultlab.lab import images, terms
-from faultlab.lab import load as labs
+from faultlab.lab import images, vocabulary
+from faultlab.lab import loader as labs
 from faultlab.observe import use
 
 SERVERS = "servers"  # `at`: every machine but client, with an instance on each
@@ -156,7 +156,7 @@ def _kind(file: Path) -> str:
 @cache
 def causes() -> frozenset[str]:
     """Return the published terms: every cause that a lab has."""
-    return frozenset(terms.words().causes)
+    return frozenset(vocabulary.words().causes)
 
 
 def folder_of(name: str, kind: str, known: Callable[[], Sequence[str]], manual: str) -> Path:

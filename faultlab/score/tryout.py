@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from faultlab.core import lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.lab.services import CLIENT
 from faultlab.run import placement

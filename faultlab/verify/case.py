@@ -105,7 +105,7 @@ class Runner:
         verdict, reason = _judged(ended, told["collected"], tests)
         record = Record.open(told["run"])
         if record and record.verdict not in ("", verdict):  # conftest stored half a session
-            record.facts["tests"].append({"test": "walk", "verdict": verdict, "text": reason})
+            record.tests.append({"test": "walk", "verdict": verdict, "text": reason})
             record.save()
         return Case(
             lab=lab.id,

@@ -17,7 +17,7 @@ from faultlab.core.defaults import AUTO, RELIABILITY
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import judge_error
 from faultlab.run.judge_error import ALL_KINDS, ALTERNATIVE, CHEAT, Document, Tried
@@ -94,10 +94,10 @@ class Tally:
     def write(self) -> None:
         """Write the file, by lab."""
         if self._to:
-            judge_error.write(self.ordered, self._to)
+            judge_error.write(self.by_lab, self._to)
 
     @property
-    def ordered(self) -> list[Tried]:
+    def by_lab(self) -> list[Tried]:
         """Return all rows by lab, each lab's own in the order of its files."""
         places = self._place
         return sorted(
@@ -211,7 +211,7 @@ def _places(term: Terminal, chosen: Sequence[Lab], wanted: str) -> dict[str, Eng
 def _concluded(term: Terminal, tally: Tally, asked: Sequence[Tried]) -> Document:
     """Print both errors of the labs that were asked for. Raises SaidNo, CannotRun."""
     names = {(row.lab, row.title) for row in asked}
-    its = [row for row in tally.ordered if (row.lab, row.title) in names]
+    its = [row for row in tally.by_lab if (row.lab, row.title) in names]
     found = judge_error.errors(its)
     told = Document(its)
     term.say(

@@ -11,7 +11,7 @@ from faultlab.core import paths, text
 from faultlab.core.errors import BadInput
 from faultlab.core.statistics import Share
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Remedy, Step
 from faultlab.lab.repair import AIMED, PUBLIC
 from faultlab.run import judge_error

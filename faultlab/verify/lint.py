@@ -17,12 +17,12 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, SaidNo
 from faultlab.core.naming import flat
 from faultlab.core.terminal import Terminal
-from faultlab.lab import checks, collection, path, services, terms
-from faultlab.lab import load as labs
+from faultlab.lab import checks, collection, curriculum, services, vocabulary
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Measure
 from faultlab.lab.collection import Collection, bare
 from faultlab.lab.model import KERNEL, Lab
-from faultlab.lab.terms import Terms
+from faultlab.lab.vocabulary import Terms
 from faultlab.run.phase import FAULTY, FIXED
 from faultlab.verify import lesson, transcript
 from faultlab.verify.walks import Walks
@@ -154,7 +154,7 @@ def _of_order(its: Collection) -> Iterator[Breach]:
         expected = f"expected one of {', '.join(known)}, got {its.control!r}"
         yield Breach(where, "control", expected, f"edit {where}")
     try:
-        path.of(its)
+        curriculum.of(its)
     except BadInput as problem:
         if " needs " in problem.message:  # all else is told for the lab itself
             yield Breach(where, "labs", problem.message, problem.hint)
@@ -166,7 +166,7 @@ def of_labs(its: Collection, ids: Iterable[str]) -> Iterator[Breach]:
     for lab_id in its.ids():
         with suppress(BadInput):  # it is told in the place of its lab
             whole.append(labs.load_in(its, lab_id))
-    known = terms.of(whole)
+    known = vocabulary.of(whole)
     for lab_id in ids:
         yield from _of_lab(its, lab_id, known)
 

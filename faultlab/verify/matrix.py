@@ -18,7 +18,7 @@ from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check
 from faultlab.lab.finding import Finding
 from faultlab.lab.model import Lab
@@ -27,7 +27,7 @@ from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.placement import engines_of
 from faultlab.run.readings import shows
 from faultlab.run.record import Record
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 
 SCHEMA = 1  # of the file that `collect` writes
 Mark = Literal["own", "missing", "twin", "alarm", "silent", "absent"]
@@ -198,7 +198,7 @@ def _row(
     """
     name = stack_name(lab.id, verify_namespace())
     others = [other.id for other in columns if other.id != lab.id]
-    with lock.hold(name, f"matrix {lab.id}"), standing(engine, lab, name, HEALTHY) as run:
+    with lock.hold(name, f"matrix {lab.id}"), stack_in_phase(engine, lab, name, HEALTHY) as run:
         run.inject()
         before = {other: _inspect(check_of[other], run.stack) for other in others}
         run.inspects = True

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from faultlab.core import text
 from faultlab.core.text import number
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run.phase import FIXED, HEALTHY, alternative, cheat
 from faultlab.verify.walks import Limit, Walk, Walks

@@ -16,7 +16,7 @@ from pydantic import Field, computed_field
 
 from faultlab.core.document import Finite
 from faultlab.core.statistics import Share
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.limits import Bound
 from faultlab.verify.walks import BURDENS, Kind, Limit, Walk, Walks
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import NoReturn
 
 from faultlab.engine.kubernetes import jobspec
-from faultlab.lab import load as labs
-from faultlab.run import parcel
+from faultlab.lab import loader as labs
+from faultlab.run import job_result
 from faultlab.verify.case import Case, Runner
 
 _QUICK = "quick"
@@ -42,7 +42,7 @@ def read(words: list[str]) -> Walk:
 
 def pack(case: Case) -> bytes:
     """Return a case and the folder of its run as an archive."""
-    return parcel.pack(asdict(case), [case.run])
+    return job_result.pack(asdict(case), [case.run])
 
 
 def main() -> None:

@@ -20,12 +20,12 @@ from faultlab.core.naming import stack_name
 from faultlab.core.paths import needs_checkout, root, show
 from faultlab.core.terminal import Step, Terminal
 from faultlab.engine.contract import Engine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import inject, placement
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 
 _BLOCK = re.compile(
     r"<!-- transcript: (?P<phase>\w+)(?:, run (?P<run>\S+))? -->\n```console\n(?P<body>.*?)^```\n",
@@ -66,7 +66,7 @@ def _of_lab(term: Terminal, lab: Lab, file: Path, wanted: str) -> None:
 
 
 def _walk(engine: Engine, lab: Lab, file: Path, step: Step) -> None:
-    with standing(engine, lab, stack_name(lab.id)) as run:
+    with stack_in_phase(engine, lab, stack_name(lab.id)) as run:
         run.collect(on=False)  # so that a learner's `ps` matches the lesson
         for phase in phases(lab):
             step.note(phase)

@@ -12,14 +12,14 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun, Problem, SaidNo
 from faultlab.core.naming import judge_namespace, stack_name
 from faultlab.engine.contract import Engine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Remedy
 from faultlab.lab.repair import ENDS_SOON
 from faultlab.run import digest, late
 from faultlab.run.judge_error import ALTERNATIVE, CHEAT, Seen, Tried
 from faultlab.run.phase import FAULTY, Phase, alternative, cheat, repair
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 from faultlab.verify.case import PLACE
 from faultlab.verify.proof import told_by
 from faultlab.verify.walks import Walks
@@ -113,7 +113,7 @@ def tried(
     try:
         with (
             lock.hold(name, f"judge-error {lab.id}"),
-            standing(engine, lab, name, FAULTY, collects=False) as run,
+            stack_in_phase(engine, lab, name, FAULTY, collects=False) as run,
         ):
             patience = run.patience
             while left:
@@ -165,7 +165,7 @@ def _verdict(run: Run, trial: Trial, phase: Phase, after: float) -> dict[str, An
 def _judged(run: Run, phase: Phase) -> dict[str, Any]:
     run.measure(phase)
     good = run.good(phase)
-    looks = [each for each in run.record.facts["events"] if each["event"] == "measured"]
+    looks = [each for each in run.record.events if each["event"] == "measured"]
     return {
         "got": "accept" if all(finding.holds for finding in good) else "refuse",
         "findings": [Seen.of(finding) for finding in good],

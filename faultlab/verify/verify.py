@@ -21,9 +21,9 @@ from faultlab.engine import batch as batches
 from faultlab.engine.batch import Batch, Task
 from faultlab.engine.contract import Engine
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
-from faultlab.run import parcel, placement
+from faultlab.run import job_result, placement
 from faultlab.run.placement import engines_of
 from faultlab.verify import campaign, task
 from faultlab.verify.campaign import Campaign, Document
@@ -102,7 +102,7 @@ def _run_as_tasks(
         for ended in each:
             lab, number = tasks[ended.words].lab, tasks[ended.words].number
             try:
-                case = parcel.opened(Case, ended)
+                case = job_result.opened(Case, ended)
             except CannotRun as problem:
                 case = Case(lab.id, number, "unknown", reason=problem.message)
             # The image is of this program, but another Python can give other digests.

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from faultlab.core import document, paths
 from faultlab.core.errors import BadInput
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.asks import RIGHT
 from faultlab.lab.check import Measure
 from faultlab.lab.limits import Bound, exactly
@@ -206,7 +206,7 @@ def _walk(case: Case) -> Walk | None:
 
 
 def _looked(record: Record) -> dict[str, Any]:
-    events = [e for e in record.facts["events"] if e["event"] in ("measured", "undecided")]
+    events = [e for e in record.events if e["event"] in ("measured", "undecided")]
     most = {
         key: max(found)
         for key in BURDENS
@@ -220,8 +220,8 @@ def _values(record: Record) -> dict[str, Any]:
     """Return the values of all measures as they were judged then, in six digits."""
     judged = {
         phase: {finding["name"]: float(f"{finding['value']:.6g}") for finding in found["good"]}
-        for phase, found in record.facts["judged"].items()
-        if found.get("good") and phase in record.facts["readings"]
+        for phase, found in record.judged.items()
+        if found.get("good") and phase in record.readings
     }
     names = next(iter(judged.values()), {})  # a phase with a fault has no responses
     values = {name: [found.get(name) for found in judged.values()] for name in names}

@@ -18,7 +18,7 @@ from faultlab.core.defaults import CLASS_FILE
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import JUDGE, VERIFY
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery

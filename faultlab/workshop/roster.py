@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.learn import hints
 from faultlab.learn.mystery import Score, right
 from faultlab.run.late import announced

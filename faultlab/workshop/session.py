@@ -10,7 +10,7 @@ from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.engine.contract import Machine
 from faultlab.engine.docker.docker_list import Part
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.model import Lab, Limit
 from faultlab.learn import mystery

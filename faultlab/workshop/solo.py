@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from faultlab.core import lock, naming, paths, scratch
 from faultlab.core.defaults import LOOPBACK
 from faultlab.core.terminal import Terminal
-from faultlab.lab import path
+from faultlab.lab import curriculum
 from faultlab.learn import progress
 from faultlab.workshop import address, connections
 from faultlab.workshop.access import Keys, Visitor
@@ -92,7 +92,7 @@ def serve(term: Terminal, port: int) -> Served:
 
 def _serve(term: Terminal, port: int, note: Path) -> Served:
     """Serve the page. `note`: a file for its address."""
-    every = path.ordered()
+    every = curriculum.labs_in_order()
     first = (progress.following(every, progress.so_far(every).labs) or every[0]).id
     me = [getpass.getuser()]
     plan = ClassPlan(id="page", title="faultlab", seats=me, labs=[first], blind=False, later=0)

@@ -11,8 +11,8 @@ from faultlab.core.defaults import AUTO
 from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
-from faultlab.lab import path
+from faultlab.lab import curriculum
+from faultlab.lab import loader as labs
 from faultlab.learn import hints, progress
 from faultlab.run import phase, placement
 from faultlab.run import record as records
@@ -125,9 +125,9 @@ class SoloSession(Session):
 
     def _looked_again(self, seat: Seat) -> str:
         record = Record.open(self._here.run(seat.turn.lab))
-        if not record or not record.facts["events"]:
+        if not record or not record.events:
             return ""
-        last, began = record.facts["events"][-1], self.journal.now() - self.waited(seat)
+        last, began = record.events[-1], self.journal.now() - self.waited(seat)
         again = last["event"] == "undecided" and record.began + last["t"] > began
         return f"Looked again: {last.get('text', '')}." if again else ""
 
@@ -143,11 +143,11 @@ class SoloSession(Session):
 
     def _adopt(self, seat: Seat, record: Record) -> None:
         """Note what has happened in a run, at the times when it did."""
-        self.note(Event.CHOSEN, seat.number, lab=record.facts["lab"])
+        self.note(Event.CHOSEN, seat.number, lab=record.lab)
         self.note(Event.STARTING, seat.number)
-        found = record.facts["judged"].get(phase.CHECK, {}).get("good", [])
+        found = record.judged.get(phase.CHECK, {}).get("good", [])
         shown = None
-        for event in record.facts["events"]:
+        for event in record.events:
             t = record.began + event["t"]
             match event["event"]:
                 case "ready":
@@ -193,7 +193,7 @@ class SoloSession(Session):
         return self._catalogue
 
     def _tracks(self) -> list[dict[str, Any]]:
-        every = path.ordered()
+        every = curriculum.labs_in_order()
         taken = progress.so_far(every).labs
         following = progress.following(every, taken)
         lab_of = {lab.id: lab for lab in every}

@@ -12,7 +12,7 @@ from faultlab.core.processes import Outcome, Processes
 from faultlab.engine.contract import Engine, Machine, Shelled
 from faultlab.engine.docker import docker_list
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 from faultlab.learn import hints

@@ -8,8 +8,8 @@ import re
 from math import isfinite
 from typing import Any
 
-from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import loader as labs
+from faultlab.lab import vocabulary
 from faultlab.learn import hints
 from faultlab.workshop.documents import Place, html
 from faultlab.workshop.roster import DISK_FULL, STANDING, WORDS, Seat, Turn
@@ -54,7 +54,7 @@ def seat(session: Session, it: Seat) -> dict[str, Any]:
         "popular": turn.popular,
         "answer": turn.answers[-1] if turn.answers else None,
         "answers": len(turn.answers),
-        "terms": terms.meanings(lab) if plan.blind and shown else {},
+        "terms": vocabulary.meanings(lab) if plan.blind and shown else {},
         "seconds": turn.seconds(then),
         "left": None if plan.minutes is None else 60 * plan.minutes - turn.seconds(then),
         "last": it.last,

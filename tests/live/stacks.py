@@ -13,11 +13,11 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Engine, Machine
 from faultlab.engine.docker.container import DockerMachine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 from tests.live.commandline import finish, spawn
 
 
@@ -48,7 +48,10 @@ def untouched(lab_id: str, name: str, collects: bool = False) -> Iterator[Run]:
     `collects`: record its counters.
     """
     lab, stack = labs.load(lab_id), stack_name(name)
-    with lock.hold(stack, name), standing(engine_for(lab), lab, stack, collects=collects) as run:
+    with (
+        lock.hold(stack, name),
+        stack_in_phase(engine_for(lab), lab, stack, collects=collects) as run,
+    ):
         yield run
 
 

@@ -20,7 +20,7 @@ from faultlab.core import naming
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.docker.local import LocalEngine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.record import Record
 from faultlab.score.results import Results

@@ -18,7 +18,7 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.contract import Machine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.phase import CHECK
 from faultlab.run.run import Run
 from tests.live.stacks import untouched

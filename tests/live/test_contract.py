@@ -17,12 +17,12 @@ from faultlab.core.errors import SaidNo
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Step
 from faultlab.run import preflight
 from faultlab.run.contract import Contract
 from faultlab.run.phase import FAULTY
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 from tests.live.host import differences, snapshot
 from tests.live.stacks import container, engine_for, untouched
 
@@ -59,7 +59,7 @@ def test_a_fault_that_is_none_is_red(lab_id: str) -> None:
     lab = labs.load(lab_id).model_copy(update={"inject": [NOOP]})
     engine = engine_for(lab)
     name = stack_name(lab_id)
-    with lock.hold(name, "test"), standing(engine, lab, name) as run:
+    with lock.hold(name, "test"), stack_in_phase(engine, lab, name) as run:
         run.healthy()
         run.inject()
         with pytest.raises(SaidNo, match="no effect"):

@@ -15,7 +15,7 @@ from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
 from faultlab.engine.vm import libvirt
 from faultlab.engine.vm.engine import VmEngine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from tests.engine import EngineContract
 from tests.live import clusters
 

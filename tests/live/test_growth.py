@@ -8,7 +8,7 @@ import pytest
 from faultlab.core import lock
 from faultlab.engine.stack import Stack
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.probes import wrk
 from tests.live.stacks import untouched
 

@@ -14,7 +14,7 @@ from faultlab.agents import cases
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Step
 from tests.live.stacks import container
 

@@ -17,7 +17,7 @@ import pytest
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from tests.live.stacks import container
 from tests.waiting import until
 

@@ -16,12 +16,12 @@ from faultlab.core.errors import CannotRun
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.measure import load_scale
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import hints
 from faultlab.run import inject, rotation
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 from faultlab.score import trial
 from tests.live.stacks import container, engine_for, needs_vm
 from tests.live.sweep import sweeper, swept
@@ -73,7 +73,7 @@ def held(run: Run, lab: Lab) -> set[int]:
 @contextmanager
 def faulty(lab: Lab, name: str) -> Iterator[Run]:
     """Give a stack with the lab's fault, under a name that tells nothing."""
-    with standing(engine_for(lab), lab.called("mystery"), name, collects=False) as run:
+    with stack_in_phase(engine_for(lab), lab.called("mystery"), name, collects=False) as run:
         if needs_vm(lab):  # its first pace is found alone, for which all other tests would pause
             run.stack.pace = load_scale.measure(run.stack.user())
         else:
@@ -142,7 +142,7 @@ def test_the_sweep_finds_what_is_there(engine: LocalEngine, tmp_path: Path) -> N
     """On a stack that is named after its lab; else the check above could not fail."""
     lab = labs.load("iptables-drop")
     name = stack_name("iptables-drop")
-    with lock.hold(name, "check"), standing(engine, lab, name) as run:
+    with lock.hold(name, "check"), stack_in_phase(engine, lab, name) as run:
         run.stack["web"].must(
             "touch /srv/planted; sh -c 'sleep 60; true' planted >/dev/null 2>&1 &"
             " PLANTED=planted sleep 60 >/dev/null 2>&1 &"

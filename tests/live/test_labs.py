@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from faultlab.core import paths
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import rotation
 from faultlab.run.looks import TOO_BUSY
 from tests.live import turns

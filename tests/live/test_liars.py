@@ -13,7 +13,7 @@ import shlex
 import pytest
 
 from faultlab.core.errors import CannotRun
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import rotation
 from faultlab.run.phase import CHECK
 from faultlab.run.run import Run

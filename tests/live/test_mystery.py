@@ -11,7 +11,7 @@ import pytest
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.learn import mystery
 from faultlab.score import trial
 from tests.live.commandline import finish, spawn

@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import inject, placement
 from tests.live.classes import opened, settle, type_into
 from tests.live.commandline import finish, spawn

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from faultlab.core.processes import Outcome
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.workshop import connections, solo_session
 from faultlab.workshop.access import TRAINER, Keys, Visitor
 from faultlab.workshop.guard import Guard

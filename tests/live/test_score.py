@@ -14,7 +14,7 @@ import pytest
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY, PHASES
 from faultlab.run.run import Run
 from faultlab.score import alone, recording, setups, trial

@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from faultlab.core import paths
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 
 pytestmark = [pytest.mark.rotates(together=True, minutes=2), pytest.mark.beside]
 

@@ -10,8 +10,8 @@ from faultlab.core import lock, paths
 from faultlab.core.naming import stack_name
 from faultlab.engine.vm import libvirt
 from faultlab.engine.vm.engine import VmEngine
-from faultlab.lab import load as labs
-from faultlab.run.standing import standing
+from faultlab.lab import loader as labs
+from faultlab.run.stack_in_phase import stack_in_phase
 from faultlab.verify import transcript
 
 PAGE = paths.root() / "docs/tracing.md"
@@ -42,7 +42,7 @@ class TestInTheVm:
             pytest.skip(f"the lab VM is {libvirt.state()}: make vm")
         text = PAGE.read_text()
         lab, name = labs.load("netem-loss"), stack_name("tracing")
-        with lock.hold(name, "tracing"), standing(VmEngine.reach(), lab, name) as run:
+        with lock.hold(name, "tracing"), stack_in_phase(VmEngine.reach(), lab, name) as run:
             run.inject()
             for (_, _, body), wanted in zip(transcript.blocks(text), words(text), strict=True):
                 typed = transcript.again(run, body)

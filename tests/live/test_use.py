@@ -12,13 +12,13 @@ from faultlab.core import lock
 from faultlab.core.naming import stack_name
 from faultlab.engine.contract import Machine
 from faultlab.engine.docker.local import LocalEngine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.observe.use import limits
 from faultlab.observe.use import table as use
 from faultlab.observe.use.cells import Row
 from faultlab.probes import nstat
 from faultlab.run.run import Run
-from faultlab.run.standing import standing
+from faultlab.run.stack_in_phase import stack_in_phase
 from tests.live.commandline import finish, spawn
 from tests.live.stacks import container
 from tests.waiting import until
@@ -45,7 +45,7 @@ LOADS = {
 def under_load(lab_id: str) -> Iterator[Run]:
     """A lab with its fault in, and its users."""
     lab, name = labs.load(lab_id), stack_name(lab_id)
-    with lock.hold(name, "use"), standing(LocalEngine(), lab, name) as run:
+    with lock.hold(name, "use"), stack_in_phase(LocalEngine(), lab, name) as run:
         run.inject()
         before = _received(run)
         at, command, _, _ = LOADS[lab_id]

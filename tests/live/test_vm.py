@@ -22,7 +22,7 @@ from faultlab.engine import kernel
 from faultlab.engine.shell import Shell
 from faultlab.engine.vm import libvirt
 from faultlab.engine.vm.engine import VmEngine
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import rotation
 from tests.live import turns
 from tests.live.commandline import finish, kill_9, spawn

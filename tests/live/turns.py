@@ -16,7 +16,7 @@ from faultlab.core import git, paths
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.vm import libvirt
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import placement, rotation
 from faultlab.verify import walks

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 
 from faultlab.core import paths
-from faultlab.lab import load
+from faultlab.lab import loader
 from faultlab.run import digest
 
 
 def labs(*names: str) -> dict[str, str]:
     """Return the digest of each lab: its fault, stack and check, and its ticket."""
-    found = [load.load(name) for name in names]
+    found = [loader.load(name) for name in names]
     return {lab.id: _of(f"{digest.fault(lab)}{lab.title}{lab.ticket}".encode()) for lab in found}
 
 

@@ -39,7 +39,7 @@ import httpx
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
-from faultlab.lab import load as loaded
+from faultlab.lab import loader as loaded
 from tests import pieces
 from tests.live import host
 from tests.pieces import Rows

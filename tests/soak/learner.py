@@ -21,8 +21,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync import client
 from websockets.typing import Origin
 
-from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import loader as labs
+from faultlab.lab import vocabulary
 from tests.soak import script
 from tests.soak.script import Act, Learner
 
@@ -243,7 +243,7 @@ class Seat:
             self.press(button, daemon=dice.choice(daemons), **more)
 
     def _words(self) -> tuple[Sequence[str], ...]:
-        return tuple(terms.answers()[part] for part in ("component", "resource", "cause"))
+        return tuple(vocabulary.answers()[part] for part in ("component", "resource", "cause"))
 
     def _fine(self, answer: httpx.Response, what: str) -> bool:
         return self._told(answer.status_code, what)

@@ -21,7 +21,7 @@ from faultlab.core import lock
 from faultlab.engine.docker import compose
 from faultlab.engine.shell import Done, Shell
 from faultlab.lab import collection, images
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.score import tool
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from websockets.sync import client
 from websockets.typing import Origin
 
 from faultlab.core.processes import Outcome
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.learn import hints
 from faultlab.workshop import connections
 from faultlab.workshop.access import TRAINER, Keys

@@ -28,7 +28,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import State
 from faultlab.engine.shell import Done
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, LATER, PHASES, Phase
 from faultlab.run.record import Record
 from faultlab.score import agent_metrics, results

@@ -10,7 +10,7 @@ import pytest
 
 from faultlab.core.errors import BadInput
 from faultlab.lab import asks, checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.asks import Ask, page, said
 from faultlab.lab.check import Check
 from faultlab.lab.reading import Reading

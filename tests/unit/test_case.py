@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run.contract import Contract
 from faultlab.run.record import Record

@@ -16,7 +16,7 @@ import pytest
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.text import number
 from faultlab.lab import check, checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.finding import Finding
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly

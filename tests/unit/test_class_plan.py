@@ -14,7 +14,7 @@ import pytest
 from faultlab.core.errors import BadInput
 from faultlab.core.terminal import Terminal
 from faultlab.lab import collection, services
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.workshop import (
     plan,
     verbs,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.workshop import (
     export,
     view,

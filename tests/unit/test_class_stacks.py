@@ -15,7 +15,7 @@ import pytest
 from faultlab.core import events
 from faultlab.core.errors import BadInput
 from faultlab.core.processes import Outcome, Processes
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.workshop import (
     view,
 )

@@ -20,7 +20,7 @@ from faultlab.core.errors import BadInput, CannotRun, Problem, SaidNo
 from faultlab.core.processes import Outcome
 from faultlab.core.terminal import Terminal
 from faultlab.engine.vm.engine import in_vm_mark
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Step
 from faultlab.learn import start_many
 from faultlab.run import inject, placement

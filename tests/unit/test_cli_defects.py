@@ -18,7 +18,7 @@ from rich.console import Console
 from faultlab.core import terminal
 from faultlab.core.errors import CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.learn import learner
 from faultlab.observe import watch
 from faultlab.observe.watch import Number

@@ -18,8 +18,8 @@ from faultlab.core.errors import BadInput
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.vm.engine import VmEngine
-from faultlab.lab import checks, collection, images, path, terms
-from faultlab.lab import load as labs
+from faultlab.lab import checks, collection, curriculum, images, vocabulary
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.learn import mystery
 from faultlab.run import digest, placement
@@ -66,8 +66,8 @@ def test_ours_is_a_collection_like_others() -> None:
     assert (ours.root, ours.stack) == (REPO, REPO / "labs/stack.yaml")
     assert labs.ids() == labs.ours() == ours.ids()
     assert labs.load(ours.control).control and labs.load("mtu").collection == ours
-    assert {lab.tier for lab in path.of(ours)} == {*ours.tiers}
-    assert [*dict.fromkeys(lab.track for lab in path.of(ours))] == [*ours.tracks]
+    assert {lab.tier for lab in curriculum.of(ours)} == {*ours.tiers}
+    assert [*dict.fromkeys(lab.track for lab in curriculum.of(ours))] == [*ours.tracks]
 
 
 def test_the_page_shows_the_example() -> None:
@@ -86,8 +86,8 @@ def test_its_labs_come_after_ours(acme: Path) -> None:
     assert (lab.id, lab.folder, lab.needs) == (EVICT, acme / "labs/redis-evict", [CLIENTS])
     assert [fault.id for fault in lab.faults] == ["redis-evict"]
     assert lab.services.needed(lab.daemons) == ["client", "store", "redis"]
-    assert [one.id for one in path.ordered()][-2:] == [CLIENTS, EVICT]
-    assert path.heading(EVICT, lab.track) == "acme: Rooms"
+    assert [one.id for one in curriculum.labs_in_order()][-2:] == [CLIENTS, EVICT]
+    assert curriculum.heading(EVICT, lab.track) == "acme: Rooms"
     assert checks.load(lab).symptom[0].name == "users who stay logged in, of 1000"
 
 
@@ -253,16 +253,16 @@ def test_a_mystery_of_it(acme: Path) -> None:
     assert [lab.id for lab in mystery.candidates("store", None)] == [CLIENTS, EVICT]
     assert {CLIENTS, "mtu", "healthy"} <= {lab.id for lab in mystery.candidates(None, None)}
     assert mystery.answered("store", "memory", "redis-evict")["cause"] == "redis-evict"
-    assert terms.words(labs.load(EVICT).collection).causes == ["redis-clients", "redis-evict"]
-    assert "redis-evict" not in terms.words(collection.ours()).causes
+    assert vocabulary.words(labs.load(EVICT).collection).causes == ["redis-clients", "redis-evict"]
+    assert "redis-evict" not in vocabulary.words(collection.ours()).causes
 
 
 def test_the_words_of_its_diagnosis(acme: Path) -> None:
     """Without a meaning, except for those that faultlab has as well."""
-    found = terms.meanings(labs.load(EVICT))
+    found = vocabulary.meanings(labs.load(EVICT))
     assert found["cause"] == {"redis-clients": "", "redis-evict": "", "none": "nothing is wrong"}
     assert set(found["component"]) == {"store", "none"}
-    assert "redis-evict" not in terms.meanings(labs.load("mtu"))["cause"]
+    assert "redis-evict" not in vocabulary.meanings(labs.load("mtu"))["cause"]
 
 
 def test_a_class_with_ours_and_one_of_it(acme: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.engine.docker import compose, launch, subnet
 from faultlab.lab import collection, images, services
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.services import Plan
 from tests.unit.conftest import Project, Run, said
 

@@ -23,7 +23,7 @@ from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.measure import cpu_interference, node_observer, procfs
 from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer, Process
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 
 # Of a virtual machine with two processors that had run for seven hours.
 STAT = """\

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from faultlab.core import paths
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab import services
 from faultlab.run import digest
 from tests.unit.conftest import Project

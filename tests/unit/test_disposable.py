@@ -16,7 +16,7 @@ from faultlab.engine.kubernetes.disposable import DisposableNodes, NodeKernel
 from faultlab.engine.kubernetes.engine import KubernetesEngine
 from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.shell import Done
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import placement
 from tests.unit.test_kernel import Fake
 

@@ -19,7 +19,7 @@ from docker.context import ContextAPI
 from faultlab.cli import main as cli
 from faultlab.core import paths
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.report import catalogue
 from faultlab.run.record import Record
 from tests.unit.conftest import Project, Run, said

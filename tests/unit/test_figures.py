@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.verify import transcript
 

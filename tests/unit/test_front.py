@@ -12,7 +12,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from faultlab.lab.load import load
+from faultlab.lab.loader import load
 from tests.pictures import freshness
 from tests.unit.conftest import REPO
 

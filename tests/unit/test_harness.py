@@ -18,8 +18,8 @@ from faultlab.agents.session import Session, Verdict
 from faultlab.core import extra
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.naming import stack_name
-from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import loader as labs
+from faultlab.lab import vocabulary
 from faultlab.lab.model import Limit
 from faultlab.run.phase import PHASES
 from tests.unit.conftest import Run
@@ -75,14 +75,14 @@ def test_unknown_labs_and_phases() -> None:
         cases.dealt(["nothing"], PHASES, 0)
 
 
-WORDS = cache(terms.words)  # they come from all labs
+WORDS = cache(vocabulary.words)  # they come from all labs
 
 
 @pytest.mark.parametrize("lab_id", labs.ids())
 def test_the_instruction_is_the_same_in_all_phases_and_names_no_lab(
     lab_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "words", WORDS)
+    monkeypatch.setattr(vocabulary, "words", WORDS)
     told = {Case(lab=lab_id, phase=phase, number=3).instruction for phase in PHASES}
     assert len(told) == 1
     lab = labs.load(lab_id)

@@ -8,7 +8,7 @@ import pytest
 
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Hint, Lab, Sign, Step
 from faultlab.learn import hints
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faultlab.agents import command, remote
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import placement
 from faultlab.run import run as runs
 from tests.unit.conftest import Project

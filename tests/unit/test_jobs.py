@@ -20,7 +20,7 @@ from faultlab.core.naming import BATCH_LABEL
 from faultlab.engine.batch import Ended, Task
 from faultlab.engine.kubernetes import cluster, jobspec, podhelpers, podjobs, program
 from faultlab.engine.kubernetes.podjobs import PodJobs
-from faultlab.run import parcel
+from faultlab.run import job_result
 from faultlab.verify import task
 from faultlab.verify.case import Case
 
@@ -296,10 +296,10 @@ def test_a_case_arrives_with_its_record(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "run.json").write_text("{}")
     packed = task.pack(case)
     monkeypatch.setenv("FAULTLAB_STATE", str(tmp_path / "here"))
-    assert parcel.opened(Case, Ended("x", packed)) == case
+    assert job_result.opened(Case, Ended("x", packed)) == case
     assert (paths.runs() / case.run / "run.json").read_text() == "{}"
     assert [file.name for file in paths.runs().iterdir()] == [case.run]
-    assert parcel.opened(Case, Ended("x", packed)) == case
+    assert job_result.opened(Case, Ended("x", packed)) == case
 
 
 def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def test_an_archive_that_leaves_its_folder(tmp_path: Path, monkeypatch: pytest.M
         tar.addfile(tarfile.TarInfo("../../out"), io.BytesIO())
     for packed in (made.getvalue(), b"no archive"):
         with pytest.raises(CannotRun, match="result of its task cannot be read"):
-            parcel.opened(Case, Ended("x", packed))
+            job_result.opened(Case, Ended("x", packed))
     assert not (tmp_path.parent / "out").exists()
 
 
@@ -352,7 +352,7 @@ def test_a_task_whose_result_has_another_shape(said: str | None, why: str) -> No
         if said is not None:
             archive.put(tar, "result.json", said.encode())
     with pytest.raises(CannotRun, match=f"cannot be read: .*{why}"):
-        parcel.opened(Case, Ended("x", result.getvalue()))
+        job_result.opened(Case, Ended("x", result.getvalue()))
 
 
 def test_a_task_names_a_folder_that_is_not_its_own(
@@ -367,6 +367,6 @@ def test_a_task_names_a_folder_that_is_not_its_own(
         result = io.BytesIO()
         with tarfile.open(fileobj=result, mode="w:gz") as tar:
             archive.put(tar, "result.json", json.dumps(asdict(case)).encode())
-        parcel.opened(Case, Ended("x", result.getvalue()))
+        job_result.opened(Case, Ended("x", result.getvalue()))
     assert ours.is_dir()
     assert not list(runs.iterdir())

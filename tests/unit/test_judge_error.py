@@ -13,7 +13,7 @@ import pytest
 from faultlab.core.defaults import JUDGED
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.limits import at_most
 from faultlab.lab.repair import AIMED
 from faultlab.run import digest, judge_error, late

@@ -41,8 +41,8 @@ from faultlab.engine.kubernetes.node_pod import NodePod
 from faultlab.engine.kubernetes.pods import PodMachine
 from faultlab.engine.kubernetes.quantity import amount
 from faultlab.engine.measure import procfs
-from faultlab.lab import load as labs
-from faultlab.lab import recipe, services
+from faultlab.lab import dockerfile, services
+from faultlab.lab import loader as labs
 from faultlab.lab.images import tag
 from faultlab.run import placement
 
@@ -134,12 +134,12 @@ def test_a_compose_file_is_merged_as_compose_does() -> None:
 
 
 def test_recipes_of_images() -> None:
-    nginx = recipe.read("nginx")
+    nginx = dockerfile.read("nginx")
     assert nginx.command == ("nginx", "-g", "daemon off;") and nginx.stop == "QUIT"
     assert nginx.health == "curl -fsSo /dev/null http://127.0.0.1/health"
     assert (
-        recipe.read("tomcat").health.startswith("curl -fsS -m 3")
-        and not recipe.read("machine").health
+        dockerfile.read("tomcat").health.startswith("curl -fsS -m 3")
+        and not dockerfile.read("machine").health
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from faultlab.cli.main import VERBS
 from faultlab.lab import collection, model, services
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from tests.unit.conftest import Project, Run, said
 
 FILE = "labs/mtu/lab.toml"

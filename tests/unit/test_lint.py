@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from faultlab.lab import collection
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.verify import lint
 from tests.unit.conftest import REPO, Project, Run, said
 

@@ -18,7 +18,7 @@ import pytest
 from faultlab.core import lock
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.errors import CannotRun
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.workshop.folder import Folder
 from tests.unit.conftest import Run, said
 from tests.unit.fake import FakeEngine, FakeStack, only_fake

@@ -11,7 +11,7 @@ import pytest
 
 from faultlab.engine.shell import Shell
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.finding import Finding
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times

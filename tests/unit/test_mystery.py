@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from faultlab.core.defaults import MYSTERY
-from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import loader as labs
+from faultlab.lab import vocabulary
 from faultlab.lab.model import NO_FAULT
 from faultlab.learn import hints, mystery
 from faultlab.run.record import GAVE_UP, Record
@@ -142,7 +142,7 @@ def test_no_hint_tells_the_name_in_what_to_type(lab_id: str) -> None:
 
 
 def test_every_truth_can_be_said() -> None:
-    words = terms.words()
+    words = vocabulary.words()
     for lab in EVERY:
         if not lab.control:
             assert lab.truth.cause in words.causes

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.report.references import Compared, Limited, ladders, svg
 from tests.unit.conftest import Project, Run
 

@@ -20,8 +20,8 @@ from faultlab.engine.contract import Machine, State
 from faultlab.engine.docker import docker_list
 from faultlab.engine.docker.connection import Docker
 from faultlab.engine.vm.engine import VmEngine
-from faultlab.lab import load as labs
-from faultlab.lab import terms
+from faultlab.lab import loader as labs
+from faultlab.lab import vocabulary
 from faultlab.run import placement
 from faultlab.run.record import READY, Record
 from faultlab.workshop import documents, roster, solo_session, view
@@ -333,7 +333,7 @@ def test_each_lab_offers_its_own_component() -> None:
     for lab_id in labs.ids():
         lab = labs.loaded(lab_id)
         for truth in labs.truths(lab):
-            assert truth.component in terms.meanings(lab)["component"], lab_id
+            assert truth.component in vocabulary.meanings(lab)["component"], lab_id
 
 
 # --- 6: a check that failed -------------------------------------------------------------------

@@ -6,7 +6,7 @@ from random import Random
 from types import ModuleType
 
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.probes import places
 
 RUSH = Path(__file__).parents[1] / "recorded/places/rush.txt"

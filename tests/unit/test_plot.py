@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faultlab.core.errors import BadInput
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.report import plot
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Project, Run

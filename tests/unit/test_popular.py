@@ -9,7 +9,7 @@ import pytest
 from faultlab.core.defaults import JUDGED
 from faultlab.core.errors import CannotRun
 from faultlab.engine.shell import Done, Shell
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.learn import popular
 from faultlab.run import judge_error
 from faultlab.run.judge_error import Seen, Tried

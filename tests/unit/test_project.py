@@ -15,7 +15,7 @@ from faultlab import __version__
 from faultlab.cli import author, documents
 from faultlab.cli import main as cli
 from faultlab.cli.main import VERBS
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.learn.hints import as_typed
 from faultlab.verify import transcript
 from tests.unit.conftest import REPO, Run

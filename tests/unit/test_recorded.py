@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from tests.unit.conftest import REPO, Project, Run
 
 RUNS = REPO / "tests/recorded/runs"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.limits import Bound, at_least, at_least_times, at_most, at_most_times, exactly
 from faultlab.run import digest
 from faultlab.verify import reliability, reliability_page, walks

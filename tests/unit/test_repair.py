@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultlab.core.errors import BadInput
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Limit
 from faultlab.run import digest, inject
 from faultlab.run.run import Run as Walk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faultlab.core import git
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import rotation
 from faultlab.run.rotation import Remedies
 from tests.live import turns

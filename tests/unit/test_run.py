@@ -18,7 +18,7 @@ from faultlab.engine.measure import cpu_reference, load_scale
 from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer
 from faultlab.engine.measure.load_scale import LoadScale
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
 from faultlab.run.contract import Contract

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from faultlab.lab import checks
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Measure
 from faultlab.run.phase import FAULTY, FIXED, HEALTHY
 from faultlab.run.readings import Measured

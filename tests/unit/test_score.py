@@ -16,7 +16,7 @@ import pytest
 from faultlab.core.errors import BadInput
 from faultlab.core.lock import Held
 from faultlab.core.statistics import Share
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
 from faultlab.run import digest
 from faultlab.run.phase import PHASES

@@ -19,7 +19,7 @@ from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.statistics import Share, mcnemar
 from faultlab.engine.contract import Process, Program, State
 from faultlab.engine.shell import Done
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.probes import cgroup
 from faultlab.run import digest
 from faultlab.run import run as run_of_labs

@@ -14,7 +14,7 @@ from faultlab.core import paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.terminal import Terminal
 from faultlab.engine.batch import Ended, Task
-from faultlab.run import parcel
+from faultlab.run import job_result
 from faultlab.score import alone, exam, results, setups, task
 from faultlab.score import tool as tools
 from faultlab.score.results import ALONE, CROWD
@@ -75,7 +75,7 @@ class Cluster(FakeEngine):
             look = setups.named(lab_id, phase, int(number))
             its = ALONE if way == ALONE else CROWD
             made = task.make(self, its, look, [tools.load(name) for name in names])
-            yield Ended(each.words, parcel.pack(asdict(made), {t.run for t in made.trials}))
+            yield Ended(each.words, job_result.pack(asdict(made), {t.run for t in made.trials}))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from markdown import Markdown
 from docs.site import commands, labs, schemas
 from docs.site.commonmark import CommonMark
 from faultlab.cli.main import VERBS
-from faultlab.lab import load
+from faultlab.lab import loader
 from tests.unit.conftest import REPO
 
 
@@ -50,8 +50,8 @@ def test_only_commands_without_a_prompt_can_be_copied(fence: str, copied: bool) 
 
 
 def test_a_ticket_does_not_give_the_answer_away() -> None:
-    for lab_id in load.ids():
-        lab = load.load(lab_id)
+    for lab_id in loader.ids():
+        lab = loader.load(lab_id)
         page = labs.ticket(lab)
         assert lab.title in page and lab.ticket in page
         said = [step.run for step in lab.fix if step.run] + [hint.text for hint in lab.hint]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from faultlab.core.errors import BadInput
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.workshop.access import TRAINER
 from tests import pieces, safety
 from tests.pieces import Rows

@@ -16,8 +16,8 @@ from faultlab.core import naming
 from faultlab.core.errors import CannotRun
 from faultlab.core.processes import Outcome
 from faultlab.engine.docker import docker_list
-from faultlab.lab import load as labs
-from faultlab.lab import path
+from faultlab.lab import curriculum
+from faultlab.lab import loader as labs
 from faultlab.learn import progress
 from faultlab.run.record import READY, Record
 from faultlab.workshop import solo, solo_session, view
@@ -358,7 +358,7 @@ def test_a_hint_is_that_of_the_command_line(page: Page) -> None:
 def test_the_catalogue_has_every_lab_and_one_that_is_next(page: Page) -> None:
     tracks = page().catalogue()
     rows = [row for track in tracks for row in track["labs"]]
-    assert len(rows) == progress.so_far(path.ordered()).of
+    assert len(rows) == progress.so_far(curriculum.labs_in_order()).of
     assert [row["lab"] for row in rows if row["next"]] == ["healthy"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.run import inject
 from faultlab.verify import transcript
 

@@ -20,7 +20,7 @@ from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Machine
 from faultlab.engine.stack import Stack
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.check import Measure
 from faultlab.lab.leftover import Leftover
 from faultlab.lab.limits import at_least_times, at_most_times

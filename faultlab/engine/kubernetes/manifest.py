@@ -14,7 +14,7 @@ from faultlab.core.naming import LAB_LABEL, RUN_LABEL, STACK_LABEL, flat
 from faultlab.engine.kubernetes.cluster import DISPOSABLE_LABEL, MACHINE, ROLE_LABEL
 from faultlab.engine.kubernetes.quantity import limits, quantity
 from faultlab.engine.kubernetes.registry import image_of
-from faultlab.lab import recipe
+from faultlab.lab import dockerfile
 from faultlab.lab.model import Lab
 from faultlab.lab.services import DISK, LIMITS, USER
 from faultlab.lab.services import limits as of_each
@@ -225,7 +225,7 @@ def _fillers(here: Sequence[Service]) -> list[dict[str, Any]]:
 
 
 def _container(service: Service) -> dict[str, Any]:
-    keys, said = service.keys, recipe.read(str(service.keys["image"]))
+    keys, said = service.keys, dockerfile.read(str(service.keys["image"]))
     daemon = service.name != service.home and not service.name.endswith(USER)
     command = [*_words(keys.get("entrypoint")), *_words(keys.get("command"))] or [*said.command]
     stop = str(keys.get("stop_signal", said.stop)).removeprefix("SIG")

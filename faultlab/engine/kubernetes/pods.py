@@ -15,7 +15,7 @@ from faultlab.engine.kubernetes.cluster import Cluster, owner_of, pause
 from faultlab.engine.kubernetes.podterminal import PodTerminal
 from faultlab.engine.kubernetes.quantity import amount, limits
 from faultlab.engine.shell import GRACE, Done, late
-from faultlab.lab import recipe
+from faultlab.lab import dockerfile
 from faultlab.lab.services import USER
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -106,7 +106,7 @@ class PodMachine(Machine):
     @property
     def health(self) -> str:
         """Return the command of its image's HEALTHCHECK, or an empty text."""
-        return recipe.read(self.image).health if self.image else ""
+        return dockerfile.read(self.image).health if self.image else ""
 
     def last_log_line(self) -> str:
         """Return the last line of its log, as `kubectl logs` prints it."""

@@ -1,4 +1,4 @@
-"""Standing: a stack that is kept up in one phase of its lab while the body runs."""
+"""Stack in phase: a stack that is kept up in one phase of its lab while the body runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from faultlab.run.run import Run
 
 
 @contextmanager
-def standing(
+def stack_in_phase(
     engine: Engine, lab: Lab, name: str, phase: str = "", collects: bool = True
 ) -> Iterator[Run]:
     """Bring a fresh stack up, prove its phase, and remove it when the body has ended.

@@ -1,4 +1,4 @@
-"""Rules: what a lab's compose file can contain, so that no lab can touch the host.
+"""Compose policy: what a lab's compose file can contain, so that no lab can touch the host.
 
 Anything that is not listed here is refused: `privileged`, `ports`, host namespaces, bind mounts, a
 network that is not internal, and any feature that Compose will add.

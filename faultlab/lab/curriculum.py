@@ -1,16 +1,16 @@
-"""Path: the best order of the labs: by track, and after the labs that they build on."""
+"""Curriculum: the best order of the labs: by track, and after the labs that they build on."""
 
 from collections.abc import Mapping, Sequence
 
 from faultlab.core.errors import BadInput
 from faultlab.lab import collection
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.collection import Collection
 from faultlab.lab.model import Lab
 
 
-def ordered() -> list[Lab]:
-    """Return all labs in the order of the path, collection by collection.
+def labs_in_order() -> list[Lab]:
+    """Return all labs in this order, collection by collection.
 
     Raises BadInput for needs that cannot be met.
     """
@@ -18,7 +18,7 @@ def ordered() -> list[Lab]:
 
 
 def of(its: Collection) -> list[Lab]:
-    """Return the labs of a collection in their order. Raises BadInput as `ordered` does."""
+    """Return the labs of a collection in their order. Raises BadInput as `labs_in_order` does."""
     found = {lab_id: labs.load_in(its, lab_id) for lab_id in its.ids()}
     tracks = list(its.tracks)
 

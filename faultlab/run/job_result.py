@@ -1,4 +1,4 @@
-"""Parcel: what a task in a pod gives back: its result, and the folders of its runs."""
+"""Job result: what a task in a pod gives back: its result, and the folders of its runs."""
 
 import io
 import json

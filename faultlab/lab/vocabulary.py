@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from faultlab.lab import collection
-from faultlab.lab import load as labs
+from faultlab.lab import loader as labs
 from faultlab.lab.collection import Collection
 from faultlab.lab.model import NO_FAULT, Lab
 

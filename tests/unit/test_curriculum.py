@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from faultlab.core.errors import BadInput
-from faultlab.lab import path
+from faultlab.lab import curriculum
 from tests.unit.conftest import Project, Run
 
 
@@ -34,11 +34,11 @@ def taken(faultlab: Run, lab: str) -> dict[str, Any]:
 def test_each_lab_comes_after_what_it_needs() -> None:
     seen: set[str] = set()
     tracks: list[str] = []
-    for lab in path.ordered():
+    for lab in curriculum.labs_in_order():
         assert {*lab.needs} <= seen, lab.id
         seen.add(lab.id)
         tracks += [lab.track] if lab.track not in tracks else []
-    assert tracks == path.tracks()
+    assert tracks == curriculum.tracks()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_each_lab_comes_after_what_it_needs() -> None:
 def test_needs_that_cannot_be_met(needs: str, said: str, project: Project, faultlab: Run) -> None:
     project.change("labs/healthy/lab.toml", "track ", f"needs = {needs}\ntrack ")
     with pytest.raises(BadInput, match=said):
-        path.ordered()
+        curriculum.labs_in_order()
     assert faultlab("next").code == 2
 
 
@@ -119,7 +119,9 @@ def test_what_comes_next(project: Project, faultlab: Run) -> None:
     run(project, "missing-index", yes)
     told = json.loads(faultlab("next", "--json").out)
     assert (told["lab"], told["track"], told["done"]) == ("repeat-queries", "queries", 1)
-    for number, lab in enumerate((lab for lab in path.ordered() if lab.track == "bytes"), 2):
+    for number, lab in enumerate(
+        (lab for lab in curriculum.labs_in_order() if lab.track == "bytes"), 2
+    ):
         run(project, lab.id, yes, number=number)
     assert json.loads(faultlab("next", "--json").out)["lab"] == "healthy"
     assert "make mystery" in faultlab("next", "--track", "bytes").out
@@ -132,7 +134,7 @@ def test_a_page(project: Project, faultlab: Run) -> None:
     file = project.root / "progress.html"
     assert faultlab("progress", "--page", str(file)).code == 0
     page = file.read_text()
-    for words in (f"1 of {len(path.ordered())} labs solved", "Queues and ports", "<td"):
+    for words in (f"1 of {len(curriculum.labs_in_order())} labs solved", "Queues and ports", "<td"):
         assert words in page
     assert faultlab("progress", "--page", str(project.root / "nowhere/x.html")).code == 2
 
@@ -152,6 +154,6 @@ def test_the_list_can_be_narrowed(project: Project, faultlab: Run) -> None:
 
 
 def test_nothing_new_is_left(project: Project, faultlab: Run) -> None:
-    for number, lab in enumerate(path.ordered()):
+    for number, lab in enumerate(curriculum.labs_in_order()):
         run(project, lab.id, number=number)
     assert faultlab("list", "--new").out.endswith("Next: make progress\n")
