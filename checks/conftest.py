@@ -5,6 +5,7 @@ The verdict of a test is `fail` for an assertion, `unknown` for anything else th
 `skip` with its reason. Verdicts go into the run's record, and to the file that --verdicts names.
 """
 
+import inspect
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from faultlab.core import lock
 from faultlab.core.errors import CannotRun, Problem
 from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.engine.contract import Engine
+from faultlab.lab import checks
 from faultlab.lab import loader as labs
 from faultlab.lab.check import Check
 from faultlab.lab.model import Lab
@@ -49,7 +51,9 @@ def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> pytest.Class | None:
     """Add the tests of every lab to a check file, where it does not write their class itself."""
-    if name != "CHECK" or not isinstance(obj, Check) or of_file(collector.obj):
+    whole = name == "CHECK" and isinstance(obj, Check)
+    by_dose = name == checks.BY_DOSE and inspect.isfunction(obj)
+    if not (whole or by_dose) or of_file(collector.obj):
         return None
     module: Any = collector.obj
     module.TestContract = type("TestContract", (Contract,), {"__module__": module.__name__})

@@ -103,7 +103,7 @@ TOML: dict[str, Any] = {
     "class.toml": ClassPlan,
 }
 # Keys that come from the name of the file or folder.
-_NOT_IN_A_FILE = ("id", "folder", "collection", "root", "ours")
+_NOT_IN_A_FILE = ("id", "folder", "collection", "dose", "root", "ours")
 
 
 def schemas() -> dict[Path, str]:

@@ -62,13 +62,20 @@ def plot(term: Terminal, run: str, to: str | None) -> object:
 @option("--tier", metavar="TIER", help="only web, app or data")
 @option("--level", type=int, metavar="N", help="highest level, 1 to 5")
 @option("--new", is_flag=True, help="only labs that you have not started yet")
+@option("--severities", is_flag=True, help="how strong each fault can be")
 @option(
     "--markdown",
     type=Choice(("labs", "tracks")),
     help="print the table of docs/start.md or of the README",
 )
 def list_(
-    term: Terminal, tier: str | None, level: int | None, new: bool, markdown: str | None
+    term: Terminal,
+    *,
+    tier: str | None,
+    level: int | None,
+    new: bool,
+    severities: bool,
+    markdown: str | None,
 ) -> object:
     """List labs, track by track."""
     from faultlab.lab import curriculum
@@ -76,7 +83,10 @@ def list_(
     from faultlab.report import catalogue
 
     found = curriculum.narrowed(curriculum.labs_in_order(), tier, level)
-    return catalogue.show(term, progress.new(found) if new else found, markdown)
+    found = progress.new(found) if new else found
+    if severities:
+        return catalogue.severities(term, found)
+    return catalogue.show(term, found, markdown)
 
 
 @verb("", "--json")

@@ -92,9 +92,12 @@ def neutral(stack: str) -> str:
     return f"n{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
 
 
+_FLAT = str.maketrans({"/": "-", "@": "-", ".": "-", "%": ""})
+
+
 def flat(lab_id: str) -> str:
-    """Return an id as containers, labels and folders can have it, without `/`."""
-    return lab_id.replace("/", "-")
+    """Return an id as containers, labels and folders can have it: `mtu@0.1%` is `mtu-0-1`."""
+    return lab_id.translate(_FLAT)
 
 
 def stack_name(lab_id: str, of: str | None = None) -> str:

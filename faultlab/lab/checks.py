@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from faultlab.core import paths
@@ -11,7 +12,9 @@ from faultlab.lab import incident
 from faultlab.lab.check import Check
 from faultlab.lab.collection import CHECK
 from faultlab.lab.model import Lab
+from faultlab.lab.severity import Severity
 
+BY_DOSE = "check"  # the function of a check file whose limits follow the severity
 INCIDENT = "incident.py"  # what pytest runs for a lab that has the faults of other labs
 
 
@@ -22,14 +25,15 @@ def files(lab: Lab) -> list[Path]:
 
 def load(lab: Lab) -> Check[Any, Any]:
     """Return the check of a lab, from its check file. Raises BadInput if it is missing."""
-    found = [_read(file, lab.collection.name) for file in files(lab)]
+    found = [_read(file, lab.collection.name, lab.dose) for file in files(lab)]
     if not lab.of:
         return found[0]
     names = [fault.id for fault in lab.faults]
     return incident.together(dict(zip(names, found, strict=True)))
 
 
-def _read(file: Path, collection: str) -> Check[Any, Any]:
+def _read(file: Path, collection: str, dose: Severity | None) -> Check[Any, Any]:
+    """Return the check of a file: `CHECK`, or what its `check` returns for a severity."""
     where = paths.show(file)
     if not file.is_file():
         raise BadInput(
@@ -42,7 +46,7 @@ def _read(file: Path, collection: str) -> Check[Any, Any]:
     sys.modules[spec.name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
-        check = module.CHECK
+        check = _of_dose(module, dose) if hasattr(module, BY_DOSE) else module.CHECK
     except Exception as error:
         raise BadInput(
             f"{where}: {type(error).__name__}: {' '.join(str(error).split())}",
@@ -51,3 +55,9 @@ def _read(file: Path, collection: str) -> Check[Any, Any]:
     if not isinstance(check, Check):
         raise BadInput(f"{where}: CHECK: expected a Check, got {check!r}", f"edit {where}")
     return check
+
+
+def _of_dose(module: ModuleType, dose: Severity | None) -> Any:
+    if dose is None:
+        raise ValueError("check: expected [[severity]] rows in lab.toml, or CHECK here")
+    return module.check(dose)

@@ -114,8 +114,8 @@ class Collection(Strict):
 
 
 def bare(lab_id: str) -> str:
-    """Return the name of a lab in its collection."""
-    return lab_id.rpartition("/")[2]
+    """Return the name of a lab in its collection, without its severity."""
+    return lab_id.rpartition("/")[2].partition("@")[0]
 
 
 def ours() -> Collection:

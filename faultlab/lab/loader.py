@@ -19,6 +19,7 @@ from faultlab.lab.abilities import ABILITIES
 from faultlab.lab.collection import Collection, bare
 from faultlab.lab.model import KERNEL, Lab, Sign, Step, Truth
 from faultlab.lab.repair import Repair, Repairs
+from faultlab.lab.severity import AT
 
 _MANUAL = "docs/adding-a-lab.md"
 
@@ -39,8 +40,22 @@ def load(lab_id: str) -> Lab:
 
 
 def load_in(its: Collection, lab_id: str) -> Lab:
-    """Read and validate a lab of a collection. Raises BadInput as `load` does."""
-    return load_folder(its.folder(lab_id), its)
+    """Read and validate a lab of a collection, at its severity. Raises BadInput as `load` does."""
+    _, at, dose = lab_id.partition(AT)
+    lab = load_folder(its.folder(lab_id), its)
+    if not at or (lab.severity[:1] and dose == lab.severity[0].name):
+        return lab
+    names = [row.name for row in lab.severity]
+    if dose not in names:
+        known = f"it has {', '.join(names)}" if names else "it has one strength only"
+        raise BadInput(f"{lab.id} has no severity {dose!r}; {known}.", "faultlab list --severities")
+    return load_folder(its.folder(lab_id), its, dose)
+
+
+def rows(lab: Lab) -> list[Lab]:
+    """Return a lab at each of its severities, the main one first; the lab alone if it has one."""
+    others = [f"{bare(lab.id)}{AT}{row.name}" for row in lab.severity[1:]]
+    return [lab, *(load_in(lab.collection, each) for each in others)]
 
 
 @cache
@@ -70,28 +85,33 @@ def known(lab_id: str) -> None:
 def here(lab_id: str) -> bool:
     """Return whether there is such a lab."""
     with suppress(BadInput):
-        _known(lab_id)
+        its, name = _known(lab_id)
+        if AT in name:
+            load_in(its, name)
         return True
     return False
 
 
 def _known(lab_id: str) -> tuple[Collection, str]:
     """Return the collection of a lab, and its id. Raises BadInput."""
-    its = collection.ours()
-    if lab_id in its.ids():  # most are, and then the others need not be read
+    its, name = collection.ours(), lab_id.partition(AT)[0]
+    if name in its.ids():  # most are, and then the others need not be read
         return its, lab_id
     every = ids()
-    if lab_id in every:
-        return next(each for each in collection.others() if lab_id in each.ids()), lab_id
-    near = difflib.get_close_matches(lab_id, every, n=1, cutoff=0.6)
+    if name in every:
+        return next(each for each in collection.others() if name in each.ids()), lab_id
+    near = difflib.get_close_matches(name, every, n=1, cutoff=0.6)
     raise BadInput(
         f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
         f"faultlab start {near[0]}" if near else "faultlab list",
     )
 
 
-def load_folder(folder: Path, its: Collection | None = None) -> Lab:
-    """Read and validate the lab in a folder, which can have any name; of faultlab by default."""
+def load_folder(folder: Path, its: Collection | None = None, dose: str = "") -> Lab:
+    """Read and validate the lab in a folder, which can have any name; of faultlab by default.
+
+    `dose`: one of its severities, not the first.
+    """
     its = its or collection.ours()
     file = folder / "lab.toml"
     for needed in ("lab.toml", "ticket.md", "README.md"):
@@ -101,7 +121,8 @@ def load_folder(folder: Path, its: Collection | None = None) -> Lab:
                 " a lab has lab.toml, ticket.md, README.md",
                 "see docs/adding-a-lab.md",
             )
-    own = {"id": its.id_of(folder.name), "folder": folder, "collection": its}
+    name = its.id_of(folder.name) + (AT + dose if dose else "")
+    own = {"id": name, "folder": folder, "collection": its, "dose": dose}
     lab = document.strict(Lab, file, paths.show(file), _MANUAL, **own, **_composed(file, its))
     _check_places(lab, file)
     whole = {key: [*map(its.id_of, getattr(lab, key))] for key in ("of", "needs", "twins")}
@@ -134,7 +155,8 @@ def repairs(lab: Lab) -> list[Repair]:
     file = lab.folder / "repairs.toml"
     if not file.is_file():
         return []
-    found = document.strict(Repairs, file, paths.show(file), _MANUAL).repair
+    numbers = lab.dose.numbers if lab.dose else {}
+    found = document.strict(Repairs, file, paths.show(file), _MANUAL, numbers=numbers).repair
     steps = [
         (f"repair[{i}].steps[{j}]", step)
         for i, repair in enumerate(found)

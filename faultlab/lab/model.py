@@ -9,15 +9,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from faultlab.core import paths
 from faultlab.core.defaults import MYSTERY
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.lab import services as compose_files
+from faultlab.lab import severity as severities
 from faultlab.lab.collection import WORD, Collection, bare
+from faultlab.lab.severity import Severity
 
+_DOSED = ("inject", "fix", "fault", "alternative", "cheat", "hint")  # can have `@{numbers}`
 KERNEL = "kernel"  # `at = "kernel"`: the VM's own kernel
 NO_FAULT = "none"  # `truth.cause` of a control
 
@@ -179,6 +182,7 @@ class Lab(Strict):
     `tier`, `track`: one of its collection; `needs`: the labs that teach what it builds on.
     `of`: the labs whose faults it has at once; `fault`: these faults, or several of its own. Then
     `inject` and `fix` are those of its faults. `blind`: how it is shown while it is secret.
+    `severity`: the rows of its fault, `dose`: the one that its steps have now.
     """
 
     id: str
@@ -199,6 +203,8 @@ class Lab(Strict):
     twins: list[str] = []
     truth: Truth
     of: list[str] = []
+    severity: list[Severity] = []
+    dose: Severity | None = None
     fault: list[Fault] = []
     inject: list[Step] = []
     fix: list[Step] = []
@@ -206,6 +212,24 @@ class Lab(Strict):
     cheat: Annotated[list[Remedy], Field(min_length=1)]
     hint: Annotated[list[Hint], Field(min_length=1)]
     figure: list[Figure] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_of_its_dose(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        try:
+            rows = severities.read(given.get("severity", []))
+        except ValidationError:
+            return given  # the field tells of it with its key
+        wanted = given.get("dose", "")
+        dose = next((row for row in rows if row.name == wanted), rows[0] if rows else None)
+        numbers = dose.numbers if dose else {}
+        steps = {key: severities.filled(given[key], numbers) for key in _DOSED if key in given}
+        injects = [severities.filled(given.get("inject"), row.numbers) for row in rows]
+        if same := [row.name for i, row in enumerate(rows) if injects[i] in injects[:i]]:
+            raise ValueError(f"severity {same[0]}: its numbers change nothing in [[inject]]")
+        return given | steps | {"severity": rows, "dose": dose}
 
     @model_validator(mode="before")
     @classmethod
@@ -280,6 +304,16 @@ class Lab(Strict):
     def several(self) -> bool:
         """True when it has more than one fault."""
         return bool(self.fault)
+
+    @property
+    def silent(self) -> bool:
+        """True at a severity that users do not feel: only evidence shows the fault."""
+        return self.dose is not None and self.dose.silent
+
+    @property
+    def main(self) -> bool:
+        """True at the severity that has the whole contract: the first one, or the only one."""
+        return self.dose is None or self.dose == self.severity[0]
 
     @property
     def control(self) -> bool:

@@ -7,11 +7,12 @@ find out how often a check is wrong.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from faultlab.core.document import Strict
+from faultlab.lab import severity
 from faultlab.lab.model import Remedy, Sign
 
 Expected = Literal["accept", "refuse"]
@@ -60,6 +61,15 @@ class Repairs(Strict):
     """The content of `repairs.toml`."""
 
     repair: Annotated[list[Repair], Field(min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_of_a_dose(cls, given: Any) -> Any:
+        numbers = given.get("numbers") if isinstance(given, dict) else None
+        if numbers is None:
+            return given
+        rest = {key: value for key, value in given.items() if key != "numbers"}
+        return severity.filled(rest, numbers)
 
     @model_validator(mode="after")
     def _titles_differ(self) -> Repairs:

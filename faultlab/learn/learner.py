@@ -80,6 +80,11 @@ def start(term: Terminal, lab_id: str, wanted: str, blind: bool = False) -> Star
     raises CannotRun if the lab cannot run. Hints of an earlier try that did not end stay paid.
     """
     lab = labs.load(lab_id).called(MYSTERY) if blind else placement.named(lab_id)
+    if lab.silent:
+        raise BadInput(
+            f"Users feel nothing of {lab_id}, so there is nothing to repair.",
+            f"faultlab verify {lab_id}",
+        )
     with lock.hold(stack_name(lab.alias), f"start {lab.alias}"):
         with term.alive("start", "checking if it is already up"):
             stack = placement.find(lab, wanted)

@@ -16,6 +16,7 @@ from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum
 from faultlab.lab.model import Lab
+from faultlab.lab.severity import AT
 from faultlab.run import phase
 from faultlab.run import record as records
 from faultlab.run.record import READY, Record
@@ -171,12 +172,12 @@ def _runs(labs: dict[str, Taken]) -> Iterator[Taken]:
     for run_id in Record.ids():
         with suppress(BadInput):
             record = Record.read(run_id)
-            lab = labs.get(record.lab)
+            lab = labs.get(record.lab.partition(AT)[0])  # a lab is solved at any severity
             if lab is None or not record.happened(READY):
                 continue
             blind = record.stack == stack_name(MYSTERY)
             told = record.happened("down") or record.happened(records.GAVE_UP)
-            if record.stack == stack_name(lab.lab) or (blind and told):
+            if record.stack == stack_name(record.lab) or (blind and told):
                 yield _run(lab, record)
 
 

@@ -8,6 +8,7 @@ from faultlab.core import text
 from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum, vocabulary
 from faultlab.lab.model import Lab
+from faultlab.lab.severity import AT
 from faultlab.lab.vocabulary import Terms
 
 
@@ -57,6 +58,24 @@ def show(term: Terminal, found: list[Lab], markdown: str | None) -> list[Lab]:
     else:
         term.say("You have started each of these labs. Next: make progress")
     return found
+
+
+def severities(term: Terminal, found: Sequence[Lab]) -> list[Lab]:
+    """Print how strong each fault can be, the usual strength first; return these labs."""
+    those = [lab for lab in found if lab.severity]
+    rows = [
+        (
+            f"{lab.id}{AT}{row.name}" if row != lab.severity[0] else lab.id,
+            "nothing" if row.silent else "the fault",
+            ", ".join(f"{name} {value:g}" for name, value in row.numbers.items()),
+        )
+        for lab in those
+        for row in lab.severity
+    ]
+    term.table(("lab", "users feel", "numbers"), rows)
+    term.say()
+    term.say("Start one that users feel: faultlab start LAB@SEVERITY")
+    return those
 
 
 def terms(term: Terminal) -> Terms:

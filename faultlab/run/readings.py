@@ -79,8 +79,8 @@ class Measured:
         return self.check.harmed(self.reading(phase), self.reading(HEALTHY))
 
     def expected(self, phase: str) -> list[Finding]:
-        """Return what must hold after inject: the symptom, or for a control the healthy state."""
-        return self.good(phase) if self.lab.control else self.ill(phase)
+        """Return what must hold after inject: the symptom, or health where users feel none."""
+        return self.good(phase) if self.lab.control or self.lab.silent else self.ill(phase)
 
     def moved(self) -> str:
         """Return how far the healthy speed has changed since the walk began, if that matters.

@@ -60,7 +60,12 @@ def next_of(things: Sequence[T], number: int, every: int = EVERY) -> list[T]:
 
 
 def remedies(lab: Lab) -> Remedies:
-    """Return what a walk takes in addition to the fix; if quick, one cheat and what is next."""
+    """Return what a walk takes in addition to the fix; if quick, one cheat and what is next.
+
+    Nothing at a severity that is not the main one: the same remedies were tried there.
+    """
+    if not lab.main:
+        return Remedies([], [], [])
     alternatives = list(range(1, len(lab.alternative) + 1))
     cheats = list(range(1, len(lab.cheat) + 1))
     faults = [fault.id for fault in lab.fault]

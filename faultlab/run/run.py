@@ -227,11 +227,15 @@ class Run(Looks):
 
     def gate(self, phase: Phase = FAULTY) -> list[Finding]:
         """Measure a phase and accept the fault only if its symptom shows. Raises SaidNo."""
+        self.inspects = self.inspects or self.lab.silent
         self.measure(phase)
         found = self.expected(phase)
+        if self.lab.silent:
+            found = [*found, *self.evident(phase)]
         amiss = [finding.words for finding in found if not finding.holds]
         if amiss:
             what = "it must stay healthy" if self.lab.control else "the fault has no effect"
+            what = "users feel it, or no evidence shows" if self.lab.silent else what
             raise SaidNo(f"{self.lab.alias}: {what}: {'; '.join(amiss)}.", self.lab.to_examine)
         return found
 

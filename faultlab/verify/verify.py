@@ -46,8 +46,11 @@ def verify(
     """Run the cases and print a line each. Raises SaidNo for a fail, CannotRun for an unknown.
 
     `quick`: for each lab only its fix, one cheat, and the remedies whose turn it is at this commit.
+    Otherwise each lab is walked at all its severities.
     """
     chosen = labs.chosen(lab_ids, everything, "verify")
+    if not quick:
+        chosen = [*{one.id: one for lab in chosen for one in _at_all_doses(lab)}.values()]
     if jobs < 1 or repeat < 1:
         raise BadInput("--jobs and --repeat take a number from 1 up.", "faultlab verify --help")
     for name in (json_file, junit_file):
@@ -72,6 +75,10 @@ def verify(
         _take_down(places)
         raise
     return result.conclude()
+
+
+def _at_all_doses(lab: Lab) -> list[Lab]:
+    return labs.rows(lab) if lab.main else [lab]
 
 
 def _batch(places: Mapping[str, Engine], result: Result) -> Batch | None:

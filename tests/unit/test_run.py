@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from faultlab.core import lock
-from faultlab.core.errors import CannotRun
+from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.engine.measure import cpu_reference, load_scale
 from faultlab.engine.measure.cpu_interference import CpuInterference, Moment, Observer
 from faultlab.engine.measure.load_scale import LoadScale
@@ -21,6 +21,7 @@ from faultlab.engine.stack import Stack
 from faultlab.lab import loader as labs
 from faultlab.lab.check import Check, Evidence, Measure
 from faultlab.lab.limits import at_least, at_least_times, at_most, at_most_times
+from faultlab.lab.severity import Severity
 from faultlab.run.contract import Contract
 from faultlab.run.phase import CHECK, FAULTY, FIXED, HEALTHY, STILL, Phase
 from faultlab.run.record import Record
@@ -444,3 +445,27 @@ def test_a_look_has_the_machine_alone_if_speed_is_judged(
     run.measure(HEALTHY)
     run.measure(FIXED)
     assert had == turns and events(record) == ["measured", "measured"]
+
+
+@pytest.mark.parametrize(
+    ("felt", "dropped", "amiss"), [(100, 5, ""), (100, 0, "drops"), (50, 5, "speed")]
+)
+def test_a_dose_that_no_user_feels_is_proven_by_its_evidence(
+    record: Record, felt: float, dropped: int, amiss: str
+) -> None:
+    counter = iter((0, dropped))
+
+    def inspect(_at: Stack) -> int:
+        return next(counter)
+
+    run = reading(record, [100, felt])
+    dose = Severity.model_validate({"name": "1400", "silent": True, "size": 1400.0})
+    run.lab = MTU.model_copy(update={"severity": [dose], "dose": dose})
+    drops = Evidence[int]("drops", lambda was, now: now - was, at_least(1))
+    run.check = replace(run.check, inspect=inspect, evidence=(drops,))
+    run.measure(HEALTHY)
+    if not amiss:
+        assert [finding.name for finding in run.gate()] == ["speed", "answers", "drops"]
+        return
+    with pytest.raises(SaidNo, match=f"users feel it, or no evidence shows: {amiss}"):
+        run.gate()
