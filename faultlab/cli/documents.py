@@ -29,7 +29,7 @@ from faultlab.run import record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard, tryout
 from faultlab.score.tool import Tool
-from faultlab.verify import judge_error, lint, matrix, reliability_page, verify, walks
+from faultlab.verify import curve, judge_error, lint, matrix, reliability_page, verify, walks
 from faultlab.workshop import server, solo, verbs
 from faultlab.workshop.plan import ClassPlan
 
@@ -58,6 +58,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "flame": (flame.flame,),
     "watch": (watch.watch,),
     "verify": (verify.verify,),
+    "curve": (curve.show,),
     "matrix": (matrix.show,),
     "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),

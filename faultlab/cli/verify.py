@@ -34,6 +34,19 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
     return verify.verify(term, labs, **how)
 
 
+@verb("php-workers", "--all --json docs/curves.json", "php-workers --looks 9")
+@many("labs", "labs to measure")
+@option("--all", "everything", is_flag=True, help="every lab that has severities")
+@option("--looks", default=5, metavar="N", help="how many looks at each dose (5)")
+@option("--json", "json_file", metavar="FILE", help="file that keeps the last curve of each lab")
+@ENGINE
+def curve(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
+    """Measure what users meet at each dose of a fault (see list --severities)."""
+    from faultlab.verify import curve
+
+    return curve.show(term, labs, **how)
+
+
 @verb("mtu iptables-drop", "--all", "mtu --all", "--recorded", "--collect docs/matrix.json")
 @many("labs", "labs to run")
 @option("--all", "everything", is_flag=True, help="look for the evidence of every lab")

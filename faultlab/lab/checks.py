@@ -32,6 +32,11 @@ def load(lab: Lab) -> Check[Any, Any]:
     return incident.together(dict(zip(names, found, strict=True)))
 
 
+def follows_dose(lab: Lab) -> bool:
+    """Return whether the looks of a lab can be others at another severity."""
+    return any(f"\ndef {BY_DOSE}(" in file.read_text() for file in files(lab))
+
+
 def _read(file: Path, collection: str, dose: Severity | None) -> Check[Any, Any]:
     """Return the check of a file: `CHECK`, or what its `check` returns for a severity."""
     where = paths.show(file)

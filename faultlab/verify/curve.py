@@ -1,0 +1,308 @@
+"""Curve: what users of a lab meet at each dose of its fault, by several looks at each.
+
+All doses are tried on one stack. Between two of them the fault is mended, and users must be served
+again. `docs/curves.json` keeps the last curve of each lab.
+"""
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from faultlab.core import document, lock, paths, text
+from faultlab.core.errors import BadInput, CannotRun, SaidNo
+from faultlab.core.naming import stack_name, verify_namespace
+from faultlab.core.terminal import Terminal
+from faultlab.engine.contract import Engine
+from faultlab.lab import checks
+from faultlab.lab import loader as labs
+from faultlab.lab.model import Lab
+from faultlab.report import plot
+from faultlab.run.phase import FAULTY, HEALTHY
+from faultlab.run.placement import engines_of
+from faultlab.run.readings import shows
+from faultlab.run.run import Run
+from faultlab.run.stack_in_phase import stack_in_phase
+
+SCHEMA = 1
+LOOKS = 5  # at each dose; their range holds the true median with 1 - 2**-4, which is 94%
+_PART = 0.1  # a dose between this and 0.9 of the worst effect makes a slope
+
+
+@dataclass(frozen=True)
+class Points:
+    """One measure at one dose: its values, look by look."""
+
+    measure: str
+    unit: str
+    values: list[float]
+
+    @property
+    def median(self) -> float:
+        """Return the median of the looks."""
+        return statistics.median(self.values)
+
+    @property
+    def words(self) -> str:
+        """Return the median with the range of the looks, as `41 (38-44) %`."""
+        low, high = (text.number(end(self.values), "") for end in (min, max))
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{text.number(self.median, '')} ({low}-{high}){unit}"
+
+
+@dataclass(frozen=True)
+class Dose:
+    """One severity: in how many looks users felt the fault, and in how many its evidence showed."""
+
+    severity: str
+    numbers: dict[str, float]
+    silent: bool
+    felt: int
+    evident: int
+    looks: int
+    measures: list[Points]
+
+    @property
+    def always(self) -> bool:
+        """Return whether each look met it."""
+        return self.felt == self.looks
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The doses of one lab, the weakest first, and what its users meet without a fault."""
+
+    lab: str
+    run: str
+    engine: str
+    kernel: str
+    cpus: int
+    healthy: list[Points]
+    doses: list[Dose]
+
+    @property
+    def smallest(self) -> str:
+        """Return the weakest dose that users felt in each look; empty if there is none."""
+        return next((dose.severity for dose in self.doses if dose.always), "")
+
+    @property
+    def shape(self) -> str:
+        """Return `slope` if a dose has a part of the worst effect on the first measure."""
+        base = self.healthy[0].median
+        effects = [abs(dose.measures[0].median - base) for dose in self.doses]
+        worst = max(effects)
+        parts = [_PART * worst < effect < (1 - _PART) * worst for effect in effects]
+        return "slope" if any(parts) else "cliff"
+
+    @property
+    def out_of_order(self) -> list[str]:
+        """Return the doses of which each look was better than each of the weaker dose."""
+        base = self.healthy[0].median
+        ranges = [sorted(abs(v - base) for v in dose.measures[0].values) for dose in self.doses]
+        pairs = zip(ranges, ranges[1:], self.doses[1:], strict=False)
+        return [dose.severity for weaker, its, dose in pairs if its[-1] < weaker[0]]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The content of docs/curves.json."""
+
+    curves: list[Curve]
+    schema: int = SCHEMA
+
+
+def show(
+    term: Terminal,
+    lab_ids: Sequence[str],
+    *,
+    everything: bool,
+    looks: int,
+    json_file: str | None,
+    wanted: str,
+) -> Curves:
+    """Measure labs at each of their doses. Raises SaidNo where a dose is not what its row says.
+
+    `looks`: at each dose. `json_file`: keeps the last curve of each lab.
+    """
+    if looks < 1:
+        raise BadInput("--looks takes a number from 1 up.", "faultlab curve --help")
+    chosen = [lab for lab in labs.chosen(lab_ids, everything, "curve") if lab.severity]
+    if alone := [lab for lab in map(labs.load, lab_ids) if not lab.severity]:
+        raise BadInput(f"{alone[0].id} has one strength only.", "faultlab list --severities")
+    file = paths.in_a_folder(json_file) if json_file else None
+    kept = {its.lab: its for its in read(file)} if file and file.exists() else {}
+    places, cannot = engines_of(term, chosen, wanted, parts=True)
+    found = []
+    for lab in chosen:
+        if lab.id in cannot:
+            term.say(f"{'skip':<9} {lab.id}: {cannot[lab.id].partition(':')[0]}")
+            continue
+        curve = _measured(term, places[lab.id], lab, looks)
+        found.append(curve)
+        print_one(term, curve)
+        if file:
+            kept[lab.id] = curve
+            _write(file, kept.values())
+    if not found:
+        raise CannotRun("None of these labs runs here.", "faultlab doctor")
+    told = Curves(found)
+    if amiss := [line for curve in found for line in wrong(curve)]:
+        raise SaidNo(f"{len(amiss)} doses are not what their rows say: {amiss[0]}.", "", told)
+    return told
+
+
+def wrong(curve: Curve) -> list[str]:
+    """Return what contradicts the rows of a curve."""
+    felt = [
+        f"{curve.lab}@{d.severity} is silent, and users felt it"
+        for d in curve.doses
+        if d.silent and d.felt
+    ]
+    not_felt = [
+        f"{curve.lab}@{d.severity} was felt in {d.felt} of {d.looks} looks"
+        for d in curve.doses
+        if not d.silent and not d.always
+    ]
+    hidden = [
+        f"{curve.lab}@{d.severity} had its evidence in {d.evident} of {d.looks} looks"
+        for d in curve.doses
+        if d.evident < d.looks
+    ]
+    order = [f"{curve.lab}@{name} harms less than a weaker dose" for name in curve.out_of_order]
+    return [*felt, *not_felt, *hidden, *order]
+
+
+def read(file: Path) -> list[Curve]:
+    """Return the curves of a file. Raises BadInput."""
+    missing = BadInput(f"There is no file {file}.", "faultlab curve --help")
+    return document.shaped(Curves, document.read(file, SCHEMA, missing), file).curves
+
+
+def _write(file: Path, curves: Iterable[Curve]) -> None:
+    found = Curves(sorted(curves, key=lambda curve: curve.lab))
+    paths.write_whole(file, json.dumps(asdict(found), indent=1) + "\n")
+
+
+def _measured(term: Terminal, engine: Engine, lab: Lab, looks: int) -> Curve:
+    name = stack_name(lab.id, verify_namespace())
+    rows = by_dose(labs.rows(lab))
+    with (
+        term.step("curve", lab.id) as step,
+        lock.hold(name, f"curve {lab.id}"),
+        stack_in_phase(engine, lab, name, HEALTHY) as run,
+    ):
+        healthy = _points(run, HEALTHY)
+        doses = []
+        for row in rows:
+            step.note(f"{row.id}, {looks} looks")
+            doses.append(_at(run, row, looks))
+        facts = run.record.facts
+        step.done(f"{len(doses)} doses, {looks} looks each")
+    where = (engine.name, str(facts["kernel"]), int(facts["cpus"]))
+    return Curve(lab.id, run.record.id, *where, healthy, doses)
+
+
+def by_dose(rows: Sequence[Lab]) -> list[Lab]:
+    """Return the rows of a lab by their first number, from the end where silent ones are."""
+    key = next(iter(rows[0].dose.numbers)) if rows[0].dose else ""
+    ordered = sorted(rows, key=lambda row: row.dose[key] if row.dose else 0.0)
+    silent = [i for i, row in enumerate(ordered) if row.silent]
+    # Without a silent row, the first row of the file is the strongest.
+    upside_down = (
+        sum(silent) / len(silent) > (len(ordered) - 1) / 2
+        if silent
+        else ordered[0].dose == rows[0].dose
+    )
+    return ordered[::-1] if upside_down else ordered
+
+
+def _at(run: Run, row: Lab, looks: int) -> Dose:
+    """Look at one dose on a healthy stack, and mend it. Raises SaidNo if the fix does not help."""
+    assert row.dose is not None
+    run.lab, run.check, run.inspects = row, checks.load(row), True
+    if checks.follows_dose(row):
+        run.measure(HEALTHY)  # its looks are others than those of the row before
+    run.inject()
+    felt = evident = 0
+    values: dict[tuple[str, str], list[float]] = {}
+    for _ in range(looks):
+        run.measure(FAULTY)
+        felt += all(finding.holds for finding in run.ill(FAULTY))
+        evident += shows(row, run.evident(FAULTY))
+        for points in _points(run, FAULTY):
+            values.setdefault((points.measure, points.unit), []).extend(points.values)
+    run.apply("fix", row.fix)
+    run.fixed()
+    measures = [Points(*key, its) for key, its in values.items()]
+    return Dose(row.dose.name, row.dose.numbers, row.silent, felt, evident, looks, measures)
+
+
+def _points(run: Run, phase: str) -> list[Points]:
+    """Return what the users of one look met, apart from what must hold in each phase."""
+    names = {measure.name for measure in run.check.symptom if not measure.steady}
+    found = [finding for finding in run.good(phase) if finding.name in names]
+    return [Points(finding.name, finding.unit, [finding.value]) for finding in found]
+
+
+def print_one(term: Terminal, curve: Curve) -> None:
+    """Print a curve, the weakest dose first."""
+    names = [points.measure for points in curve.healthy]
+    rows = [("healthy", "", "", *(points.words for points in curve.healthy))]
+    rows += [_cells(dose) for dose in curve.doses]
+    term.heading(curve.lab)
+    term.table(("dose", "felt", "evidence", *names), rows)
+    term.say(said(curve))
+    term.say()
+
+
+def _cells(dose: Dose) -> tuple[str, ...]:
+    felt, evident = (f"{n} of {dose.looks}" for n in (dose.felt, dose.evident))
+    return (dose.severity, felt, evident, *(points.words for points in dose.measures))
+
+
+def said(curve: Curve) -> str:
+    """Return the sentence about a curve."""
+    if not curve.smallest:
+        return "No dose was felt in each look."
+    return f"The smallest dose that users always feel is {curve.smallest}. It is a {curve.shape}."
+
+
+def page(curves: Sequence[Curve]) -> str:
+    """Return the Markdown of docs/curves.md."""
+    parts = []
+    for curve in curves:
+        names = [points.measure for points in curve.healthy]
+        rows = [["healthy", "", "", *(points.words for points in curve.healthy)]]
+        rows += [list(_cells(dose)) for dose in curve.doses]
+        where = f"{curve.engine}, kernel {curve.kernel}, {curve.cpus} CPUs, run {curve.run}"
+        picture = f"![{curve.lab}](pictures/curve-{curve.lab.replace('/', '-')}.svg)"
+        table = "\n".join(text.markdown(("dose", "felt", "evidence", *names), rows))
+        parts.append(f"## {curve.lab}\n\n{said(curve)} ({where})\n\n{picture}\n\n{table}\n")
+    return "\n".join(parts)
+
+
+def svg(curve: Curve) -> str:
+    """Return the picture of a curve: a panel for each measure, its range at each dose."""
+    labels = [dose.severity for dose in curve.doses]
+
+    def draw(panel: plot.Axes, number: int) -> None:
+        its = [dose.measures[number] for dose in curve.doses]
+        colours = [plot.LINES[0][0] if not dose.felt else plot.LINES[1][0] for dose in curve.doses]
+        places = range(len(its))
+        panel.plot(places, [points.median for points in its], "-", color=plot.LINES[2][0])
+        for place, points, colour in zip(places, its, colours, strict=True):
+            panel.plot([place] * len(points.values), points.values, "o", color=colour)
+        panel.axhline(curve.healthy[number].median, linestyle=":", color=plot.LINES[0][0])
+        panel.set_title(
+            f"{its[0].measure} ({its[0].unit})" if its[0].unit else its[0].measure,
+            loc="left",
+            fontsize="medium",
+        )
+        panel.set_ylim(bottom=0)
+        panel.set_xticks(list(places), labels)
+        if number == len(curve.healthy) - 1:
+            panel.set_xlabel(f"dose, the weakest first   (run {curve.run})")
+
+    numbers = range(len(curve.healthy))
+    return plot.picture(f"{curve.lab}: {said(curve)}", numbers, draw, height=1.7)

@@ -1,0 +1,92 @@
+"""Curves: the order of doses, what is said of them, what contradicts their rows, and the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from faultlab.core.errors import BadInput
+from faultlab.lab import loader as labs
+from faultlab.lab.model import Lab
+from faultlab.lab.severity import Severity
+from faultlab.verify import curve
+from faultlab.verify.curve import Curve, Dose, Points
+from tests.unit.conftest import Run
+
+FAILED = "pages that fail"
+
+
+def rows(*numbers: float, silent: Sequence[float] = ()) -> list[Lab]:
+    found = [
+        Severity.model_validate({"name": f"{n:g}", "silent": n in silent, "n": float(n)})
+        for n in numbers
+    ]
+    lab = labs.loaded("mtu")
+    return [lab.model_copy(update={"severity": found, "dose": row}) for row in found]
+
+
+def doses(its: Sequence[Lab]) -> list[str]:
+    return [row.dose.name for row in curve.by_dose(its) if row.dose]
+
+
+def test_the_weakest_dose_is_where_silent_ones_are() -> None:
+    assert doses(rows(5, 3, 7, 16, silent=[16])) == ["16", "7", "5", "3"]
+    assert doses(rows(30, 3, 0.1, silent=[0.1])) == ["0.1", "3", "30"]
+    assert doses(rows(30, 10, 3)) == ["3", "10", "30"], "the first row is the strongest"
+    assert doses(rows(100, 576, 1400)) == ["1400", "576", "100"]
+
+
+def dose(name: str, felt: int, *values: float, silent: bool = False, evident: int = 3) -> Dose:
+    return Dose(name, {"n": 1.0}, silent, felt, evident, 3, [Points(FAILED, "%", [*values])])
+
+
+def lab_curve(*doses: Dose) -> Curve:
+    return Curve("mtu", "r", "local", "6.1", 2, [Points(FAILED, "%", [0])], [*doses])
+
+
+WEAK, SOME, MOST = (
+    dose("1", 0, 0, 0, 1, silent=True),
+    dose("2", 3, 40, 41, 39),
+    dose("3", 3, 99, 100, 98),
+)
+
+
+def test_the_smallest_dose_that_is_always_felt_and_the_shape() -> None:
+    assert curve.said(lab_curve(WEAK, SOME, MOST)) == (
+        "The smallest dose that users always feel is 2. It is a slope."
+    )
+    assert "is 3. It is a cliff." in curve.said(lab_curve(WEAK, MOST))
+    assert curve.said(lab_curve(WEAK, dose("2", 2, 0, 50, 50))) == "No dose was felt in each look."
+    assert SOME.measures[0].words == "40 (39-41) %"
+
+
+def test_what_contradicts_the_rows() -> None:
+    assert curve.wrong(lab_curve(WEAK, SOME, MOST)) == []
+    loud = dose("1", 1, 0, 0, 50, silent=True, evident=2)
+    assert curve.wrong(lab_curve(loud, dose("2", 2, 60, 61, 60), dose("3", 3, 50, 40, 50))) == [
+        "mtu@1 is silent, and users felt it",
+        "mtu@2 was felt in 2 of 3 looks",
+        "mtu@1 had its evidence in 2 of 3 looks",
+        "mtu@3 harms less than a weaker dose",
+    ]
+
+
+def test_the_file_and_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "curves.json"
+    curve._write(file, [lab_curve(WEAK, SOME)])
+    assert curve.read(file) == [lab_curve(WEAK, SOME)]
+    text = curve.page(curve.read(file))
+    assert "| 2 | 3 of 3 | 3 of 3 | 40 (39-41) % |" in text and "## mtu" in text
+    assert "<svg" in curve.svg(lab_curve(WEAK, SOME))
+    file.write_text('{"schema": 1, "curves": [{}]}')
+    with pytest.raises(BadInput, match="is damaged"):
+        curve.read(file)
+
+
+def test_what_it_refuses(faultlab: Run) -> None:
+    got = faultlab("curve", "mtu")
+    assert got.code == 2 and "mtu has one strength only." in got.err
+    got = faultlab("curve", "php-workers", "--looks", "0")
+    assert got.code == 2 and "--looks takes a number from 1 up." in got.err
