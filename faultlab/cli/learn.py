@@ -107,14 +107,21 @@ def progress(term: Terminal, page: str | None) -> object:
 @option("--seed", type=int, metavar="S", help="repeat the draw of this seed (random)")
 @option("--tier", metavar="TIER", help="web, app or data (all)")
 @option("--level", type=int, metavar="N", help="highest level, 1 to 5 (5)")
+@option("--hard", is_flag=True, help="its fault is as weak as users still feel it")
 @ENGINE
 def mystery(
-    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
+    term: Terminal,
+    *,
+    seed: int | None,
+    tier: str | None,
+    level: int | None,
+    hard: bool,
+    wanted: str,
 ) -> object:
     """Start a lab that is drawn at random and does not say which one it is."""
     from faultlab.learn import mystery
 
-    return mystery.start(term, seed, tier, level, wanted)
+    return mystery.start(term, seed, tier, level, wanted=wanted, hard=hard)
 
 
 @verb(

@@ -53,7 +53,7 @@ def load_in(its: Collection, lab_id: str) -> Lab:
 
 
 def rows(lab: Lab) -> list[Lab]:
-    """Return a lab at each of its severities, the main one first; the lab alone if it has one."""
+    """Return a lab at each of its severities, the strongest first; the lab alone if it has one."""
     others = [f"{bare(lab.id)}{AT}{row.name}" for row in lab.severity[1:]]
     return [lab, *(load_in(lab.collection, each) for each in others)]
 
@@ -105,6 +105,11 @@ def _known(lab_id: str) -> tuple[Collection, str]:
         f"There is no lab called {lab_id!r}" + (f"; did you mean {near[0]}?" if near else "."),
         f"faultlab start {near[0]}" if near else "faultlab list",
     )
+
+
+def hardest(lab: Lab) -> Lab:
+    """Return a lab at the weakest severity that its users feel."""
+    return [one for one in rows(lab) if not one.silent][-1]
 
 
 def load_folder(folder: Path, its: Collection | None = None, dose: str = "") -> Lab:

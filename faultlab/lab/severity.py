@@ -1,14 +1,15 @@
 """Severity: how strong a fault is. A lab whose fault is a number can have it in several doses.
 
-Each `[[severity]]` of `lab.toml` is a row of named numbers. The first row is what the lab uses when
-nothing else is said; `netem-loss@3%` is the lab at the row `3%`. `@{loss}` stands in a step for the
-number `loss` of the row.
+Each `[[severity]]` of `lab.toml` is a row of named numbers, from the strongest to the weakest. The
+first row is what the lab uses when nothing else is said. `netem-loss@3%` is the lab at the row
+`3%`, and `@{loss}` in a step is the number `loss` of the row.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
@@ -60,9 +61,10 @@ def read(rows: Any) -> list[Severity]:
 
 
 def whole(rows: Sequence[Severity]) -> list[Severity]:
-    """Return the rows with all their numbers. Raises ValueError for rows that cannot be told apart.
+    """Return the rows with all their numbers. Raises ValueError for rows that are no scale.
 
-    The first row is felt, because it is the lab that people start.
+    They go from the strongest, which is the lab that people start, to the weakest: the first number
+    only grows or only falls, and silent rows are the last ones.
     """
     found: list[Severity] = []
     for row in rows:
@@ -70,16 +72,24 @@ def whole(rows: Sequence[Severity]) -> list[Severity]:
         if found and (unknown := [*row.numbers.keys() - above.keys()]):
             raise ValueError(f"severity {row.name}: {unknown[0]}: the first row has no such number")
         numbers = above | row.numbers
-        if same := [each.name for each in found if each.numbers == numbers]:
-            raise ValueError(f"severity {row.name}: expected other numbers than {same[0]}")
         found.append(Severity.model_validate(row.model_dump() | numbers))
     names = [flat(row.name) for row in found]
     if twice := [row.name for row in found if names.count(flat(row.name)) > 1]:
         raise ValueError(f"severity: expected one of each name, got two of {twice[0]!r}")
     if len(found) == 1:
         raise ValueError("severity: expected several rows, or none")
-    if found and found[0].silent:
+    if not found:
+        return found
+    if found[0].silent:
         raise ValueError(f"severity {found[0].name}: expected a first row that users feel")
+    if loud := [row.name for above, row in pairwise(found) if above.silent and not row.silent]:
+        raise ValueError(f"severity {loud[0]}: expected rows that users feel before silent ones")
+    key = next(iter(found[0].numbers))
+    steps = [row[key] - above[key] for above, row in pairwise(found)]
+    if wrong := [
+        row.name for step, row in zip(steps, found[1:], strict=True) if step * steps[0] <= 0
+    ]:
+        raise ValueError(f"severity {wrong[0]}: {key}: expected it to grow, or to fall, row by row")
     return found
 
 

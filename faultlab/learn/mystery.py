@@ -105,9 +105,18 @@ def order(found: Sequence[Lab], seed: int) -> Iterator[Lab]:
 
 
 def start(
-    term: Terminal, seed: int | None, tier: str | None, level: int | None, wanted: str
+    term: Terminal,
+    seed: int | None,
+    tier: str | None,
+    level: int | None,
+    *,
+    wanted: str,
+    hard: bool = False,
 ) -> learner.Started:
-    """Draw a lab and start it as a mystery. Raises what `learner.start` raises."""
+    """Draw a lab and start it as a mystery. Raises what `learner.start` raises.
+
+    `hard`: with its fault as weak as users still feel it.
+    """
     found = candidates(tier, level)
     if seed is None:
         seed = random.SystemRandom().randrange(10_000)
@@ -117,6 +126,7 @@ def start(
         with term.step("draw", "checking which labs run here") as step:
             drawn = _first_that_runs(found, seed, wanted)
             step.done(f"one of {len(found)}, seed {seed}")
+        drawn = labs.hardest(drawn) if hard else drawn
         return learner.begin(term, drawn.called(MYSTERY), wanted)
 
 

@@ -186,7 +186,7 @@ def _write(file: Path, curves: Iterable[Curve]) -> None:
 
 def _measured(term: Terminal, engine: Engine, lab: Lab, looks: int) -> Curve:
     name = stack_name(lab.id, verify_namespace())
-    rows = by_dose(labs.rows(lab))
+    rows = labs.rows(lab)[::-1]
     with (
         term.step("curve", lab.id) as step,
         lock.hold(name, f"curve {lab.id}"),
@@ -201,20 +201,6 @@ def _measured(term: Terminal, engine: Engine, lab: Lab, looks: int) -> Curve:
         step.done(f"{len(doses)} doses, {looks} looks each")
     where = (engine.name, str(facts["kernel"]), int(facts["cpus"]))
     return Curve(lab.id, run.record.id, *where, healthy, doses)
-
-
-def by_dose(rows: Sequence[Lab]) -> list[Lab]:
-    """Return the rows of a lab by their first number, from the end where silent ones are."""
-    key = next(iter(rows[0].dose.numbers)) if rows[0].dose else ""
-    ordered = sorted(rows, key=lambda row: row.dose[key] if row.dose else 0.0)
-    silent = [i for i, row in enumerate(ordered) if row.silent]
-    # Without a silent row, the first row of the file is the strongest.
-    upside_down = (
-        sum(silent) / len(silent) > (len(ordered) - 1) / 2
-        if silent
-        else ordered[0].dose == rows[0].dose
-    )
-    return ordered[::-1] if upside_down else ordered
 
 
 def _at(run: Run, row: Lab, looks: int) -> Dose:

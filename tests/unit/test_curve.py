@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from faultlab.core.errors import BadInput
 from faultlab.lab import loader as labs
-from faultlab.lab.model import Lab
-from faultlab.lab.severity import Severity
 from faultlab.verify import curve
 from faultlab.verify.curve import Curve, Dose, Points
 from tests.unit.conftest import Run
@@ -18,24 +15,9 @@ from tests.unit.conftest import Run
 FAILED = "pages that fail"
 
 
-def rows(*numbers: float, silent: Sequence[float] = ()) -> list[Lab]:
-    found = [
-        Severity.model_validate({"name": f"{n:g}", "silent": n in silent, "n": float(n)})
-        for n in numbers
-    ]
-    lab = labs.loaded("mtu")
-    return [lab.model_copy(update={"severity": found, "dose": row}) for row in found]
-
-
-def doses(its: Sequence[Lab]) -> list[str]:
-    return [row.dose.name for row in curve.by_dose(its) if row.dose]
-
-
-def test_the_weakest_dose_is_where_silent_ones_are() -> None:
-    assert doses(rows(5, 3, 7, 16, silent=[16])) == ["16", "7", "5", "3"]
-    assert doses(rows(30, 3, 0.1, silent=[0.1])) == ["0.1", "3", "30"]
-    assert doses(rows(30, 10, 3)) == ["3", "10", "30"], "the first row is the strongest"
-    assert doses(rows(100, 576, 1400)) == ["1400", "576", "100"]
+def test_the_hardest_dose_is_the_weakest_one_that_users_feel() -> None:
+    assert labs.hardest(labs.load("php-workers")).id == "php-workers@7"
+    assert labs.hardest(labs.load("mtu")).id == "mtu"
 
 
 def dose(name: str, felt: int, *values: float, silent: bool = False, evident: int = 3) -> Dose:

@@ -120,12 +120,18 @@ def test_what_is_wrong_with_a_row_is_said(dosed: Path) -> None:
     assert "severity 0.5%: siz: the first row has no such number" in refused(
         dosed, "size = 200.5", "siz = 200.5"
     )
-    assert "severity 0.5%: expected other numbers than 100" in refused(dosed, "200.5", "100")
+    assert "severity 0.5%: size: expected it to grow, or to fall" in refused(dosed, "200.5", "100")
+    assert "severity 1400: size: expected it to grow, or to fall" in refused(dosed, "1400\n", "9\n")
+    assert "severity 0.5%: expected rows that users feel before silent ones" in refused(
+        dosed,
+        'name = "0.5%"',
+        'name = "150"\nsilent = true\nsize = 150\n\n[[severity]]\nname = "0.5%"',
+    )
     assert "expected a first row that users feel" in refused(
         dosed, "most = 0", "most = 0\nsilent = true"
     )
     assert "severity 0.5%: its numbers change nothing in [[inject]]" in refused(
-        dosed, "size = 200.5", "most = 1"
+        dosed, "mtu @{size}", "mtu 100"
     )
     assert "got two of '100'" in refused(dosed, '"0.5%"', '"100%"')
     assert "severity[1].name" in refused(dosed, '"0.5%"', '"A little"')
