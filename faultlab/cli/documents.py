@@ -58,7 +58,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "flame": (flame.flame,),
     "watch": (watch.watch,),
     "verify": (verify.verify,),
-    "curve": (curve.show,),
+    "curve": (curve.show, curve.again),
     "matrix": (matrix.show,),
     "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),

@@ -34,17 +34,32 @@ def verify(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
     return verify.verify(term, labs, **how)
 
 
-@verb("php-workers", "--all --json docs/curves.json", "php-workers --looks 9")
+@verb("php-workers", "--all --json docs/curves.json", "--file docs/curves.json")
 @many("labs", "labs to measure")
 @option("--all", "everything", is_flag=True, help="every lab that has severities")
 @option("--looks", default=5, metavar="N", help="how many looks at each dose (5)")
 @option("--json", "json_file", metavar="FILE", help="file that keeps the last curve of each lab")
+@option("--file", metavar="FILE", help="show the curves of this file and run nothing")
+@option("--markdown", is_flag=True, help="with --file: print the Markdown of docs/curves.md")
+@option("--pictures", metavar="DIR", help="with --file: draw each curve, as SVG")
 @ENGINE
-def curve(term: Terminal, labs: tuple[str, ...], **how: Any) -> object:
+def curve(
+    term: Terminal,
+    labs: tuple[str, ...],
+    *,
+    file: str | None,
+    markdown: bool,
+    pictures: str | None,
+    **how: Any,
+) -> object:
     """Measure what users meet at each dose of a fault (see list --severities)."""
     from faultlab.verify import curve
 
-    return curve.show(term, labs, **how)
+    if bool(file) == bool(labs or how["everything"]):
+        raise BadInput("Name labs to measure, or a file to show.", "faultlab curve --help")
+    if (markdown or pictures) and not file:
+        raise BadInput("--markdown and --pictures need --file.", "faultlab curve --help")
+    return curve.again(term, file, markdown, pictures) if file else curve.show(term, labs, **how)
 
 
 @verb("mtu iptables-drop", "--all", "mtu --all", "--recorded", "--collect docs/matrix.json")

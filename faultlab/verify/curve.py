@@ -12,7 +12,7 @@ from pathlib import Path
 
 from faultlab.core import document, lock, paths, text
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
-from faultlab.core.naming import stack_name, verify_namespace
+from faultlab.core.naming import flat, stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.lab import checks
@@ -152,6 +152,28 @@ def show(
     return told
 
 
+def again(term: Terminal, file: str, markdown: bool, pictures: str | None) -> Curves:
+    """Print the curves of a file, or draw them into a folder. Runs nothing. Raises BadInput."""
+    found = read(Path(file))
+    if pictures:
+        for each in found:
+            to = paths.in_a_folder(f"{pictures}/{picture(each)}")
+            to.write_text(svg(each))
+            term.say(paths.show(to))
+    elif markdown:
+        term.console.width = 2000
+        term.say(page(found).rstrip())
+    else:
+        for each in found:
+            print_one(term, each)
+    return Curves(found)
+
+
+def picture(curve: Curve) -> str:
+    """Return the name of the file with a curve's picture."""
+    return f"curve-{flat(curve.lab)}.svg"
+
+
 def wrong(curve: Curve) -> list[str]:
     """Return what contradicts the rows of a curve."""
     felt = [
@@ -262,9 +284,9 @@ def page(curves: Sequence[Curve]) -> str:
         rows = [["healthy", "", "", *(points.words for points in curve.healthy)]]
         rows += [list(_cells(dose)) for dose in curve.doses]
         where = f"{curve.engine}, kernel {curve.kernel}, {curve.cpus} CPUs, run {curve.run}"
-        picture = f"![{curve.lab}](pictures/curve-{curve.lab.replace('/', '-')}.svg)"
+        shown = f"![{curve.lab}](pictures/{picture(curve)})"
         table = "\n".join(text.markdown(("dose", "felt", "evidence", *names), rows))
-        parts.append(f"## {curve.lab}\n\n{said(curve)} ({where})\n\n{picture}\n\n{table}\n")
+        parts.append(f"## {curve.lab}\n\n{said(curve)} ({where})\n\n{shown}\n\n{table}\n")
     return "\n".join(parts)
 
 

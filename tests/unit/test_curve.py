@@ -72,3 +72,17 @@ def test_what_it_refuses(faultlab: Run) -> None:
     assert got.code == 2 and "mtu has one strength only." in got.err
     got = faultlab("curve", "php-workers", "--looks", "0")
     assert got.code == 2 and "--looks takes a number from 1 up." in got.err
+
+
+def test_a_file_is_shown_and_drawn(faultlab: Run, tmp_path: Path) -> None:
+    file = tmp_path / "curves.json"
+    curve._write(file, [lab_curve(WEAK, SOME, MOST)])
+    shown = faultlab("curve", "--file", str(file))
+    assert shown.code == 0 and "The smallest dose that users always feel is 2." in shown.out
+    assert faultlab("curve", "--file", str(file), "--markdown").out.startswith("## mtu")
+    drawn = faultlab("curve", "--file", str(file), "--pictures", str(tmp_path))
+    assert drawn.code == 0 and "<svg" in (tmp_path / "curve-mtu.svg").read_text()
+    both = faultlab("curve", "mtu", "--file", str(file))
+    assert both.code == 2 and "Name labs to measure, or a file to show." in both.err
+    alone = faultlab("curve", "mtu", "--markdown")
+    assert alone.code == 2 and "--markdown and --pictures need --file." in alone.err
