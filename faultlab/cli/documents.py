@@ -24,7 +24,16 @@ from faultlab.lab.repair import Repairs
 from faultlab.learn import checking, hints, learner, mystery, progress, start_many
 from faultlab.observe import flame, watch
 from faultlab.observe.use import table
-from faultlab.report import catalogue, history, index, judge, page, plot, references_page
+from faultlab.report import (
+    catalogue,
+    curve_page,
+    history,
+    index,
+    judge,
+    page,
+    plot,
+    references_page,
+)
 from faultlab.run import record
 from faultlab.score import page as score_page
 from faultlab.score import recording, results, scorecard, tryout
@@ -58,7 +67,7 @@ VERBS: dict[str, tuple[Callable[..., object], ...]] = {
     "flame": (flame.flame,),
     "watch": (watch.watch,),
     "verify": (verify.verify,),
-    "curve": (curve.show, curve.again),
+    "curve": (curve.show, curve_page.again),
     "matrix": (matrix.show,),
     "judge-error": (judge_error.try_repairs,),
     "reliability": (reliability_page.show,),

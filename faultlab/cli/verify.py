@@ -53,13 +53,16 @@ def curve(
     **how: Any,
 ) -> object:
     """Measure what users meet at each dose of a fault (see list --severities)."""
+    from faultlab.report import curve_page
     from faultlab.verify import curve
 
     if bool(file) == bool(labs or how["everything"]):
         raise BadInput("Name labs to measure, or a file to show.", "faultlab curve --help")
     if (markdown or pictures) and not file:
         raise BadInput("--markdown and --pictures need --file.", "faultlab curve --help")
-    return curve.again(term, file, markdown, pictures) if file else curve.show(term, labs, **how)
+    return (
+        curve_page.again(term, file, markdown, pictures) if file else curve.show(term, labs, **how)
+    )
 
 
 @verb("mtu iptables-drop", "--all", "mtu --all", "--recorded", "--collect docs/matrix.json")

@@ -8,9 +8,9 @@ from typing import Any
 
 from faultlab.core import paths
 from faultlab.core.errors import BadInput
-from faultlab.lab import incident
+from faultlab.lab import incident, loader
 from faultlab.lab.check import Check
-from faultlab.lab.collection import CHECK
+from faultlab.lab.collection import CHECK, bare
 from faultlab.lab.model import Lab
 from faultlab.lab.severity import Severity
 
@@ -25,11 +25,10 @@ def files(lab: Lab) -> list[Path]:
 
 def load(lab: Lab) -> Check[Any, Any]:
     """Return the check of a lab, from its check file. Raises BadInput if it is missing."""
-    found = [_read(file, lab.collection.name, lab.dose) for file in files(lab)]
     if not lab.of:
-        return found[0]
-    names = [fault.id for fault in lab.faults]
-    return incident.together(dict(zip(names, found, strict=True)))
+        return _read(files(lab)[0], lab.collection.name, lab.dose)
+    parts = (loader.load_in(lab.collection, each) for each in lab.of)
+    return incident.together({bare(part.id): load(part) for part in parts})
 
 
 def follows_dose(lab: Lab) -> bool:

@@ -113,9 +113,10 @@ class Collection(Strict):
         return sorted({file.parent.name for each in folders for file in each.glob("*/Dockerfile")})
 
 
-def bare(lab_id: str) -> str:
-    """Return the name of a lab in its collection, without its severity."""
-    return lab_id.rpartition("/")[2].partition("@")[0]
+def bare(lab_id: str, *, dosed: bool = False) -> str:
+    """Return the name of a lab in its collection; `dosed`: with its severity."""
+    name = lab_id.rpartition("/")[2]
+    return name if dosed else name.partition("@")[0]
 
 
 def ours() -> Collection:

@@ -10,7 +10,8 @@ from typing import Any
 
 from faultlab.lab.asks import Ask
 from faultlab.lab.check import Check, Evidence, Measure
-from faultlab.lab.model import Lab
+from faultlab.lab.collection import bare
+from faultlab.lab.model import Lab, Remedy
 
 
 def facts(labs: Sequence[Lab]) -> dict[str, Any]:
@@ -22,6 +23,45 @@ def facts(labs: Sequence[Lab]) -> dict[str, Any]:
         "scope": "kernel" if any(lab.scope == "kernel" for lab in labs) else "machine",
         "load": any(lab.load for lab in labs),
     }
+
+
+def clash(one: Lab, other: Lab) -> str:
+    """Return why two labs cannot be there at once; empty if nothing is known against it."""
+    if one.folder == other.folder:
+        return "it is the same lab"
+    if one.overlay and other.overlay:
+        return "each of them has machines of its own"
+    both = [what for what in one.touches if what in other.touches]
+    return f"both change {both[0]}" if both else ""
+
+
+def texts(parts: Sequence[Lab]) -> dict[str, Any]:
+    """Return what a lab that was put together from others says, and how it is repaired.
+
+    An alternative of one fault, with the fixes of the others, is an alternative. So is a cheat a
+    cheat, also if all else is mended.
+    """
+    first = parts[0]
+    return {
+        "title": "; ".join(part.title for part in parts),
+        "origin": first.origin,
+        "tier": first.tier,
+        "track": first.track,
+        "minutes": sum(part.minutes for part in parts),
+        "difficulty": min(5, 1 + max(part.difficulty for part in parts)),
+        "twins": [part.id for part in parts],
+        "truth": first.truth,
+        "alternative": [_with_others(part, part.alternative[0], parts) for part in parts],
+        "cheat": [_with_others(part, part.cheat[0], parts) for part in parts],
+        "hint": [
+            hint.model_copy(update={"fault": bare(part.id)}) for part in parts for hint in part.hint
+        ],
+    }
+
+
+def _with_others(part: Lab, remedy: Remedy, parts: Sequence[Lab]) -> Remedy:
+    others = [step for other in parts if other is not part for step in other.fix]
+    return Remedy(why=f"{bare(part.id)}: {remedy.why}", steps=[*remedy.steps, *others])
 
 
 def _each_once(labs: Sequence[Lab], key: str) -> list[str]:

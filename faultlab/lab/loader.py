@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from faultlab.lab.model import KERNEL, Lab, Sign, Step, Truth
 from faultlab.lab.repair import Repair, Repairs
 from faultlab.lab.severity import AT
 
+AND = "+"  # between labs whose faults are to be there at once
 _MANUAL = "docs/adding-a-lab.md"
 
 
@@ -41,6 +43,8 @@ def load(lab_id: str) -> Lab:
 
 def load_in(its: Collection, lab_id: str) -> Lab:
     """Read and validate a lab of a collection, at its severity. Raises BadInput as `load` does."""
+    if AND in lab_id:
+        return _put_together(its, bare(lab_id, dosed=True).split(AND))
     _, at, dose = lab_id.partition(AT)
     lab = load_folder(its.folder(lab_id), its)
     if not at or (lab.severity[:1] and dose == lab.severity[0].name):
@@ -50,6 +54,28 @@ def load_in(its: Collection, lab_id: str) -> Lab:
         known = f"it has {', '.join(names)}" if names else "it has one strength only"
         raise BadInput(f"{lab.id} has no severity {dose!r}; {known}.", "faultlab list --severities")
     return load_folder(its.folder(lab_id), its, dose)
+
+
+def _put_together(its: Collection, names: Sequence[str]) -> Lab:
+    """Return a lab that has the faults of these labs at once. Raises BadInput if that cannot be."""
+    parts = [load_in(its, name) for name in names]
+    for part in parts:
+        if len(part.faults) != 1:
+            why = "has several faults itself" if part.several else "has no fault"
+            raise BadInput(f"{part.id} {why}, so it cannot be a part.", f"faultlab start {part.id}")
+    for one, other in combinations(parts, 2):
+        if why := incident.clash(one, other):
+            starts = f"faultlab start {one.id}, later faultlab start {other.id}"
+            raise BadInput(f"{one.id} and {other.id} cannot be at once: {why}.", starts)
+    return Lab(
+        id=its.id_of(AND.join(bare(part.id, dosed=True) for part in parts)),
+        folder=parts[0].folder,
+        folders=[part.folder for part in parts],
+        collection=its,
+        of=[bare(part.id, dosed=True) for part in parts],
+        **incident.facts(parts),
+        **incident.texts(parts),
+    )
 
 
 def rows(lab: Lab) -> list[Lab]:
@@ -86,7 +112,7 @@ def here(lab_id: str) -> bool:
     """Return whether there is such a lab."""
     with suppress(BadInput):
         its, name = _known(lab_id)
-        if AT in name:
+        if {AT, AND} & {*name}:
             load_in(its, name)
         return True
     return False
@@ -94,7 +120,10 @@ def here(lab_id: str) -> bool:
 
 def _known(lab_id: str) -> tuple[Collection, str]:
     """Return the collection of a lab, and its id. Raises BadInput."""
-    its, name = collection.ours(), lab_id.partition(AT)[0]
+    before, slash, names = lab_id.rpartition("/")
+    for each in names.split(AND)[1:] if AND in names else ():
+        _known(before + slash + each)
+    its, name = collection.ours(), before + slash + bare(names).partition(AND)[0]
     if name in its.ids():  # most are, and then the others need not be read
         return its, lab_id
     every = ids()
@@ -158,7 +187,7 @@ def _of(file: Path) -> list[str]:
 def repairs(lab: Lab) -> list[Repair]:
     """Return the repairs in a lab's repairs.toml, none without the file. Raises BadInput."""
     file = lab.folder / "repairs.toml"
-    if not file.is_file():
+    if lab.folders or not file.is_file():
         return []
     numbers = lab.dose.numbers if lab.dose else {}
     found = document.strict(Repairs, file, paths.show(file), _MANUAL, numbers=numbers).repair

@@ -182,12 +182,15 @@ class Lab(Strict):
     `tier`, `track`: one of its collection; `needs`: the labs that teach what it builds on.
     `of`: the labs whose faults it has at once; `fault`: these faults, or several of its own. Then
     `inject` and `fix` are those of its faults. `blind`: how it is shown while it is secret.
-    `severity`: the rows of its fault, `dose`: the one that its steps have now.
+    `severity`: the rows of its fault, `dose`: the one that its steps have now. `touches`: what its
+    steps change, so that no other fault may change it at the same time. `folders`: of the labs that
+    it was put together from, if it has no folder of its own.
     """
 
     id: str
     blind: Annotated[Blind | None, Field(exclude=True)] = None
     folder: Annotated[Path, Field(exclude=True)]
+    folders: Annotated[list[Path], Field(exclude=True)] = []
     collection: Annotated[Collection, Field(exclude=True)]
     title: str
     origin: str
@@ -203,6 +206,7 @@ class Lab(Strict):
     twins: list[str] = []
     truth: Truth
     of: list[str] = []
+    touches: list[str] = []
     severity: list[Severity] = []
     dose: Severity | None = None
     fault: list[Fault] = []
@@ -322,19 +326,22 @@ class Lab(Strict):
 
     @property
     def ticket(self) -> str:
-        """The incident as a user reports it."""
-        return _text(self.folder / "ticket.md")
+        """The incident as a user reports it; several if several labs were put together."""
+        return self._texts("ticket.md")
 
     @property
     def lesson(self) -> str:
         """The lesson to learn from the lab, with the transcripts of a run."""
-        return _text(self.folder / "README.md")
+        return self._texts("README.md")
 
     @property
     def overlay(self) -> Path | None:
         """The lab's own addition to the stack's compose file, if it has one."""
-        file = self.folder / "compose.yaml"
-        return file if file.exists() else None
+        files = [folder / "compose.yaml" for folder in self.folders or [self.folder]]
+        return next((file for file in files if file.exists()), None)
+
+    def _texts(self, name: str) -> str:
+        return "\n\n".join(_text(folder / name) for folder in self.folders or [self.folder])
 
     @cached_property
     def services(self) -> compose_files.Plan:

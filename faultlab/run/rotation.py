@@ -73,7 +73,11 @@ def remedies(lab: Lab) -> Remedies:
         return Remedies(alternatives, cheats, faults, late=True)
     # Three apart, so that a lab's remedies and those of its neighbours come at different commits.
     often = turns(lab.id)
-    number, every = git.commits() // often + 3 * lab.collection.ids().index(lab.id), EVERY // often
+    number, every = (
+        git.commits() // often
+        + 3 * lab.collection.ids().index(lab.collection.id_of(lab.folder.name)),
+        EVERY // often,
+    )
     both = [*alternatives, *(-cheat for cheat in cheats)]
     chosen, one = next_of(both, number, every), cheats[0]  # the fix need not undo the other cheats
     # The cheat of a control breaks something, and no fix can follow it.

@@ -12,13 +12,12 @@ from pathlib import Path
 
 from faultlab.core import document, lock, paths, text
 from faultlab.core.errors import BadInput, CannotRun, SaidNo
-from faultlab.core.naming import flat, stack_name, verify_namespace
+from faultlab.core.naming import stack_name, verify_namespace
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
 from faultlab.lab import checks
 from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
-from faultlab.report import plot
 from faultlab.run.phase import FAULTY, HEALTHY
 from faultlab.run.placement import engines_of
 from faultlab.run.readings import shows
@@ -152,28 +151,6 @@ def show(
     return told
 
 
-def again(term: Terminal, file: str, markdown: bool, pictures: str | None) -> Curves:
-    """Print the curves of a file, or draw them into a folder. Runs nothing. Raises BadInput."""
-    found = read(Path(file))
-    if pictures:
-        for each in found:
-            to = paths.in_a_folder(f"{pictures}/{picture(each)}")
-            to.write_text(svg(each))
-            term.say(paths.show(to))
-    elif markdown:
-        term.console.width = 2000
-        term.say(page(found).rstrip())
-    else:
-        for each in found:
-            print_one(term, each)
-    return Curves(found)
-
-
-def picture(curve: Curve) -> str:
-    """Return the name of the file with a curve's picture."""
-    return f"curve-{flat(curve.lab)}.svg"
-
-
 def wrong(curve: Curve) -> list[str]:
     """Return what contradicts the rows of a curve."""
     felt = [
@@ -257,14 +234,15 @@ def print_one(term: Terminal, curve: Curve) -> None:
     """Print a curve, the weakest dose first."""
     names = [points.measure for points in curve.healthy]
     rows = [("healthy", "", "", *(points.words for points in curve.healthy))]
-    rows += [_cells(dose) for dose in curve.doses]
+    rows += [cells(dose) for dose in curve.doses]
     term.heading(curve.lab)
     term.table(("dose", "felt", "evidence", *names), rows)
     term.say(said(curve))
     term.say()
 
 
-def _cells(dose: Dose) -> tuple[str, ...]:
+def cells(dose: Dose) -> tuple[str, ...]:
+    """Return a row of the table: the dose, both counts, and each measure."""
     felt, evident = (f"{n} of {dose.looks}" for n in (dose.felt, dose.evident))
     return (dose.severity, felt, evident, *(points.words for points in dose.measures))
 
@@ -274,43 +252,3 @@ def said(curve: Curve) -> str:
     if not curve.smallest:
         return "No dose was felt in each look."
     return f"The smallest dose that users always feel is {curve.smallest}. It is a {curve.shape}."
-
-
-def page(curves: Sequence[Curve]) -> str:
-    """Return the Markdown of docs/curves.md."""
-    parts = []
-    for curve in curves:
-        names = [points.measure for points in curve.healthy]
-        rows = [["healthy", "", "", *(points.words for points in curve.healthy)]]
-        rows += [list(_cells(dose)) for dose in curve.doses]
-        where = f"{curve.engine}, kernel {curve.kernel}, {curve.cpus} CPUs, run {curve.run}"
-        shown = f"![{curve.lab}](pictures/{picture(curve)})"
-        table = "\n".join(text.markdown(("dose", "felt", "evidence", *names), rows))
-        parts.append(f"## {curve.lab}\n\n{said(curve)} ({where})\n\n{shown}\n\n{table}\n")
-    return "\n".join(parts)
-
-
-def svg(curve: Curve) -> str:
-    """Return the picture of a curve: a panel for each measure, its range at each dose."""
-    labels = [dose.severity for dose in curve.doses]
-
-    def draw(panel: plot.Axes, number: int) -> None:
-        its = [dose.measures[number] for dose in curve.doses]
-        colours = [plot.LINES[0][0] if not dose.felt else plot.LINES[1][0] for dose in curve.doses]
-        places = range(len(its))
-        panel.plot(places, [points.median for points in its], "-", color=plot.LINES[2][0])
-        for place, points, colour in zip(places, its, colours, strict=True):
-            panel.plot([place] * len(points.values), points.values, "o", color=colour)
-        panel.axhline(curve.healthy[number].median, linestyle=":", color=plot.LINES[0][0])
-        panel.set_title(
-            f"{its[0].measure} ({its[0].unit})" if its[0].unit else its[0].measure,
-            loc="left",
-            fontsize="medium",
-        )
-        panel.set_ylim(bottom=0)
-        panel.set_xticks(list(places), labels)
-        if number == len(curve.healthy) - 1:
-            panel.set_xlabel(f"dose, the weakest first   (run {curve.run})")
-
-    numbers = range(len(curve.healthy))
-    return plot.picture(f"{curve.lab}: {said(curve)}", numbers, draw, height=1.7)

@@ -8,6 +8,7 @@ import pytest
 
 from faultlab.core.errors import BadInput
 from faultlab.lab import loader as labs
+from faultlab.report import curve_page
 from faultlab.verify import curve
 from faultlab.verify.curve import Curve, Dose, Points
 from tests.unit.conftest import Run
@@ -59,9 +60,9 @@ def test_the_file_and_the_page(tmp_path: Path) -> None:
     file = tmp_path / "curves.json"
     curve._write(file, [lab_curve(WEAK, SOME)])
     assert curve.read(file) == [lab_curve(WEAK, SOME)]
-    text = curve.page(curve.read(file))
+    text = curve_page.page(curve.read(file))
     assert "| 2 | 3 of 3 | 3 of 3 | 40 (39-41) % |" in text and "## mtu" in text
-    assert "<svg" in curve.svg(lab_curve(WEAK, SOME))
+    assert "<svg" in curve_page.svg(lab_curve(WEAK, SOME))
     file.write_text('{"schema": 1, "curves": [{}]}')
     with pytest.raises(BadInput, match="is damaged"):
         curve.read(file)
