@@ -26,6 +26,7 @@ from faultlab.run.stack_in_phase import stack_in_phase
 
 SCHEMA = 1
 LOOKS = 5  # at each dose; their range holds the true median with 1 - 2**-4, which is 94%
+_FEW = 2  # doses, which have no shape
 _PART = 0.1  # a dose between this and 0.9 of the worst effect makes a slope
 
 
@@ -44,10 +45,11 @@ class Points:
 
     @property
     def words(self) -> str:
-        """Return the median with the range of the looks, as `41 (38-44) %`."""
-        low, high = (text.number(end(self.values), "") for end in (min, max))
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{text.number(self.median, '')} ({low}-{high}){unit}"
+        """Return the median with the range of the looks, as `41 (38-44) %`; one value alone."""
+        if len(self.values) == 1:
+            return text.number(self.median, self.unit)
+        low, high = (text.number(end(self.values)) for end in (min, max))
+        return f"{text.number(self.median)} ({low}-{high}) {self.unit}".strip()
 
 
 @dataclass(frozen=True)
@@ -251,4 +253,5 @@ def said(curve: Curve) -> str:
     """Return the sentence about a curve."""
     if not curve.smallest:
         return "No dose was felt in each look."
-    return f"The smallest dose that users always feel is {curve.smallest}. It is a {curve.shape}."
+    shape = f" It is a {curve.shape}." if len(curve.doses) > _FEW else ""
+    return f"The smallest dose that users always feel is {curve.smallest}.{shape}"

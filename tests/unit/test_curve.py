@@ -40,7 +40,8 @@ def test_the_smallest_dose_that_is_always_felt_and_the_shape() -> None:
     assert curve.said(lab_curve(WEAK, SOME, MOST)) == (
         "The smallest dose that users always feel is 2. It is a slope."
     )
-    assert "is 3. It is a cliff." in curve.said(lab_curve(WEAK, MOST))
+    assert "is 3. It is a cliff." in curve.said(lab_curve(WEAK, dose("2", 0, 1, 2, 0), MOST))
+    assert curve.said(lab_curve(WEAK, MOST)).endswith("always feel is 3."), "two have no shape"
     assert curve.said(lab_curve(WEAK, dose("2", 2, 0, 50, 50))) == "No dose was felt in each look."
     assert SOME.measures[0].words == "40 (39-41) %"
 
