@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,7 +51,8 @@ def _read(file: Path, collection: str, dose: Severity | None) -> Check[Any, Any]
     sys.modules[spec.name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
-        check = _of_dose(module, dose) if hasattr(module, BY_DOSE) else module.CHECK
+        by_dose = isfunction(getattr(module, BY_DOSE, None))
+        check = _of_dose(module, dose) if by_dose else module.CHECK
     except Exception as error:
         raise BadInput(
             f"{where}: {type(error).__name__}: {' '.join(str(error).split())}",

@@ -31,8 +31,8 @@ def test_a_class_with_a_lab_of_ours_and_one_of_another(tmp_path: Path, browser: 
     its, said, met = Class(tmp_path, "shop", PLAN), list[str](), set[str]()
     its.start()
     try:
-        for _ in range(2):
-            its.wait("red")
+        for before in range(2):
+            its.wait(*["over"] * before, "red")
             ada = opened(browser, its.told["seats"]["Ada"], said)
             type_into(ada, "client", "hostname && echo do''ne", r"^done$")
             ada.click("[data-act=give-up]")
