@@ -84,7 +84,7 @@ class Curve:
 
     @property
     def smallest(self) -> str:
-        """Return the weakest dose that users felt in each look; empty if there is none."""
+        """Return the weakest dose that users felt in each look; else an empty text."""
         return next((dose.severity for dose in self.doses if dose.always), "")
 
     @property
