@@ -12,7 +12,6 @@ import pytest
 
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.run.record import Record
-from tests.unit.conftest import REPO
 
 
 @pytest.fixture
@@ -64,10 +63,10 @@ def test_a_record_of_version_1_is_read_by_its_new_names(record: Record) -> None:
 
 
 def test_a_record_without_a_version_is_of_the_first(record: Record) -> None:
-    (file,) = (REPO / "tests/recorded/runs").glob("*-netem-loss-????/run.json")
-    facts = json.loads(file.read_text())
-    assert facts.pop("schema") == 1
+    facts = {**stored(record), "events": [{"t": 1.0, "what": "ready"}]}
+    del facts["schema"]
     (record.folder / "run.json").write_text(json.dumps(facts))
+    assert Record.read(record.id).events == [{"t": 1.0, "event": "ready"}]
     assert Record.read(record.id).facts["readings"] == facts["readings"]
     (record.folder / "run.json").write_text(json.dumps({**facts, "schema": 3}))
     with pytest.raises(BadInput, match="has the version 3, and this faultlab reads 2"):
