@@ -22,6 +22,7 @@ from faultlab.core import document, paths
 from faultlab.core.document import Strict
 from faultlab.core.errors import BadInput
 from faultlab.core.naming import flat
+from faultlab.lab.severity import AT
 
 FILE = "collection.toml"
 CHECK = "check.py"  # the check of a lab, in its folder
@@ -116,7 +117,7 @@ class Collection(Strict):
 def bare(lab_id: str, *, dosed: bool = False) -> str:
     """Return the name of a lab in its collection; `dosed`: with its severity."""
     name = lab_id.rpartition("/")[2]
-    return name if dosed else name.partition("@")[0]
+    return name if dosed else name.partition(AT)[0]
 
 
 def ours() -> Collection:

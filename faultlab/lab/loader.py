@@ -80,8 +80,8 @@ def _put_together(its: Collection, names: Sequence[str]) -> Lab:
 
 def rows(lab: Lab) -> list[Lab]:
     """Return a lab at each of its severities, the strongest first; the lab alone if it has one."""
-    others = [f"{bare(lab.id)}{AT}{row.name}" for row in lab.severity[1:]]
-    return [lab, *(load_in(lab.collection, each) for each in others)]
+    names = [f"{bare(lab.id)}{AT}{row.name}" for row in lab.severity]
+    return [load_in(lab.collection, name) for name in names] or [lab]
 
 
 @cache
@@ -121,7 +121,7 @@ def here(lab_id: str) -> bool:
 def _known(lab_id: str) -> tuple[Collection, str]:
     """Return the collection of a lab, and its id. Raises BadInput."""
     before, slash, names = lab_id.rpartition("/")
-    for each in names.split(AND)[1:] if AND in names else ():
+    for each in names.split(AND)[1:]:
         _known(before + slash + each)
     its, name = collection.ours(), before + slash + bare(names).partition(AND)[0]
     if name in its.ids():  # most are, and then the others need not be read

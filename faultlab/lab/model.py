@@ -325,6 +325,11 @@ class Lab(Strict):
         return self.truth.cause == NO_FAULT
 
     @property
+    def sources(self) -> list[Path]:
+        """Its folder, or those of the labs that it was put together from."""
+        return self.folders or [self.folder]
+
+    @property
     def ticket(self) -> str:
         """The incident as a user reports it; several if several labs were put together."""
         return self._texts("ticket.md")
@@ -337,11 +342,11 @@ class Lab(Strict):
     @property
     def overlay(self) -> Path | None:
         """The lab's own addition to the stack's compose file, if it has one."""
-        files = [folder / "compose.yaml" for folder in self.folders or [self.folder]]
+        files = [folder / "compose.yaml" for folder in self.sources]
         return next((file for file in files if file.exists()), None)
 
     def _texts(self, name: str) -> str:
-        return "\n\n".join(_text(folder / name) for folder in self.folders or [self.folder])
+        return "\n\n".join(_text(folder / name) for folder in self.sources)
 
     @cached_property
     def services(self) -> compose_files.Plan:

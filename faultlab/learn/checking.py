@@ -8,9 +8,10 @@ from faultlab.core.errors import CannotRun, SaidNo
 from faultlab.core.events import MAY_LACK
 from faultlab.core.terminal import Terminal
 from faultlab.engine.contract import Engine
-from faultlab.learn import learner, popular
+from faultlab.learn import popular
 from faultlab.learn.learner import Found, as_found
 from faultlab.run import late
+from faultlab.run.attached import attached
 from faultlab.run.phase import CHECK, LATER, Phase
 from faultlab.run.readings import sentences
 from faultlab.run.record import GONE
@@ -74,7 +75,7 @@ def _later(term: Terminal, lab_id: str, run: str, after: float) -> Checked:
 def _measured(
     term: Terminal, lab_id: str, phase: Phase, after: float, run_id: str = ""
 ) -> tuple[Checked, Engine]:
-    with learner.attached(lab_id, "check") as run:
+    with attached(lab_id, "check") as run:
         if run_id not in ("", run.record.id):
             raise CannotRun(
                 f"{lab_id} was started again, so it was not looked at.", f"make check-{lab_id}"

@@ -1,7 +1,6 @@
 """Learner: the verbs of one person who works on a lab, from start to debrief."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +18,7 @@ from faultlab.lab.model import Lab, Truth
 from faultlab.learn import hints
 from faultlab.learn.commands import commands
 from faultlab.run import inject, placement
+from faultlab.run.attached import attached
 from faultlab.run.record import GAVE_UP, READY, Record
 from faultlab.run.run import Run
 
@@ -248,18 +248,6 @@ def down(term: Terminal, lab_id: str) -> Removed:
     if engine.stays:
         term.say(engine.stays)
     return Removed(lab_id, was, engine.stays)
-
-
-@contextmanager
-def attached(lab_id: str, verb: str) -> Iterator[Run]:
-    """Yield the run of a lab that is up, and lock its stack meanwhile."""
-    lab = placement.named(lab_id)  # first, so that a typing error is reported even without Docker
-    with lock.hold(stack_name(lab.alias), f"{verb} {lab.alias}"):
-        run = Run.attach(placement.up(lab.alias), lab)
-        try:
-            yield run
-        finally:
-            run.stack.release()
 
 
 def as_found(findings: Iterable[Finding]) -> list[Found]:

@@ -20,6 +20,7 @@ from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab, Truth
 from faultlab.learn import learner
 from faultlab.run import inject, late, placement
+from faultlab.run.attached import attached
 from faultlab.run.record import GAVE_UP, Record
 
 _CONTROLS = 0.2  # of the draws; without controls, "there is a fault" would always be right
@@ -145,7 +146,7 @@ def _first_that_runs(found: Sequence[Lab], seed: int, wanted: str) -> Lab:
 def diagnose(term: Terminal, component: str, resource: str, cause: str) -> Answered:
     """Record an answer, which the debrief scores. Raises BadInput for a word not in `terms`."""
     answer = answered(component, resource, cause)
-    with learner.attached(MYSTERY, "diagnose") as run:
+    with attached(MYSTERY, "diagnose") as run:
         run.record.event(_ANSWER, **answer)
         given = sum(1 for _ in _answers(run.record.events))
     term.say(f"Answer {given} is recorded; the debrief scores it.")
@@ -159,7 +160,7 @@ def debrief(term: Terminal, give_up: bool) -> Debriefed:
 
     Raises CannotRun before it is answered and repaired, unless the learner gives up.
     """
-    with learner.attached(MYSTERY, "debrief") as run:
+    with attached(MYSTERY, "debrief") as run:
         found = scored(run.lab, run.record)
         if give_up and not found.gave_up:
             run.record.event(GAVE_UP)

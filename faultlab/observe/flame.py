@@ -16,12 +16,12 @@ from pathlib import Path
 from faultlab.core import archive, lock, paths
 from faultlab.core.errors import BadInput, CannotRun
 from faultlab.core.events import MAY_LACK
-from faultlab.core.naming import stack_name
 from faultlab.core.terminal import Terminal
 from faultlab.observe import profiler
 from faultlab.observe.profiler import LONGEST, Recording
 from faultlab.probes.perf import COMPILED, KERNEL, PREEMPTED, Mode, Share, Stacks
 from faultlab.run import placement
+from faultlab.run.attached import attached
 from faultlab.run.run import Run
 
 _ALONE = 10  # seconds for a user who makes the load
@@ -78,9 +78,7 @@ def flame(term: Terminal, lab_id: str, seconds: int | None, load: bool, mode: Mo
         raise BadInput(
             f"--seconds takes 1 to {LONGEST}, not {seconds}.", f"faultlab flame {lab_id}"
         )
-    lab = placement.named(lab_id)
-    with lock.hold(stack_name(lab.alias), f"flame {lab.alias}"):
-        run = Run.attach(placement.up(lab.alias), lab)
+    with attached(lab_id, "flame") as run:
         recording = _record(term, run, seconds, load, mode)
         if not recording.stacks.total:
             raise CannotRun(

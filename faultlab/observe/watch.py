@@ -90,6 +90,7 @@ def watch(term: Terminal, lab_id: str, seconds: float | None, load: bool) -> Wat
         pass  # the usual way to end it
     finally:
         timeline.stop()
+        run.stack.release()
     return Watched(lab.alias, list(numbers(samples.now(), chosen)))
 
 

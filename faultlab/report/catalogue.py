@@ -7,8 +7,8 @@ from itertools import groupby
 from faultlab.core import text
 from faultlab.core.terminal import Terminal
 from faultlab.lab import curriculum, vocabulary
+from faultlab.lab import loader as labs
 from faultlab.lab.model import Lab
-from faultlab.lab.severity import AT
 from faultlab.lab.vocabulary import Terms
 
 
@@ -65,12 +65,13 @@ def severities(term: Terminal, found: Sequence[Lab]) -> list[Lab]:
     those = [lab for lab in found if lab.severity]
     rows = [
         (
-            f"{lab.id}{AT}{row.name}" if row != lab.severity[0] else lab.id,
-            "nothing" if row.silent else "the fault",
-            ", ".join(f"{name} {value:g}" for name, value in row.numbers.items()),
+            one.id,
+            "nothing" if one.silent else "the fault",
+            ", ".join(f"{name} {value:g}" for name, value in one.dose.numbers.items()),
         )
         for lab in those
-        for row in lab.severity
+        for one in labs.rows(lab)
+        if one.dose
     ]
     term.table(("lab", "users feel", "numbers"), rows)
     term.say()

@@ -7,7 +7,7 @@ from faultlab.core import paths, text
 from faultlab.core.naming import flat
 from faultlab.core.terminal import Terminal
 from faultlab.report import plot
-from faultlab.verify.curve import Curve, Curves, cells, print_one, read, said
+from faultlab.verify.curve import Curve, Curves, print_one, read, said, table
 
 
 def again(term: Terminal, file: str, markdown: bool, pictures: str | None) -> Curves:
@@ -36,13 +36,10 @@ def page(curves: Sequence[Curve]) -> str:
     """Return the Markdown of docs/curves.md."""
     parts = []
     for curve in curves:
-        names = [points.measure for points in curve.healthy]
-        rows = [["healthy", "", "", *(points.words for points in curve.healthy)]]
-        rows += [list(cells(dose)) for dose in curve.doses]
         where = f"{curve.engine}, kernel {curve.kernel}, {curve.cpus} CPUs, run {curve.run}"
         shown = f"![{curve.lab}](pictures/{picture(curve)})"
-        table = "\n".join(text.markdown(("dose", "felt", "evidence", *names), rows))
-        parts.append(f"## {curve.lab}\n\n{said(curve)} ({where})\n\n{shown}\n\n{table}\n")
+        lines = "\n".join(text.markdown(*table(curve)))
+        parts.append(f"## {curve.lab}\n\n{said(curve)} ({where})\n\n{shown}\n\n{lines}\n")
     return "\n".join(parts)
 
 

@@ -67,11 +67,10 @@ def _of_lab(lab: Lab, steps: bytes) -> hashlib._Hash:
     """Return the digest of these steps and of the lab's files, check and images."""
     digest = hashlib.sha256(steps)
     digest.update(_services(lab))
-    for folder in lab.folders[1:]:
-        digest.update(folder.name.encode())
-    for file in sorted(path for path in lab.folder.rglob("*") if path.is_file()):
-        if file.name not in _NOT_WALKED and file.parent.name != "__pycache__":
-            digest.update(f"{file.relative_to(lab.folder)}\n".encode() + file.read_bytes())
+    for folder in lab.sources:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            if file.name not in _NOT_WALKED and file.parent.name != "__pycache__":
+                digest.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
     files = checks.files(lab)
     for file in sorted({*files, *_reached(files, within=lab.collection.checks)}):
         digest.update(_meaning(file.read_text()).encode())

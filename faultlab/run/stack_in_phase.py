@@ -1,5 +1,6 @@
 """Stack in phase: a stack that is kept up in one phase of its lab while the body runs."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,6 +8,8 @@ from faultlab.engine.contract import Engine
 from faultlab.lab.model import Lab
 from faultlab.run.phase import HEALTHY, PHASES
 from faultlab.run.run import Run
+
+_AGE = 15.0  # seconds since its start; a broken stack is proven more slowly than a healthy one
 
 
 @contextmanager
@@ -16,7 +19,8 @@ def stack_in_phase(
     """Bring a fresh stack up, prove its phase, and remove it when the body has ended.
 
     `phase`: healthy, faulty or fixed; without one nothing is measured. A blind lab has the same
-    restarts and visits in each. `collects`: record its counters. The caller holds the lock of the
+    restarts and visits in each, and an examined one is no younger in one than in another, if its
+    phases take less than `_AGE`. `collects`: record its counters. The caller holds the lock of the
     name. Raises SaidNo or CannotRun if the phase cannot be proven.
     """
     run = Run.begin(engine, lab, name, collects)
@@ -28,6 +32,8 @@ def stack_in_phase(
             if each == HEALTHY and lab.blind:
                 for other in PHASES[len(entered) :]:
                     run.pass_by(other)
+        if entered and lab.blind and lab.blind.examined:
+            engine.pause(max(0.0, run.record.began + _AGE - time.time()))
         yield run
     finally:
         run.down()

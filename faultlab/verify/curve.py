@@ -128,7 +128,8 @@ def show(
     """
     if looks < 1:
         raise BadInput("--looks takes a number from 1 up.", "faultlab curve --help")
-    chosen = [lab for lab in labs.chosen(lab_ids, everything, "curve") if lab.severity]
+    named = [lab for lab in labs.chosen(lab_ids, everything, "curve") if lab.severity]
+    chosen = [*{main.id: main for main in (labs.rows(lab)[0] for lab in named)}.values()]
     if alone := [lab for lab in map(labs.load, lab_ids) if not lab.severity]:
         raise BadInput(f"{alone[0].id} has one strength only.", "faultlab list --severities")
     file = paths.in_a_folder(json_file) if json_file else None
@@ -234,19 +235,20 @@ def _points(run: Run, phase: str) -> list[Points]:
 
 def print_one(term: Terminal, curve: Curve) -> None:
     """Print a curve, the weakest dose first."""
-    names = [points.measure for points in curve.healthy]
-    rows = [("healthy", "", "", *(points.words for points in curve.healthy))]
-    rows += [cells(dose) for dose in curve.doses]
     term.heading(curve.lab)
-    term.table(("dose", "felt", "evidence", *names), rows)
+    term.table(*table(curve))
     term.say(said(curve))
     term.say()
 
 
-def cells(dose: Dose) -> tuple[str, ...]:
-    """Return a row of the table: the dose, both counts, and each measure."""
-    felt, evident = (f"{n} of {dose.looks}" for n in (dose.felt, dose.evident))
-    return (dose.severity, felt, evident, *(points.words for points in dose.measures))
+def table(curve: Curve) -> tuple[list[str], list[list[str]]]:
+    """Return the columns and the rows: healthy first, then each dose with both of its counts."""
+    columns = ["dose", "felt", "evidence", *(points.measure for points in curve.healthy)]
+    rows = [["healthy", "", "", *(points.words for points in curve.healthy)]]
+    for dose in curve.doses:
+        counts = [f"{count} of {dose.looks}" for count in (dose.felt, dose.evident)]
+        rows.append([dose.severity, *counts, *(points.words for points in dose.measures)])
+    return columns, rows
 
 
 def said(curve: Curve) -> str:

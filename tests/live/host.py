@@ -166,10 +166,10 @@ def _names(folder: Path) -> list[str]:
 
 
 def _cgroups() -> list[str]:
-    """Return the cgroups of containers. `faultlab` itself stays, empty, as `docker` does."""
+    """Return the cgroups of containers. `stacks19818` itself stays, empty, as `docker` does."""
     top = Path("/sys/fs/cgroup")
     found = [str(Path(where).relative_to(top)) for where, _, _ in os.walk(top)]
-    return sorted(name for name in found if re.search(r"(^|/)(faultlab|docker)[-/].", name))
+    return sorted(name for name in found if re.search(r"(^|/)(stacks19818|docker)[-/].", name))
 
 
 def _commands() -> list[str]:

@@ -10,8 +10,8 @@ import pytest
 from faultlab.core.naming import stack_name
 from faultlab.engine.docker.local import LocalEngine
 from faultlab.engine.stack import Stack
-from faultlab.learn import learner
 from faultlab.run import leftovers
+from faultlab.run.attached import attached
 from faultlab.run.phase import LATER
 from faultlab.run.process import processes
 from tests.live.commandline import finish, spawn
@@ -59,7 +59,7 @@ def test_people_who_look_on_are_not_refused(up: Stack) -> None:
     """An open shell, top, vi and tcpdump; what serves is no part of it either."""
     code, said = finish(spawn("check", LAB, "--late"))
     assert code == 0 and "it still works as before" in said, said
-    with learner.attached(LAB, "test") as run:
+    with attached(LAB, "test") as run:
         reading = run.reading(LATER)
         assert [(each.machine, each.command, each.serves) for each in reading.left or ()] == [
             ("client", "nc -lku 53", True)
@@ -75,7 +75,7 @@ def test_what_masks_the_fault_is_frozen_while_users_look(up: Stack) -> None:
     loop = 'while (1) { system("iptables -F INPUT"); select undef, undef, undef, 0.05 }'
     # Another program brings the fault back all the time, as a part of the lab itself could.
     fault = f'while (1) {{ system("{again}"); select undef, undef, undef, 1 }}'
-    with learner.attached(LAB, "test") as run:
+    with attached(LAB, "test") as run:
         container(up["web"]).exec_run(["perl", "-e", fault], detach=True)
         time.sleep(1)
         run.note_processes()
@@ -92,7 +92,7 @@ def test_what_masks_the_fault_is_frozen_while_users_look(up: Stack) -> None:
 
 
 def learner_notes() -> leftovers.Noted:
-    with learner.attached(LAB, "test") as run:
+    with attached(LAB, "test") as run:
         noted: leftovers.Noted = run.record.facts["processes"]
         return noted
 

@@ -240,8 +240,9 @@ class TestSession:
         assert not its.finish().repaired
         told = [e for e in Record.read(its.record).facts["events"] if e["event"] == LATER]
         assert [e["fixed"] for e in told] == [False]
+        its = opened(number=9, later=3)
         engine.meanwhile.append(lambda: pytest.fail("it was not repaired"))
-        assert opened(number=9, later=3).finish().later == 0
+        assert its.finish().later == 0
 
     def test_docker_learns_late_that_a_container_was_killed(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch

@@ -38,9 +38,9 @@ def run(script: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "parent", "path"),
     [
-        (ONE, "/faultlab/anna-1-mtu", "faultlab/anna-1-mtu"),
-        (TWO, "/faultlab/anna-1-mtu", "faultlab/anna-1-mtu"),
-        (TWO, "faultlab-anna_1_mtu.slice", "faultlab.slice/faultlab-anna_1_mtu.slice"),
+        (ONE, "/stacks19818/anna-1-mtu", "stacks19818/anna-1-mtu"),
+        (TWO, "/stacks19818/anna-1-mtu", "stacks19818/anna-1-mtu"),
+        (TWO, "stacks19818-anna_1_mtu.slice", "stacks19818.slice/stacks19818-anna_1_mtu.slice"),
     ],
 )
 def test_the_limits_of_a_stack(files: list[str], parent: str, path: str, tmp_path: Path) -> None:
@@ -56,11 +56,15 @@ def test_the_limits_of_a_stack(files: list[str], parent: str, path: str, tmp_pat
 
 @pytest.mark.parametrize(
     "path",
-    ["faultlab/anna-1-mtu", "cpu/faultlab/anna-1-mtu", "faultlab.slice/faultlab-anna_1_mtu.slice"],
+    [
+        "stacks19818/anna-1-mtu",
+        "cpu/stacks19818/anna-1-mtu",
+        "stacks19818.slice/stacks19818-anna_1_mtu.slice",
+    ],
 )
 def test_the_cgroup_of_a_stack_goes_with_it(path: str, tmp_path: Path) -> None:
     """And no other one, though its name begins alike."""
-    others = [tmp_path / "faultlab/anna-1-mtu-2", tmp_path / "docker/faultlab"]
+    others = [tmp_path / "stacks19818/anna-1-mtu-2", tmp_path / "docker/faultlab"]
     for folder in (tmp_path / path, *others):
         folder.mkdir(parents=True)
     its, stack = bounds(tmp_path), "faultlab-anna-1-mtu"
@@ -71,4 +75,4 @@ def test_the_cgroup_of_a_stack_goes_with_it(path: str, tmp_path: Path) -> None:
 
 def test_a_cgroup_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match=r"neither memory\.max nor memory\.limit_in_bytes"):
-        run(bounds(tmp_path).binding("/faultlab/x", {"mem_limit": "1g"}), tmp_path)
+        run(bounds(tmp_path).binding("/stacks19818/x", {"mem_limit": "1g"}), tmp_path)

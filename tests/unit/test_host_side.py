@@ -204,9 +204,9 @@ def test_only_the_last_stack_removes_the_table(tmp_path: Path) -> None:
 def test_a_sweep_removes_what_a_killed_command_left(tmp_path: Path) -> None:
     """It was killed between the removal of the last network and that of the table."""
     engine = Docker(tmp_path)
-    (tmp_path / "memory/faultlab/b-mtu").mkdir(parents=True)
+    (tmp_path / "memory/stacks19818/b-mtu").mkdir(parents=True)
     assert engine.tidy() == ["table inet faultlab of the packet filter"]
-    assert "/cgroup/faultlab/b-mtu" in engine.scripts[0]
+    assert "/cgroup/stacks19818/b-mtu" in engine.scripts[0]
     engine.up = ["faultlab-b-mtu"]
     assert engine.tidy() == [] and len(engine.scripts) == 1
 

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from faultlab.engine.docker.connection import DockerEngine
+from faultlab.engine.docker.untracked import GROUP
 from faultlab.lab import services
 from faultlab.lab.model import bytes_of
 
-_TOP = "faultlab"
+_TOP = f"stacks{GROUP}"  # a program in a container can read it, so it does not name us
+_OURS = "faultlab-"  # before the name of each stack of a learner
 _TOPS = (_TOP, f"{_TOP}.slice")
 _PERIOD = 100_000  # microseconds; the quota is a part of it
 _MOST_TASKS = 8192  # of a stack: the largest repair of a lab makes four thousand threads
@@ -134,12 +136,12 @@ def _limiting(path: str, limits: Mapping[str, Any]) -> str:
 
 
 def _plain(stack: str) -> str:
-    return f"/{_TOP}/{stack.removeprefix(f'{_TOP}-')}"
+    return f"/{_TOP}/{stack.removeprefix(_OURS)}"
 
 
 def _slice(stack: str) -> str:
     """Return the name of a slice of systemd. A minus sign would begin another level."""
-    return f"{_TOP}-{stack.removeprefix(f'{_TOP}-').replace('-', '_')}.slice"
+    return f"{_TOP}-{stack.removeprefix(_OURS).replace('-', '_')}.slice"
 
 
 def _path(parent: str) -> str:

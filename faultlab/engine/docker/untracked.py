@@ -11,7 +11,7 @@ kernel's ip-sysctl page, net/ipv4/netfilter/nf_defrag_ipv4.c.
 
 from collections.abc import Sequence
 
-GROUP = 19818  # of interfaces: a number that only we use
+GROUP = 19818  # of interfaces, and in the name of cgroups: a number that only we use
 TABLE = "inet faultlab"
 _RULE = f"iifgroup {GROUP} notrack"
 _SETTINGS = "/proc/sys/net/bridge/bridge-nf-call"
