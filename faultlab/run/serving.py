@@ -15,9 +15,10 @@ from faultlab.engine.stack import Stack
 
 NOBODY = "nobody"
 STRAY = "outside of its container"
-_HELD = 12  # seconds that a user keeps the connections
+_HELD = 12  # seconds that a user keeps the connections if we do not end them
 _TRIES, _GAP = 8, 0.3  # seconds: a busy daemon accepts a connection a moment after it has opened
-# A user opens a connection to each port, prints its own end of each, and keeps them for a moment.
+# A user opens a connection to each port and keeps them. It prints the process that does so and its
+# own end of each.
 _OPEN = f"""python3 - <<'_end_'
 import json, os, socket, sys, time
 held = {{}}
@@ -26,8 +27,10 @@ for host, port in PORTS:
         held[f"{{host}}:{{port}}"] = socket.create_connection((host, port), 2)
     except OSError:
         pass
-print(json.dumps({{name: one.getsockname() for name, one in held.items()}}), flush=True)
-if os.fork() == 0:
+keeper = os.fork()
+if keeper:
+    print(json.dumps([keeper, {{name: one.getsockname() for name, one in held.items()}}]))
+else:
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
@@ -99,11 +102,20 @@ def served(stack: Stack, processes: Processes, wanted: Iterable[str]) -> dict[st
     places = [(host, int(port)) for host, port in (each.split(":") for each in wanted)]
     if not places:
         return {}
-    opened: dict[str, tuple[str, int]] = json.loads(
-        stack.user().must(_OPEN.replace("PORTS", repr(places)), timeout=30)
-    )
+    user = stack.user()
+    keeper, opened = json.loads(user.must(_OPEN.replace("PORTS", repr(places)), timeout=30))
+    try:
+        return _owners(stack, processes, opened)
+    finally:  # one of them can be the last that a database gives to its administrator
+        user.run(f"kill {keeper}")
+
+
+def _owners(
+    stack: Stack, processes: Processes, opened: dict[str, tuple[str, int]]
+) -> dict[str, str]:
+    """Return who has the other end of each of these open connections."""
     found: dict[str, str] = {}
-    for host in dict.fromkeys(host for host, _ in places):
+    for host in dict.fromkeys(name.split(":")[0] for name in opened):
         for _ in range(_TRIES):
             lines = stack.sidecar(host).must("ss -Htnp").splitlines()
             peers = (line.split()[4].replace("[::ffff:", "").replace("]", "") for line in lines)

@@ -52,8 +52,9 @@ def drawn() -> list[str]:
 
 
 def check(run: Run) -> list[str]:
-    """Return the findings that do not hold now."""
+    """Return the findings that do not hold now. No connection of a user outlives the look."""
     run.measure(CHECK)
+    assert run.stack.user().must("ss -Htn state established") == ""
     return sorted(found.name for found in run.good(CHECK) if not found.holds)
 
 
