@@ -23,10 +23,11 @@ _RESTAURANT = (
     "?token=token-01&restaurant={n}&date=2026-05-05&time=18:00&guests=2"
 )
 _DAYS = "http://web/booking/restaurant.php?token=token-01&restaurant=1&time=25:00&guests=2&date"
-# A table, day and sitting for each second of an hour, after the days for which the loads book. The
-# table is free at first and taken then, on the page too, and an hour later it is still taken. A
-# partner without a token and a party that is too large are refused.
-_ORDERS = """n=$(date +%s)
+# A table, day and sitting for each hundredth of a second, 47 seconds long, after the days for which
+# the loads book: sets of a look can draw the same restaurant. The table is free at first and taken
+# then, on the page too, and an hour later it is still taken. A partner without a token and a party
+# that is too large are refused.
+_ORDERS = """n=$(date +%s%2N)
 table=$((n % 30 + 1)) hour=$((12 + n / 30 % 2 * 6 + n / 60 % 2 * 2))
 day=$(date -d "$((1461 + n / 120 % 39)) days" +%F)
 site=http://web/booking at="restaurant={n}&date=$day&time"

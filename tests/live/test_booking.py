@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from faultlab.engine.stack import Stack
+from faultlab.lab import asks
 from tests.live.stacks import untouched
 
 pytestmark = [pytest.mark.rotates(together=True, minutes=0.3), pytest.mark.beside]
@@ -50,6 +51,14 @@ def test_an_order_is_kept_once(stack: Stack) -> None:
     assert post(stack, time="14:00")[0] == 201  # the next sitting
     assert post(stack, time="12:00", table="10")[0] == 201
     assert post(stack, time="12:00", restaurant="7")[0] == 201
+
+
+def test_asks_of_one_second_do_not_take_the_tables_of_each_other(stack: Stack) -> None:
+    """Two sets of a look can draw the same restaurant, and both orders are made at once."""
+    ask = next(one for one in asks.booking() if one.name.startswith("orders, and what"))
+    command = ask.command([7])
+    for _ in range(3):
+        assert asks.FAILED not in stack.user().must(f"{command}; {command}")
 
 
 @pytest.mark.parametrize(
