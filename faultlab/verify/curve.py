@@ -256,4 +256,6 @@ def said(curve: Curve) -> str:
     if not curve.smallest:
         return "No dose was felt in each look."
     shape = f" It is a {curve.shape}." if len(curve.doses) > _FEW else ""
-    return f"The smallest dose that users always feel is {curve.smallest}.{shape}"
+    if curve.doses[0].always:
+        return f"Users always felt it, down to the weakest dose tried: {curve.smallest}.{shape}"
+    return f"The weakest dose tried that users always felt is {curve.smallest}.{shape}"

@@ -36,12 +36,15 @@ WEAK, SOME, MOST = (
 )
 
 
-def test_the_smallest_dose_that_is_always_felt_and_the_shape() -> None:
+def test_the_weakest_dose_that_is_always_felt_and_the_shape() -> None:
     assert curve.said(lab_curve(WEAK, SOME, MOST)) == (
-        "The smallest dose that users always feel is 2. It is a slope."
+        "The weakest dose tried that users always felt is 2. It is a slope."
     )
     assert "is 3. It is a cliff." in curve.said(lab_curve(WEAK, dose("2", 0, 1, 2, 0), MOST))
-    assert curve.said(lab_curve(WEAK, MOST)).endswith("always feel is 3."), "two have no shape"
+    assert curve.said(lab_curve(WEAK, MOST)).endswith("always felt is 3."), "two have no shape"
+    assert curve.said(lab_curve(SOME, MOST)) == (
+        "Users always felt it, down to the weakest dose tried: 2."
+    )
     assert curve.said(lab_curve(WEAK, dose("2", 2, 0, 50, 50))) == "No dose was felt in each look."
     assert SOME.measures[0].words == "40 (39-41) %"
 
@@ -80,7 +83,7 @@ def test_a_file_is_shown_and_drawn(faultlab: Run, tmp_path: Path) -> None:
     file = tmp_path / "curves.json"
     curve._write(file, [lab_curve(WEAK, SOME, MOST)])
     shown = faultlab("curve", "--file", str(file))
-    assert shown.code == 0 and "The smallest dose that users always feel is 2." in shown.out
+    assert shown.code == 0 and "The weakest dose tried that users always felt is 2." in shown.out
     assert faultlab("curve", "--file", str(file), "--markdown").out.startswith("## mtu")
     drawn = faultlab("curve", "--file", str(file), "--pictures", str(tmp_path))
     assert drawn.code == 0 and "<svg" in (tmp_path / "curve-mtu.svg").read_text()
