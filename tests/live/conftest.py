@@ -47,10 +47,18 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 PATIENCE_HOST = 20  # s: Docker's own bridge goes down some time after its last user
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
-# The workers collect the same tests, so the seed that chooses some of them is theirs together.
-os.environ.setdefault("FAULTLAB_SEED", str(random.randrange(10**6)))
+# The workers collect the same tests, so the seed that chooses some of them is theirs together. A
+# quick run of a commit chooses the same each time: what was red can be seen again.
+os.environ.setdefault(
+    "FAULTLAB_SEED", str(git.commits() if rotation.quick() else random.randrange(10**6))
+)
 # Neither stacks nor sweeps of the tests touch what a learner has up.
 os.environ["FAULTLAB_NAMESPACE"] = f"{WORKER}-{verify_namespace()}".lstrip("-")
+
+
+def pytest_report_header() -> str:
+    """Say what draws, so that the same can be drawn again."""
+    return f"FAULTLAB_SEED={os.environ['FAULTLAB_SEED']}"
 
 
 def pytest_configure(config: pytest.Config) -> None:
